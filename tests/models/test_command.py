@@ -166,7 +166,7 @@ from hashlib import sha256
 from pathlib import Path
 from tests.models.test_command import calling
 from forum.models.command import CommandModel
-from forum.work import Command
+from forum.work.policy import Command
 
 spec = Command(("head", "-c", "300000000", "/dev/zero"))
 reply = asyncio.run(CommandModel(spec).reply(calling()))

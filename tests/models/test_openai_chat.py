@@ -438,7 +438,7 @@ def test_events_do_not_depend_on_how_they_are_cut(lines: list[bytes], data: st.D
 )
 def test_the_limit_has_the_name_that_its_server_knows(url: str, name: str, other: str) -> None:
     """OpenAI's newer models refuse the old name; most others know no other."""
-    body = ChatWire().body(Chat(url, "gpt", max_tokens=9), call_of())
+    body = ChatWire(Chat(url, "gpt", max_tokens=9), call_of()).body()
 
     assert (body[name], other in body) == (9, False)
 

@@ -142,7 +142,7 @@ import socket, threading
 def refuse(*_): raise AssertionError("it went to the network")
 socket.socket.connect = socket.getaddrinfo = refuse
 from forum.models.prices import BilledTokens, price_of
-from forum.work import Chat
+from forum.work.policy import Chat
 assert price_of(Chat("https://api.openai.com/v1", "gpt-4o")).cost(BilledTokens(5, 5))
 assert threading.active_count() == 1, threading.enumerate()
 """
@@ -154,7 +154,7 @@ def test_what_is_not_used_is_not_loaded() -> None:
     program = """
 import sys
 from forum.models import make_model
-from forum.work import Chat, Scripted
+from forum.work.policy import Chat, Scripted
 make_model(Scripted())
 assert not {"httpx2", "genai_prices", "pydantic_ai"} & sys.modules.keys()
 make_model(Chat("http://127.0.0.1/v1", "x"))

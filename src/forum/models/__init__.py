@@ -27,7 +27,10 @@ def make_model(agent: Agent, sandbox: Sandbox | None = None) -> Model:
         case Command():
             return CommandModel(agent, sandbox)
         case Chat():
-            return _make_http_model(agent)
+            # Imported only when used: the HTTP client takes long to load.
+            from forum.models.http_model import HttpModel  # noqa: PLC0415
+
+            return HttpModel(agent)
         case Library():
             # Imported only when used: it takes as long to load as the rest of Forum.
             from forum.models.pydantic_ai_model import PydanticAiModel  # noqa: PLC0415
@@ -35,13 +38,6 @@ def make_model(agent: Agent, sandbox: Sandbox | None = None) -> Model:
             return PydanticAiModel(agent)
         case _:
             assert_never(agent)
-
-
-def _make_http_model(agent: Chat) -> Model:
-    from forum.models.http_model import HttpModel  # noqa: PLC0415
-    from forum.models.wire_selection import wire_of  # noqa: PLC0415
-
-    return HttpModel(agent, wire_of(agent.api))
 
 
 def make_tool(tool: ToolSpec, sandbox: Sandbox | None = None) -> ToolPort:

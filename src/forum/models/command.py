@@ -1,19 +1,21 @@
 """Agents and tools that are programs; the prompt or the arguments are their standard input."""
 
-import re
 from pathlib import PurePath
 
 from forum.engine import CallReply, ModelCall, ToolInvocation
 from forum.ledger.ports import Amount
-from forum.models.process_environment import environment_without_secrets, trusted_environment
+from forum.models.names import plain_name
+from forum.models.process_environment import (
+    environment_without_secrets,
+    tool_variables,
+    trusted_environment,
+)
 from forum.models.program import Program, run_program
 from forum.models.sandbox import Sandbox
 from forum.work.policy import Command, ToolSpec
 
 MAX_TOOL_OUTPUT_BYTES = 1 << 30
 """Maximum size of a tool's output that is kept."""
-
-_NOT_PLAIN = re.compile(r"[^!#-\[\]-~]+")
 
 
 class CommandModel:
@@ -27,7 +29,7 @@ class CommandModel:
     def name(self) -> str:
         """The program's name, reduced to the characters that names in the ledger may have."""
         program = PurePath(*self._spec.argv[:1]).name
-        return _NOT_PLAIN.sub("-", program)[:128] or "command"
+        return plain_name(program) or "command"
 
     def bound(self, call: ModelCall) -> Amount:  # noqa: ARG002
         """Return the declared price: a program does not report its cost."""
@@ -35,20 +37,17 @@ class CommandModel:
 
     async def reply(self, call: ModelCall) -> CallReply:
         """Run the program.  FORUM_RUN and FORUM_TASK identify its process to an operator."""
-        told = {"FORUM_RUN": call.run, "FORUM_TASK": call.task}
+        names = {"FORUM_RUN": call.run, "FORUM_TASK": call.task}
         sandbox = self._sandbox
-        return await run_program(
-            Program(
-                self._spec.argv,
-                sandbox.environment((), **told) if sandbox else trusted_environment(**told),
-                call.seconds,
-                self._spec.output_bytes,
-                self._price,
-                sandbox,
-            ),
-            call.prompt,
-            call.hear,
+        program = Program(
+            self._spec.argv,
+            sandbox.environment((), **names) if sandbox else trusted_environment(**names),
+            call.seconds,
+            self._spec.output_bytes,
+            self._price,
+            sandbox,
         )
+        return await run_program(program, call.prompt, call.hear)
 
 
 class CommandTool:
@@ -57,20 +56,19 @@ class CommandTool:
     def __init__(self, spec: ToolSpec, sandbox: Sandbox | None = None) -> None:
         self._spec, self._sandbox = spec, sandbox
 
-    async def invoke(self, deed: ToolInvocation) -> CallReply:
+    async def invoke(self, invocation: ToolInvocation) -> CallReply:
         """Run the program.
 
         Its idempotency key is in FORUM_KEY, so that it can detect a repetition.
         """
-        told = {"FORUM_RUN": deed.run, "FORUM_TASK": deed.task, "FORUM_KEY": deed.key}
         # Agents choose the arguments, and the tool may execute
         # code written by an agent: it must not inherit secrets.
-        known = self._sandbox.environment if self._sandbox else environment_without_secrets
+        environment = self._sandbox.environment if self._sandbox else environment_without_secrets
         program = Program(
             self._spec.argv,
-            known(self._spec.env, **told),
+            environment(self._spec.env, **tool_variables(invocation)),
             self._spec.seconds,
             MAX_TOOL_OUTPUT_BYTES,
             sandbox=self._sandbox,
         )
-        return await run_program(program, deed.arguments)
+        return await run_program(program, invocation.arguments)

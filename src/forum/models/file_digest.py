@@ -23,22 +23,24 @@ class FileDigestTool:
     def __init__(self, spec: ToolSpec) -> None:
         self._spec = spec
 
-    async def invoke(self, deed: ToolInvocation) -> CallReply:
+    async def invoke(self, invocation: ToolInvocation) -> CallReply:
         """Read the file in a thread, which stops when this call ends."""
         over = Event()
         try:
             async with asyncio.timeout(self._spec.seconds):
-                said = await asyncio.to_thread(_digest_file, _read_path(deed.arguments), over)
+                digest = await asyncio.to_thread(
+                    _digest_file, _read_path(invocation.arguments), over
+                )
         except TimeoutError:
             # Reading a file has no effect, so a timeout is a
             # plain failure and no human has to resolve it.
             return CallReply(Outcome.FAILED, why=Why.DEADLINE, code="digest")
         except (OSError, ValueError) as error:
-            told = text_content(str(error).encode(errors="replace").decode())
-            return CallReply(Outcome.FAILED, why=Why.ERROR, code="digest", error=told)
+            message = text_content(str(error).encode(errors="replace").decode())
+            return CallReply(Outcome.FAILED, why=Why.ERROR, code="digest", error=message)
         finally:
             over.set()
-        return CallReply(Outcome.OK, text_content(said))
+        return CallReply(Outcome.OK, text_content(digest))
 
 
 def _read_path(arguments: Content) -> str:

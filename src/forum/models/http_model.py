@@ -6,7 +6,7 @@ is removed from everything that the call returns or streams.
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Final
@@ -17,74 +17,69 @@ from forum import engine
 from forum.errors import KeyUnreadable
 from forum.ledger.body import BytesContent, Content, text_content
 from forum.ledger.kinds import Outcome
-from forum.ledger.ports import Amount
 from forum.ledger.secret_mask import SecretMask
 from forum.models import provider_http, provider_outcome
-from forum.models.prices import Price, bound_of, price_of
+from forum.models.anthropic import AnthropicWire
+from forum.models.openai_chat import ChatWire
+from forum.models.openai_responses import ResponsesWire
 from forum.models.rate_limiter import RateLimiter, rate_limiter_for
 from forum.models.urls import server_of
-from forum.models.wire import Finish, ReplyBuilder, Wire
+from forum.models.wire import UNREADABLE, Finish, Wire
 from forum.work.kinds import Why
-from forum.work.policy import Chat, ToolCall
+from forum.work.policy import Api, Chat, ToolCall
+
+_WIRES: Final[dict[Api, type[Wire]]] = {
+    Api.CHAT: ChatWire,
+    Api.RESPONSES: ResponsesWire,
+    Api.ANTHROPIC: AnthropicWire,
+}
+_NOT_SENT: Final = (
+    provider_http.HttpEnd.REFUSED,
+    provider_http.HttpEnd.CONNECT,
+    provider_http.HttpEnd.TLS,
+)
 
 
-class HttpModel:
-    """A model behind an HTTP API, spoken to through one `Wire`."""
+class HttpModel(provider_outcome.PricedModel[Chat]):
+    """A model behind an HTTP API, spoken to through the `Wire` of that API."""
 
-    def __init__(self, spec: Chat, wire: Wire, clock: Callable[[], float] = time.monotonic) -> None:
-        self._spec, self._wire, self._clock = spec, wire, clock
-        self._price: Price = price_of(spec)
+    def __init__(self, spec: Chat) -> None:
+        super().__init__(spec)
         self._rate_limiter: RateLimiter = rate_limiter_for(
             server_of(spec.url), spec.key_env or spec.key_file
         )
 
-    @property
-    def name(self) -> str:
-        """The model's name, reduced to the characters that names in the ledger may have."""
-        return provider_outcome.plain_label(self._spec.model)
-
-    def bound(self, call: engine.ModelCall) -> Amount:
-        """Return the upper bound of the cost of a call."""
-        return bound_of(self._price, call, self._spec.max_tokens)
-
-    async def reply(self, call: engine.ModelCall) -> engine.CallReply:
-        """Send one request, without retries, and return its outcome."""
-        began = self._clock()
+    async def _call(self, call: engine.ModelCall) -> engine.CallReply:
+        began = time.monotonic()
         try:
             key = read_key(self._spec)
-            request = self._request(call, key)
         except KeyUnreadable as error:
-            reply = engine.CallReply(
-                Outcome.DENIED, why=Why.ERROR, code="no-key", error=text_content(str(error))
-            )
-        except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
-            told = text_content(
-                f"this call cannot be written as JSON: {error}; look at its schemas"
-            )
-            reply = engine.CallReply(Outcome.FAILED, why=Why.ERROR, code="bad-request", error=told)
-        else:
-            with _redact_stream(key, call) as heard:
-                reply = _redact_reply(key, await self._send(heard, request, began))
-        spent = round(1000 * (self._clock() - began))
-        return replace(reply, milliseconds=spent, prices=self._price.id)
+            message = text_content(str(error))
+            return engine.CallReply(Outcome.DENIED, why=Why.ERROR, code="no-key", error=message)
+        with _redact_stream(key, call) as redacted:
+            wire = _WIRES[self._spec.api](self._spec, redacted)
+            try:
+                request = self._request(wire, key)
+            except UNREADABLE as error:
+                return provider_outcome.unencodable_reply(error)
+            return _redact_reply(key, await self._send(wire, request, began + call.seconds))
 
-    def _request(self, call: engine.ModelCall, key: str) -> provider_http.HttpRequest:
-        body = msgspec.json.encode(self._wire.body(self._spec, call))
+    def _request(self, wire: Wire, key: str) -> provider_http.HttpRequest:
         headers = {"Content-Type": "application/json", "Accept": "text/event-stream"}
-        url = self._spec.url.rstrip("/") + self._wire.path
-        return provider_http.HttpRequest(url, headers | self._wire.headers(key), body)
+        url = self._spec.url.rstrip("/") + wire.path
+        body = msgspec.json.encode(wire.body())
+        return provider_http.HttpRequest(url, headers | wire.headers(key), body)
 
     async def _send(
-        self, call: engine.ModelCall, request: provider_http.HttpRequest, began: float
+        self, wire: Wire, request: provider_http.HttpRequest, deadline: float
     ) -> engine.CallReply:
         try:
-            async with self._rate_limiter.admit(self._spec.at_once, call.seconds) as place:
+            async with self._rate_limiter.admit(self._spec.at_once, wire.call.seconds) as place:
                 # The time spent waiting for the rate limiter
                 # counts against the call's own deadline.
-                reading = self._wire.read(call)
-                left = call.seconds - (self._clock() - began)
-                answer = await provider_http.send_request(request, left, reading)
-                reply = self._interpret(call, answer, reading.said)
+                left = deadline - time.monotonic()
+                answer = await provider_http.send_request(request, left, wire)
+                reply = self._interpret(wire, answer)
                 if reply.why is Why.THROTTLED:
                     self._rate_limiter.report_throttled(place, reply.retry_milliseconds)
                 # Only a complete response shows that the provider
@@ -93,33 +88,29 @@ class HttpModel:
                     self._rate_limiter.report_success(place)
                 return reply
         except TimeoutError:
-            told = text_content(
-                "the provider wants to be left alone for longer than this call has time"
+            message = text_content(
+                "the provider limits the rate of calls, and asked for a longer pause than this "
+                "call has time"
             )
-            return engine.CallReply(Outcome.TIMEOUT, why=Why.DEADLINE, code="gate", error=told)
+            return engine.CallReply(Outcome.TIMEOUT, why=Why.DEADLINE, code="gate", error=message)
 
-    def _interpret(
-        self, call: engine.ModelCall, answer: provider_http.HttpOutcome, said: ReplyBuilder
-    ) -> engine.CallReply:
-        if answer.end in (
-            provider_http.HttpEnd.REFUSED,
-            provider_http.HttpEnd.CONNECT,
-            provider_http.HttpEnd.TLS,
-        ):
+    def _interpret(self, wire: Wire, answer: provider_http.HttpOutcome) -> engine.CallReply:
+        if answer.end in _NOT_SENT:
             return provider_outcome.suggest_version(
                 self._spec.url, provider_outcome.refused_reply(answer)
             )
-        told = provider_outcome.ProviderOutcome(self._price, self.bound(call), call, said)
+        call, received = wire.call, wire.reply
+        outcome = provider_outcome.ProviderOutcome(self._price, self.bound(call), call, received)
         # Some servers omit the final end-of-stream event.  A
         # reply with a finish reason is complete even without it.
         ended = (
             answer.end is provider_http.HttpEnd.EARLY
             and answer.status
-            and said.finish is not Finish.NONE
+            and received.finish is not Finish.NONE
         )
         if answer.end is provider_http.HttpEnd.DONE or ended:
-            return told.complete_reply()
-        return provider_outcome.suggest_version(self._spec.url, told.partial_reply(answer))
+            return outcome.complete_reply()
+        return provider_outcome.suggest_version(self._spec.url, outcome.partial_reply(answer))
 
 
 # Keys
@@ -195,11 +186,11 @@ def _redact_stream(key: str, call: engine.ModelCall) -> Iterator[engine.ModelCal
     if len(key) < _MIN_SECRET_CHARS or call.hear is engine.ignore_delta:
         yield call
         return
-    veiled = engine.RedactingStream(SecretMask.from_secrets({"key": key.encode()}), call.hear)
+    redacting = engine.RedactingStream(SecretMask.from_secrets({"key": key.encode()}), call.hear)
     try:
-        yield replace(call, hear=veiled)
+        yield replace(call, hear=redacting)
     finally:
-        veiled.flush()
+        redacting.flush()
 
 
 _KEY_PLACEHOLDER: Final = "[key]"

@@ -8,39 +8,18 @@ parsed, the effect may have happened nevertheless, and the outcome is indetermin
 import asyncio
 import logging
 import os
-import ssl
 import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
-from functools import cache
 from typing import Any, Final, assert_never, cast
 
 import httpx2
+import mcp_types
 import msgspec
 from mcp import Client, MCPError
 from mcp.client import ClientSession
 from mcp.client.streamable_http import streamable_http_client
-from mcp_types import (
-    CONNECTION_CLOSED,
-    INVALID_REQUEST,
-    PARSE_ERROR,
-    AudioContent,
-    BlobResourceContents,
-    CallToolRequest,
-    CallToolRequestParams,
-    CallToolResult,
-    ContentBlock,
-    EmbeddedResource,
-    ImageContent,
-    InputRequiredResult,
-    PaginatedRequestParams,
-    RequestParamsMeta,
-    ResourceLink,
-    TextContent,
-    TextResourceContents,
-)
-from mcp_types import Tool as Offered
 from pydantic import TypeAdapter
 
 from forum.engine import CallReply, ToolInvocation
@@ -48,7 +27,8 @@ from forum.errors import ServerUnusable
 from forum.ledger.body import BytesContent
 from forum.ledger.kinds import Outcome
 from forum.models import mcp_stdio
-from forum.models.process_environment import allowed_environment
+from forum.models.process_environment import allowed_environment, tool_variables
+from forum.models.provider_http import system_ssl_context
 from forum.models.sandbox import Sandbox
 from forum.models.urls import is_loopback
 from forum.work.kinds import Why
@@ -62,9 +42,9 @@ _CLOSE_TIMEOUT_S = 0.5
 _HEADER_MARK = b'"x-mcp-header"'
 
 # Error codes of the SDK for a missing or unreadable answer; a server may also send them.
-_NO_ANSWER = (CONNECTION_CLOSED, INVALID_REQUEST, PARSE_ERROR)
-_answer: TypeAdapter[CallToolResult | InputRequiredResult] = TypeAdapter(
-    CallToolResult | InputRequiredResult
+_NO_ANSWER = (mcp_types.CONNECTION_CLOSED, mcp_types.INVALID_REQUEST, mcp_types.PARSE_ERROR)
+_answer: TypeAdapter[mcp_types.CallToolResult | mcp_types.InputRequiredResult] = TypeAdapter(
+    mcp_types.CallToolResult | mcp_types.InputRequiredResult
 )
 
 # Errors of servers are recorded in the ledger, and do not belong on the worker's terminal.
@@ -88,64 +68,66 @@ class McpTarget:
 class _Conversation:
     """The state of a session, kept for the case that it fails."""
 
-    heard: mcp_stdio.ServerOutputMeter = field(default_factory=mcp_stdio.ServerOutputMeter)
+    output: mcp_stdio.ServerOutputMeter = field(default_factory=mcp_stdio.ServerOutputMeter)
     asked: bool = False
     """Whether the tool may have been reached."""
     status: int = 0
     """The last HTTP status of the server."""
-    answer: CallToolResult | InputRequiredResult | None = None
+    answer: mcp_types.CallToolResult | mcp_types.InputRequiredResult | None = None
 
 
 async def call_tool(
     tool: ToolSpec,
-    peer: McpTarget,
+    target: McpTarget,
     arguments: dict[str, Any],
-    deed: ToolInvocation,
+    invocation: ToolInvocation,
     deadline: float,
 ) -> CallReply:
     """Call a tool once, until a deadline on the event loop's clock."""
     began, talk, failed = time.monotonic_ns(), _Conversation(), CallReply(Outcome.INDETERMINATE)
-    told = {"FORUM_RUN": deed.run, "FORUM_TASK": deed.task, "FORUM_KEY": deed.key}
-    meta = cast("RequestParamsMeta", {IDEMPOTENCY_META_KEY: deed.key})
-    params = CallToolRequestParams(name=tool.name, arguments=arguments, _meta=meta)
+    meta = cast("mcp_types.RequestParamsMeta", {IDEMPOTENCY_META_KEY: invocation.key})
+    params = mcp_types.CallToolRequestParams(name=tool.name, arguments=arguments, _meta=meta)
     try:
-        async with asyncio.timeout_at(deadline), _open_session(peer, told, talk) as session:
+        async with asyncio.timeout_at(deadline), _open_session(target, talk, invocation) as session:
             if _HEADER_MARK in msgspec.json.encode(tool.schema):
                 await _list_tools(session)  # tells the SDK which arguments go into headers
             # Set before the request is sent: from here on the effect may happen, whatever fails.
             # The status is reset, because so far it is that of the handshake.
             talk.asked, talk.status = True, 0
-            talk.answer = await session.send_request(CallToolRequest(params=params), _answer)
-    except Exception as error:  # noqa: BLE001  # whatever it is, the call has not been answered
+            request = mcp_types.CallToolRequest(params=params)
+            talk.answer = await session.send_request(request, _answer)
+    except Exception as error:  # noqa: BLE001  # any error means that the call was not answered
         failed = _failure_reply(_first_error(error), talk)
     # An error while the session is closed does not invalidate an answer that was received.
     reply = failed if talk.answer is None else _answer_reply(talk.answer)
-    said = b"\n".join(filter(None, (b"".join(reply.error.chunks()), bytes(talk.heard.errors))))
+    details = b"\n".join(filter(None, (b"".join(reply.error.chunks()), bytes(talk.output.errors))))
     milliseconds = (time.monotonic_ns() - began) // 1_000_000
     return replace(
-        reply, error=BytesContent(said[: mcp_stdio.MAX_STDERR_BYTES]), milliseconds=milliseconds
+        reply, error=BytesContent(details[: mcp_stdio.MAX_STDERR_BYTES]), milliseconds=milliseconds
     )
 
 
-async def list_server_tools(name: str, peer: McpTarget, seconds: float) -> list[Offered]:
+async def list_server_tools(name: str, target: McpTarget, seconds: float) -> list[mcp_types.Tool]:
     """Return the tools of a server.  Raises `ServerUnusable`."""
     talk = _Conversation()
     try:
-        async with asyncio.timeout(seconds), _open_session(peer, {}, talk) as session:
+        async with asyncio.timeout(seconds), _open_session(target, talk) as session:
             return await _list_tools(session)
-    except Exception as error:  # noqa: BLE001  # raised again, as ours
+    except Exception as error:  # noqa: BLE001  # raised again as `ServerUnusable`
         failed = _failure_reply(_first_error(error), talk)
-    said = b"; ".join(filter(None, (b"".join(failed.error.chunks()), bytes(talk.heard.errors))))
-    advice = "check its url and key_env" if peer.server.url else "run its argv by hand to see more"
-    why = " ".join(said[-1000:].decode(errors="replace").split())
+    details = b"; ".join(filter(None, (b"".join(failed.error.chunks()), bytes(talk.output.errors))))
+    advice = (
+        "check its url and key_env" if target.server.url else "run its argv by hand to see more"
+    )
+    why = " ".join(details[-1000:].decode(errors="replace").split())
     raise ServerUnusable(name, f"{failed.code}: {why}; {advice}")
 
 
-async def _list_tools(session: ClientSession) -> list[Offered]:
-    found: list[Offered] = []
+async def _list_tools(session: ClientSession) -> list[mcp_types.Tool]:
+    found: list[mcp_types.Tool] = []
     cursor: str | None = None
     for _ in range(_MAX_PAGES):
-        page = await session.list_tools(params=PaginatedRequestParams(cursor=cursor))
+        page = await session.list_tools(params=mcp_types.PaginatedRequestParams(cursor=cursor))
         found += page.tools
         cursor = page.next_cursor
         if len(found) > MAX_TOOLS:
@@ -160,23 +142,23 @@ async def _list_tools(session: ClientSession) -> list[Offered]:
 
 @asynccontextmanager
 async def _open_session(
-    peer: McpTarget, told: dict[str, str], talk: _Conversation
+    target: McpTarget, talk: _Conversation, invocation: ToolInvocation | None = None
 ) -> AsyncIterator[ClientSession]:
-    server, sandbox = peer.server, peer.sandbox
+    server, sandbox = target.server, target.sandbox
     async with AsyncExitStack() as stack:
         if server.url:
             http = await stack.enter_async_context(_make_http_client(server, talk))
             streams = streamable_http_client(
                 server.url, http_client=http, max_sse_event_size=mcp_stdio.MAX_CONVERSATION_BYTES
             )
-            client = Client(streams, cache=None)
         else:
-            known = sandbox.environment if sandbox else allowed_environment
+            variables = tool_variables(invocation) if invocation else {}
+            select = sandbox.environment if sandbox else allowed_environment
             argv = sandbox.command(server.argv) if sandbox else server.argv
-            client = Client(
-                mcp_stdio.open_stdio(argv, known(server.env, **told), talk.heard), cache=None
-            )
-        yield (await stack.enter_async_context(client)).session
+            environment = select(server.env, **variables)
+            streams = mcp_stdio.open_stdio(argv, environment, talk.output)
+        client = await stack.enter_async_context(Client(streams, cache=None))
+        yield client.session
 
 
 def _make_http_client(server: McpServer, talk: _Conversation) -> httpx2.AsyncClient:
@@ -192,23 +174,17 @@ def _make_http_client(server: McpServer, talk: _Conversation) -> httpx2.AsyncCli
         # A compressed body could expand to a thousand times the
         # size that we count.  The request accepts only `identity`.
         if response.headers.get("content-encoding", "identity") != "identity":
-            raise httpx2.DecodingError("the answer is compressed, which nobody asked for")
-        response.stream = _BoundedStream(response.stream, talk.heard)
+            raise httpx2.DecodingError("the answer is compressed, but only identity was accepted")
+        response.stream = _BoundedStream(response.stream, talk.output)
 
     return httpx2.AsyncClient(
-        verify=_system_ssl_context(),
+        verify=system_ssl_context(),
         # A proxy from the environment is meant for other hosts, not for this machine.
         trust_env=not is_loopback(server.url),
         headers={"Accept-Encoding": "identity"} | _authorization(server),
         timeout=None,  # the whole session has a deadline
         event_hooks={"request": [before], "response": [after]},
     )
-
-
-@cache
-def _system_ssl_context() -> ssl.SSLContext:
-    """Return a context with the system's CA certificates, cached because loading is slow."""
-    return httpx2.create_ssl_context()
 
 
 def _authorization(server: McpServer) -> dict[str, str]:
@@ -225,12 +201,12 @@ def _authorization(server: McpServer) -> dict[str, str]:
 class _BoundedStream(httpx2.AsyncByteStream):
     """The body of a response, which raises `ServerOutputTooLarge` beyond the limit."""
 
-    def __init__(self, stream: Any, heard: mcp_stdio.ServerOutputMeter) -> None:  # noqa: ANN401  # httpx2 gives a union
-        self._stream, self._heard = stream, heard
+    def __init__(self, stream: Any, meter: mcp_stdio.ServerOutputMeter) -> None:  # noqa: ANN401  # httpx2 declares a union
+        self._stream, self._meter = stream, meter
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         async for piece in self._stream:
-            self._heard.count(len(piece))
+            self._meter.count(len(piece))
             yield piece
 
     async def aclose(self) -> None:
@@ -247,23 +223,23 @@ def _first_error(error: BaseException) -> BaseException:
 
 def _failure_reply(error: BaseException, talk: _Conversation) -> CallReply:
     """Return the outcome of a call that was not answered."""
-    told = str(error) or type(error).__name__
+    message = str(error) or type(error).__name__
     unknown = Outcome.INDETERMINATE if talk.asked else Outcome.FAILED
-    if talk.heard.too_much:
-        return _error_reply(unknown, Why.OVERSIZE, "oversize", "it said more than is kept")
+    if talk.output.too_much:
+        return _error_reply(unknown, Why.OVERSIZE, "oversize", "its output exceeds the limit")
     if isinstance(error, TimeoutError):
         outcome = Outcome.TIMEOUT if talk.asked else Outcome.FAILED
         code = "" if talk.asked else "connect"
         return _error_reply(outcome, Why.DEADLINE, code, "it took too long")
     if isinstance(error, ServerTokenMissing):
-        return _error_reply(Outcome.DENIED, Why.ERROR, "no-key", told)
+        return _error_reply(Outcome.DENIED, Why.ERROR, "no-key", message)
     if talk.status >= 300:
-        return _error_reply(_outcome_of_status(talk), Why.ERROR, f"http {talk.status}", told)
+        return _error_reply(_outcome_of_status(talk), Why.ERROR, f"http {talk.status}", message)
     if isinstance(error, MCPError) and talk.asked and error.code not in _NO_ANSWER:
         # The agent sees the output, so that it can correct its arguments.
-        failed = _error_reply(Outcome.FAILED, Why.ERROR, f"rpc {error.code}", told)
+        failed = _error_reply(Outcome.FAILED, Why.ERROR, f"rpc {error.code}", message)
         return replace(failed, output=failed.error)
-    return _error_reply(unknown, Why.ERROR, "no-answer" if talk.asked else "connect", told)
+    return _error_reply(unknown, Why.ERROR, "no-answer" if talk.asked else "connect", message)
 
 
 def _outcome_of_status(talk: _Conversation) -> Outcome:
@@ -273,45 +249,46 @@ def _outcome_of_status(talk: _Conversation) -> Outcome:
     return Outcome.INDETERMINATE if talk.asked and talk.status >= 500 else Outcome.FAILED
 
 
-def _error_reply(outcome: Outcome, why: Why, code: str, told: str) -> CallReply:
-    return CallReply(outcome, why=why, code=code, error=BytesContent(told.encode(errors="replace")))
+def _error_reply(outcome: Outcome, why: Why, code: str, message: str) -> CallReply:
+    error = BytesContent(message.encode(errors="replace"))
+    return CallReply(outcome, why=why, code=code, error=error)
 
 
-def _answer_reply(answer: CallToolResult | InputRequiredResult) -> CallReply:
+def _answer_reply(answer: mcp_types.CallToolResult | mcp_types.InputRequiredResult) -> CallReply:
     match answer:
-        case InputRequiredResult():
-            told = "it asks for input that nobody here can give"
-            return _error_reply(Outcome.FAILED, Why.ERROR, "input-required", told)
-        case CallToolResult(is_error=True):
+        case mcp_types.InputRequiredResult():
+            message = "it asks for interactive input, which is not supported"
+            return _error_reply(Outcome.FAILED, Why.ERROR, "input-required", message)
+        case mcp_types.CallToolResult(is_error=True):
             return CallReply(Outcome.FAILED, _text(answer), why=Why.ERROR, code="tool-error")
         case _:
             return CallReply(Outcome.OK, _text(answer))
 
 
-def _text(answer: CallToolResult) -> BytesContent:
+def _text(answer: mcp_types.CallToolResult) -> BytesContent:
     parts = "\n".join(map(_part, answer.content)).encode(errors="replace")
     if not parts and answer.structured_content is not None:
         return BytesContent(msgspec.json.encode(answer.structured_content))
     return BytesContent(parts)
 
 
-def _part(part: ContentBlock) -> str:
+def _part(part: mcp_types.ContentBlock) -> str:
     """Return a part as text; for other content, return a line that describes it."""
     match part:
-        case TextContent():
+        case mcp_types.TextContent():
             return part.text
-        case ImageContent() | AudioContent():
+        case mcp_types.ImageContent() | mcp_types.AudioContent():
             return _binary(part.type, part.mime_type, part.data)
-        case ResourceLink():
+        case mcp_types.ResourceLink():
             return f"[{part.name}: {part.uri}]"
-        case EmbeddedResource():
+        case mcp_types.EmbeddedResource():
             return _embedded(part.resource)
         case _:
             assert_never(part)
 
 
-def _embedded(resource: TextResourceContents | BlobResourceContents) -> str:
-    if isinstance(resource, TextResourceContents):
+def _embedded(resource: mcp_types.TextResourceContents | mcp_types.BlobResourceContents) -> str:
+    if isinstance(resource, mcp_types.TextResourceContents):
         return resource.text
     return _binary(str(resource.uri), resource.mime_type or "of no type", resource.blob)
 

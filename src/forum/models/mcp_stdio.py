@@ -12,14 +12,15 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from signal import SIGKILL
-from subprocess import PIPE, Popen
-from threading import Thread
+from subprocess import Popen
 from typing import IO
 
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
+
+from forum.models.process_group import reap_in_background, signal_group, start_group
 
 MAX_CONVERSATION_BYTES = 1 << 24
 """Maximum output of a server in one session, including its logs."""
@@ -61,34 +62,26 @@ class ServerOutputMeter:
 
 @asynccontextmanager
 async def open_stdio(
-    argv: tuple[str, ...], environment: Mapping[str, str], heard: ServerOutputMeter
+    argv: tuple[str, ...], environment: Mapping[str, str], meter: ServerOutputMeter
 ) -> AsyncIterator[Streams]:
     """Start a server and yield its message streams; stop it at the end of the block."""
-    process = Popen(  # noqa: ASYNC220, S603  # what was configured, and no shell reads it
-        argv,
-        bufsize=0,
-        stdin=PIPE,
-        stdout=PIPE,
-        stderr=PIPE,
-        env=environment,
-        start_new_session=True,
-    )
+    process = start_group(argv, environment)
     incoming, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     write, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
     pipes = stdin, stdout, stderr = tuple(
         filter(None, (process.stdin, process.stdout, process.stderr))
     )
     tasks = [
-        asyncio.create_task(_read_messages(stdout, incoming, heard)),
-        asyncio.create_task(_read_stderr(stderr, heard)),
-        speaking := asyncio.create_task(_write_messages(outgoing, stdin)),
+        asyncio.create_task(_read_messages(stdout, incoming, meter)),
+        asyncio.create_task(_read_stderr(stderr, meter)),
+        writer := asyncio.create_task(_write_messages(outgoing, stdin)),
     ]
     try:
         yield read, write
-        speaking.cancel()
+        writer.cancel()
         await _wait_for_exit(process, EXIT_GRACE_S)
     finally:
-        _kill_group(process)
+        signal_group(process, SIGKILL)
         for stream in (incoming, read, write, outgoing):
             stream.close()
         for task in tasks:
@@ -99,16 +92,14 @@ async def open_stdio(
         finally:
             for pipe in pipes:
                 pipe.close()
-            # A process that cannot be killed hangs in the kernel or
-            # runs as another user.  A thread reaps it whenever it ends.
             if process.poll() is None:
-                Thread(target=process.wait, daemon=True).start()
+                reap_in_background(process)
 
 
 async def _read_messages(
     pipe: IO[bytes],
     incoming: MemoryObjectSendStream[SessionMessage | Exception],
-    heard: ServerOutputMeter,
+    meter: ServerOutputMeter,
 ) -> None:
     """Forward messages; ignore other lines, because some servers print a greeting."""
     lines = asyncio.StreamReader(MAX_CONVERSATION_BYTES)
@@ -117,28 +108,28 @@ async def _read_messages(
         suppress(ServerOutputTooLarge, anyio.BrokenResourceError, anyio.ClosedResourceError),
     ):
         async with _connect_reader(pipe, lines):
-            while line := await _read_line(lines, heard):
+            while line := await _read_line(lines, meter):
                 with suppress(ValueError):
                     message = jsonrpc_message_adapter.validate_json(line, by_name=False)
                     await incoming.send(SessionMessage(message))
 
 
-async def _read_line(lines: asyncio.StreamReader, heard: ServerOutputMeter) -> bytes:
+async def _read_line(lines: asyncio.StreamReader, meter: ServerOutputMeter) -> bytes:
     try:
         line = await lines.readline()
     except ValueError:
-        heard.too_much = True  # this line alone exceeds the limit for the session
+        meter.too_much = True  # this line alone exceeds the limit for the session
         raise ServerOutputTooLarge from None
-    heard.count(len(line), 1)
+    meter.count(len(line), 1)
     return line
 
 
-async def _read_stderr(pipe: IO[bytes], heard: ServerOutputMeter) -> None:
+async def _read_stderr(pipe: IO[bytes], meter: ServerOutputMeter) -> None:
     """Keep the first bytes of standard error, and read on so that the server never blocks on it."""
-    said = asyncio.StreamReader(_CHUNK_BYTES)
-    async with _connect_reader(pipe, said):
-        while piece := await said.read(_CHUNK_BYTES):
-            heard.errors += piece[: MAX_STDERR_BYTES - len(heard.errors)]
+    stream = asyncio.StreamReader(_CHUNK_BYTES)
+    async with _connect_reader(pipe, stream):
+        while piece := await stream.read(_CHUNK_BYTES):
+            meter.errors += piece[: MAX_STDERR_BYTES - len(meter.errors)]
 
 
 async def _write_messages(
@@ -180,9 +171,3 @@ async def _wait_for_exit(process: Popen[bytes], seconds: float) -> None:
     finally:
         loop.remove_reader(handle)
         os.close(handle)
-
-
-def _kill_group(process: Popen[bytes]) -> None:
-    # The group is empty, or all its members run as another user, as with sudo.
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, SIGKILL)

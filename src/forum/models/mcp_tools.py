@@ -45,27 +45,27 @@ class McpTool:
     def __init__(self, spec: ToolSpec, server: McpServer, sandbox: Sandbox | None = None) -> None:
         self._spec, self._server, self._sandbox = spec, server, sandbox
 
-    async def invoke(self, deed: ToolInvocation) -> CallReply:
+    async def invoke(self, invocation: ToolInvocation) -> CallReply:
         """Call the tool on its server.  The idempotency key is in `_meta`, as `forum/key`.
 
         A server that is a program also finds the key in the variable FORUM_KEY.
         """
         deadline = asyncio.get_running_loop().time() + self._spec.seconds
         try:
-            arguments = _read_arguments(deed.arguments)
+            arguments = _read_arguments(invocation.arguments)
             async with asyncio.timeout_at(deadline):
                 await _load_sdk()
         except TimeoutError:
             return CallReply(Outcome.FAILED, why=Why.DEADLINE, code="connect")
         except (Malformed, MissingExtra) as error:
             code = "arguments" if isinstance(error, Malformed) else "missing-extra"
-            told = BytesContent(str(error).encode(errors="replace"))
+            message = BytesContent(str(error).encode(errors="replace"))
             # The agent sees the output, so that it can correct its arguments.
-            return CallReply(Outcome.FAILED, told, why=Why.ERROR, code=code, error=told)
-        from forum.models.mcp_client import McpTarget, call_tool  # noqa: PLC0415  # it is loaded by now
+            return CallReply(Outcome.FAILED, message, why=Why.ERROR, code=code, error=message)
+        from forum.models.mcp_client import McpTarget, call_tool  # noqa: PLC0415  # loaded above
 
-        peer = McpTarget(self._server, self._sandbox)
-        return await call_tool(self._spec, peer, arguments, deed, deadline)
+        target = McpTarget(self._server, self._sandbox)
+        return await call_tool(self._spec, target, arguments, invocation, deadline)
 
 
 async def list_tools(
@@ -81,7 +81,7 @@ async def list_tools(
     if not servers:
         return {}
     await _load_sdk()
-    from forum.models.mcp_client import McpTarget, list_server_tools  # noqa: PLC0415  # it is loaded by now
+    from forum.models.mcp_client import McpTarget, list_server_tools  # noqa: PLC0415  # loaded above
 
     found: dict[tuple[str, str], ToolSpec] = {}
     for name, server in servers.items():
@@ -134,9 +134,9 @@ def _read_arguments(content: Content) -> dict[str, Any]:
     """Return the arguments of a call; empty content means no arguments.  Raises `Malformed`."""
     if content.size > MAX_ARGUMENT_BYTES:
         raise Malformed("arguments", f"{content.size} bytes; a server is sent {MAX_ARGUMENT_BYTES}")
-    given = b"".join(content.chunks())
+    data = b"".join(content.chunks())
     try:
-        return _arguments.decode(given) if given.strip() else {}
+        return _arguments.decode(data) if data.strip() else {}
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         raise Malformed("arguments", f"{error}; a tool of a server takes a JSON object") from None
 

@@ -4,14 +4,11 @@ from typing import Any
 
 import msgspec
 
-from forum.engine import DeltaCallback, ModelCall
 from forum.models import wire
 from forum.models.prices import BilledTokens
 from forum.models.provider_http import SseEvent
 from forum.models.urls import host_of
-from forum.work.policy import Chat
 from forum.work.prompt import MessageRole
-from forum.work.team_settings import RESERVED_OPTIONS
 
 _ROLES = {
     MessageRole.SYSTEM: "system",
@@ -19,83 +16,7 @@ _ROLES = {
     MessageRole.AGENT: "assistant",
     MessageRole.TOOL: "user",
 }
-_FINISHES = {
-    "stop": wire.Finish.COMPLETE,
-    "tool_calls": wire.Finish.COMPLETE,
-    "function_call": wire.Finish.COMPLETE,
-    "length": wire.Finish.LENGTH,
-    "content_filter": wire.Finish.REFUSED,
-}
-
-
-class ChatWire:
-    """The protocol of chat completions."""
-
-    path = "/chat/completions"
-
-    def headers(self, key: str) -> dict[str, str]:
-        """Return the headers that authenticate a request."""
-        return wire.bearer_headers(key)
-
-    def body(self, spec: Chat, call: ModelCall) -> dict[str, Any]:
-        """Return the request body."""
-        own: dict[str, Any] = {
-            "model": spec.model,
-            "messages": _messages(call),
-            "stream": True,
-            "stream_options": {"include_usage": True},
-            _limit_parameter(spec.url): spec.max_tokens,
-        }
-        if call.offers:
-            own["tools"] = [
-                {
-                    "type": "function",
-                    "function": {
-                        "name": offer.name,
-                        "description": offer.description,
-                        "parameters": wire.parse_tool_schema(offer.schema),
-                    },
-                }
-                for offer in call.offers
-            ]
-        if call.schema:
-            form = wire.parse_tool_schema(call.schema)
-            named = {"name": wire.ANSWER_NAME, "schema": form, "strict": wire.is_strict(form)}
-            own["response_format"] = {"type": "json_schema", "json_schema": named}
-        return wire.merge_options(spec.options, own, RESERVED_OPTIONS)
-
-    def read(self, call: ModelCall) -> "_ChatReader":
-        """Return the reader for the response."""
-        return _ChatReader(call.hear)
-
-
-def _limit_parameter(url: str) -> str:
-    """Return the name of the token limit: OpenAI's newer models reject the older `max_tokens`."""
-    newer = host_of(url).endswith((".openai.com", ".openai.azure.com"))
-    return "max_completion_tokens" if newer else "max_tokens"
-
-
-def _messages(call: ModelCall) -> list[dict[str, Any]]:
-    messages: list[dict[str, Any]] = []
-    asked = wire.ToolCallIds(call.offers)
-    for number, turn in enumerate(wire.messages_of(call)):
-        message: dict[str, Any] = {"role": _ROLES[turn.who], "content": wire.text_of(turn)}
-        if turn.who is MessageRole.AGENT and turn.uses:
-            message["tool_calls"] = [
-                {
-                    "id": name,
-                    "type": "function",
-                    "function": {
-                        "name": use.tool,
-                        "arguments": msgspec.json.encode(asked.arguments(use)).decode(),
-                    },
-                }
-                for name, use in zip(asked.make_ids(number, turn.uses), turn.uses, strict=True)
-            ]
-        elif turn.who is MessageRole.TOOL and (name := asked.id_of(turn.use)) is not None:
-            message |= {"role": "tool", "tool_call_id": name}
-        messages.append(message)
-    return messages
+_FINISHES = {"length": wire.Finish.LENGTH, "content_filter": wire.Finish.REFUSED}
 
 
 class _Function(msgspec.Struct):
@@ -124,8 +45,8 @@ class _Choice(msgspec.Struct):
 class _Chunk(msgspec.Struct):
     choices: list[_Choice] = []
     model: str = ""
-    usage: msgspec.Raw = msgspec.Raw(b"null")
-    error: msgspec.Raw = msgspec.Raw(b"null")
+    usage: msgspec.Raw = wire.NULL
+    error: msgspec.Raw = wire.NULL
 
 
 class _ChatUsageDetails(msgspec.Struct):
@@ -145,27 +66,39 @@ _chunk = msgspec.json.Decoder(_Chunk)
 _usage = msgspec.json.Decoder(_ChatUsage)
 
 
-class _ChatReader:
-    """A response of chat completions that is being received."""
+class ChatWire(wire.Wire):
+    """A call of chat completions."""
 
-    def __init__(self, hear: DeltaCallback) -> None:
-        self.said = wire.ReplyBuilder(hear)
+    path = "/chat/completions"
+
+    def own_fields(self) -> dict[str, Any]:
+        """Return the fields of the request body that are peculiar to this API."""
+        call = self.call
+        fields: dict[str, Any] = {
+            "messages": [_message(message) for message in wire.messages_of(call)],
+            "stream_options": {"include_usage": True},
+            _limit_parameter(self.spec.url): self.spec.max_tokens,
+        }
+        if call.offers:
+            fields["tools"] = [
+                {
+                    "type": "function",
+                    "function": {
+                        "name": offer.name,
+                        "description": offer.description,
+                        "parameters": wire.parse_tool_schema(offer.schema),
+                    },
+                }
+                for offer in call.offers
+            ]
+        if call.schema:
+            form = wire.answer_schema(call.schema)
+            fields["response_format"] = {"type": "json_schema", "json_schema": form}
+        return fields
 
     def read_event(self, event: SseEvent) -> bool:
         """Process an event; return whether it was the last one."""
-        if event.data == b"[DONE]":
-            return True
-        return self._read_chunk(_chunk.decode(event.data))
-
-    def _read_chunk(self, chunk: _Chunk) -> bool:
-        if bytes(chunk.error) != b"null":
-            self.said.set_error(wire.Finish.FAILED, bytes(chunk.error))
-            return True
-        self.said.model = chunk.model or self.said.model
-        self.said.tokens = _tokens(bytes(chunk.usage)) or self.said.tokens
-        for choice in chunk.choices[:1]:
-            self._read_choice(choice)
-        return False
+        return event.data == b"[DONE]" or self._read_chunk(_chunk.decode(event.data))
 
     def read_body(self, body: bytes) -> bool:
         """Process a response that was not streamed: a `chat.completion`."""
@@ -178,38 +111,66 @@ class _ChatReader:
             for number, call in enumerate(message.tool_calls or ()):
                 call.index = number
             choice.delta = message
-        elif bytes(completion.error) == b"null":
+        elif completion.error == wire.NULL:
             return False
         self._read_chunk(completion)
         return True
 
+    def _read_chunk(self, chunk: _Chunk) -> bool:
+        if chunk.error != wire.NULL:
+            self.reply.set_error(bytes(chunk.error))
+            return True
+        self.reply.model = chunk.model or self.reply.model
+        self.reply.tokens = _tokens(chunk.usage) or self.reply.tokens
+        for choice in chunk.choices[:1]:
+            self._read_choice(choice)
+        return False
+
     def _read_choice(self, choice: _Choice) -> None:
         delta = choice.delta
         if delta.content:
-            self.said.add_text(delta.content)
+            self.reply.add_text(delta.content)
         if delta.refusal:
-            self.said.add_text(delta.refusal)
-            self.said.finish = wire.Finish.REFUSED
+            self.reply.add_text(delta.refusal)
+            self.reply.finish = wire.Finish.REFUSED
         for call in delta.tool_calls or ():
-            self.said.add_tool_call(
-                call.index, call.function.name or "", call.function.arguments or ""
-            )
-        if choice.finish_reason and self.said.finish is not wire.Finish.REFUSED:
-            self.said.finish = _FINISHES.get(choice.finish_reason, wire.Finish.COMPLETE)
+            function = call.function
+            self.reply.add_tool_call(call.index, function.name or "", function.arguments or "")
+        if choice.finish_reason and self.reply.finish is not wire.Finish.REFUSED:
+            self.reply.finish = _FINISHES.get(choice.finish_reason, wire.Finish.COMPLETE)
 
 
-def _tokens(usage: bytes) -> BilledTokens | None:
+def _limit_parameter(url: str) -> str:
+    """Return the name of the token limit: OpenAI's newer models reject the older `max_tokens`."""
+    newer = host_of(url).endswith((".openai.com", ".openai.azure.com"))
+    return "max_completion_tokens" if newer else "max_tokens"
+
+
+def _message(message: wire.SentMessage) -> dict[str, Any]:
+    sent: dict[str, Any] = {"role": _ROLES[message.who], "content": message.text}
+    if message.calls:
+        sent["tool_calls"] = [
+            {
+                "id": call.id,
+                "type": "function",
+                "function": {"name": call.tool, "arguments": wire.encode_arguments(call)},
+            }
+            for call in message.calls
+        ]
+    elif message.answers:
+        sent |= {"role": "tool", "tool_call_id": message.answers.id}
+    return sent
+
+
+def _tokens(raw: msgspec.Raw) -> BilledTokens | None:
     """Return the token counts, or None if they are missing or implausible."""
-    try:
-        told = _usage.decode(usage)
-    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+    usage = wire.decode_usage(_usage, raw)
+    if usage is None or usage.completion_tokens < 0:
         return None
-    cached = (told.prompt_tokens_details.cached_tokens or 0) if told.prompt_tokens_details else 0
+    details = usage.prompt_tokens_details
     # Some providers (Gemini, Grok) do not count reasoning
     # tokens as completion tokens, but bill them.
-    said = max(told.completion_tokens, (told.total_tokens or 0) - told.prompt_tokens)
-    if not wire.is_valid_count(
-        told.prompt_tokens, told.completion_tokens, said
-    ) or not wire.is_valid_count(cached):
-        return None
-    return BilledTokens(told.prompt_tokens, said, cached)
+    written = max(usage.completion_tokens, (usage.total_tokens or 0) - usage.prompt_tokens)
+    return wire.billed_tokens(
+        usage.prompt_tokens, written, (details.cached_tokens or 0) if details else 0
+    )

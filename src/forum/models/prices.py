@@ -178,12 +178,12 @@ def _max_input_tokens(call: ModelCall) -> int:
         for turn in call.turns
     )
     offers = sum(
-        _TOOL_OVERHEAD + len((one.name + one.description).encode()) + len(one.schema)
-        for one in call.offers
+        _TOOL_OVERHEAD + len((offer.name + offer.description).encode()) + len(offer.schema)
+        for offer in call.offers
     )
-    told = max(turns, sum(_sent_bytes(chunk) for chunk in call.prompt.chunks()))
+    prompt = max(turns, sum(_sent_bytes(chunk) for chunk in call.prompt.chunks()))
     tools = _TOOLS_OVERHEAD if call.offers or call.schema else 0
-    return _CALL_OVERHEAD + told + offers + len(call.schema) + tools
+    return _CALL_OVERHEAD + prompt + offers + len(call.schema) + tools
 
 
 def _sent_bytes(text: bytes) -> int:

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterable
 
+from forum.engine import ToolInvocation
 from forum.ledger.secret_mask import is_secret_name
 
 _FORUM_VARIABLES = frozenset(
@@ -13,24 +14,33 @@ _COMMON_VARIABLES = ("PATH", "HOME", "LANG")
 """Variables that nearly every program needs and that are never secret."""
 
 
-def trusted_environment(**told: str) -> dict[str, str]:
+def tool_variables(invocation: ToolInvocation) -> dict[str, str]:
+    """Return the variables that identify a tool call; FORUM_KEY is its idempotency key."""
+    return {
+        "FORUM_RUN": invocation.run,
+        "FORUM_TASK": invocation.task,
+        "FORUM_KEY": invocation.key,
+    }
+
+
+def trusted_environment(**added: str) -> dict[str, str]:
     """Return the environment without Forum's own secrets, for programs that the operator trusts."""
     return {
         name: value for name, value in os.environ.items() if name not in _FORUM_VARIABLES
-    } | told
+    } | added
 
 
-def environment_without_secrets(names: Iterable[str], **told: str) -> dict[str, str]:
+def environment_without_secrets(names: Iterable[str], **added: str) -> dict[str, str]:
     """Return the environment without variables that look like secrets, unless they are named."""
     kept = {*names}
     return {
         name: value
         for name, value in trusted_environment().items()
         if name in kept or not is_secret_name(name)
-    } | told
+    } | added
 
 
-def allowed_environment(names: Iterable[str], **told: str) -> dict[str, str]:
+def allowed_environment(names: Iterable[str], **added: str) -> dict[str, str]:
     """Return only the named and the common variables, never a secret of Forum."""
     wanted = {*_COMMON_VARIABLES, *names} - _FORUM_VARIABLES
-    return {name: os.environ[name] for name in sorted(wanted) if name in os.environ} | told
+    return {name: os.environ[name] for name in sorted(wanted) if name in os.environ} | added

@@ -18,8 +18,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from signal import SIGKILL, SIGTERM
-from subprocess import PIPE, Popen
-from threading import Thread
+from subprocess import Popen
 from typing import IO, NamedTuple
 
 from forum import engine
@@ -28,6 +27,7 @@ from forum.ledger.body import BytesContent, Content, text_content
 from forum.ledger.kinds import Outcome
 from forum.ledger.ports import Amount
 from forum.models.file_content import FileContent
+from forum.models.process_group import reap_in_background, signal_group, start_group
 from forum.models.sandbox import Sandbox
 from forum.work.kinds import Why
 
@@ -111,28 +111,14 @@ def _start(program: Program) -> tuple[Popen[bytes], int]:
     if not program.argv:
         raise FileNotFoundError(errno.ENOENT, "its argv is empty")
     argv = program.sandbox.command(program.argv) if program.sandbox else program.argv
-    process = Popen(  # noqa: S603  # what was configured, and no shell reads it
-        argv,
-        bufsize=0,
-        stdin=PIPE,
-        stdout=PIPE,
-        stderr=PIPE,
-        env=program.environment,
-        start_new_session=True,
-    )
+    process = start_group(argv, program.environment)
     try:
         return process, os.pidfd_open(process.pid)
     except OSError:
         # Without a pidfd its exit could not be observed.  It is killed before `with` reaps it.
         with process:
-            _signal_group(process, SIGKILL)
+            signal_group(process, SIGKILL)
         raise
-
-
-def _signal_group(process: Popen[bytes], number: int) -> None:
-    # The group is empty, or all its members run as another user, as with sudo.
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, number)
 
 
 class _StdinWriter:
@@ -188,9 +174,9 @@ def _tee_to_listener(
 
     def take(piece: bytes) -> None:
         keep(piece)
-        told = letters.decode(piece, final=not piece)
-        if told:
-            hear(told)
+        text = letters.decode(piece, final=not piece)
+        if text:
+            hear(text)
 
     return take
 
@@ -221,7 +207,7 @@ class _RunningProgram:
         """Wait until the program exits, exceeds its output limit or runs out of time."""
         if not await self._wait_until(lambda: self._exited or self._decided, seconds):
             self._decide(_ExitVerdict(Outcome.TIMEOUT, Why.DEADLINE))
-            _signal_group(self._process, SIGTERM)
+            signal_group(self._process, SIGTERM)
         elif self._decided:
             return
         # A child process may keep the pipes open, so the
@@ -232,7 +218,7 @@ class _RunningProgram:
 
     async def kill(self) -> None:
         """Kill the whole process group and release all resources."""
-        _signal_group(self._process, SIGKILL)
+        signal_group(self._process, SIGKILL)
         try:
             await self._wait_until(lambda: self._exited, EXIT_GRACE_S)
         finally:
@@ -308,9 +294,7 @@ class _RunningProgram:
         if self._exited:
             self._decide(_verdict_on_exit(_reap(self._process)))
         else:
-            # The process could not be killed: it hangs in the kernel, or
-            # runs as another user.  A thread reaps it whenever it ends.
-            Thread(target=self._process.wait, daemon=True).start()
+            reap_in_background(self._process)
         for pipe in (self._given.pipe, *(stream.pipe for stream in self._streams)):
             pipe.close()
         os.close(self._handle)
@@ -345,8 +329,8 @@ def _free_reply(verdict: _ExitVerdict) -> engine.CallReply:
 
 
 def _storage_failure(error: OSError) -> _ExitVerdict:
-    told = f"cannot keep what the program says: {error}; make room, or point TMPDIR elsewhere"
-    return _ExitVerdict(Outcome.FAILED, Why.ERROR, "not-kept", text_content(told))
+    message = f"cannot store the program's output: {error}; free space, or set TMPDIR elsewhere"
+    return _ExitVerdict(Outcome.FAILED, Why.ERROR, "not-kept", text_content(message))
 
 
 def _start_failure(
@@ -361,12 +345,12 @@ def _start_failure(
         case OSError():
             code, advice = errno.errorcode.get(error.errno or 0, "error"), "try again later"
         case NotConfined():
-            code, advice = "not-confined", "forum doctor tells when it is right"
+            code, advice = "not-confined", "forum doctor checks the sandbox"
         case ValueError():
-            code, advice = "not-executable", "take what is not text out of its argv"
+            code, advice = "not-executable", "remove the invalid characters from its argv"
     # A missing program will still be missing a moment later, so the call is denied and not retried.
     permanent = code in ("not-found", "not-executable")
-    told = f"cannot start the program {name}: {error}; {advice}"
+    message = f"cannot start the program {name}: {error}; {advice}"
     return _ExitVerdict(
-        Outcome.DENIED if permanent else Outcome.FAILED, Why.ERROR, code, text_content(told)
+        Outcome.DENIED if permanent else Outcome.FAILED, Why.ERROR, code, text_content(message)
     )

@@ -98,7 +98,7 @@ class ResponseReader(Protocol):
         ...
 
 
-async def send_request(request: HttpRequest, seconds: float, taker: ResponseReader) -> HttpOutcome:
+async def send_request(request: HttpRequest, seconds: float, reader: ResponseReader) -> HttpOutcome:
     """Send a request and pass its response to the reader: event by event, or as one body.
 
     Close the connection on cancellation.  Report failures in the outcome instead of raising them.
@@ -108,7 +108,7 @@ async def send_request(request: HttpRequest, seconds: float, taker: ResponseRead
     except (ImportError, OSError, ValueError):
         # The text of these errors may quote the URL of a proxy, including its password.
         return HttpOutcome(
-            HttpEnd.CONNECT, error=b"the proxy or the certificates that are set up here fail"
+            HttpEnd.CONNECT, error=b"the configured proxy or certificates cannot be used"
         )
     try:
         async with asyncio.timeout(seconds), AsyncExitStack() as stack:
@@ -116,24 +116,24 @@ async def send_request(request: HttpRequest, seconds: float, taker: ResponseRead
             response = await stack.enter_async_context(
                 client.stream("POST", request.url, headers=request.headers, content=request.body)
             )
-            return await _read_response(response, taker)
+            return await _read_response(response, reader)
     except TimeoutError:
         return HttpOutcome(HttpEnd.LATE)
     except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.ProxyError) as error:
         end = HttpEnd.TLS if _is_tls(error) else HttpEnd.CONNECT
         return HttpOutcome(
-            end, error=_truncate_error(str(error) or "no connection came about in time")
+            end, error=_truncate_error(str(error) or "no connection was established in time")
         )
     except (httpx2.InvalidURL, httpx2.UnsupportedProtocol):
         return HttpOutcome(
-            HttpEnd.CONNECT, error=b"the url is not one of http or https; set it right"
+            HttpEnd.CONNECT, error=b"the url is not a valid http or https address; correct it"
         )
     except httpx2.HTTPError as error:
         # The error text may quote the request and with it the key, so only the error type is kept.
         return HttpOutcome(HttpEnd.EARLY, error=type(error).__name__.encode())
 
 
-async def _read_response(response: httpx2.Response, taker: ResponseReader) -> HttpOutcome:
+async def _read_response(response: httpx2.Response, reader: ResponseReader) -> HttpOutcome:
     if response.status_code != 200:
         body = await _read_prefix(response.aiter_raw())
         return HttpOutcome(
@@ -147,12 +147,12 @@ async def _read_response(response: httpx2.Response, taker: ResponseReader) -> Ht
         return HttpOutcome(HttpEnd.MALFORMED, 200, error=await _read_prefix(response.aiter_raw()))
     chunks = response.aiter_raw()
     if kind != "text/event-stream":
-        return await _read_whole(chunks, taker)
+        return await _read_whole(chunks, reader)
     first = await _read_to_text(chunks)
     # Some servers declare an event stream and send a single JSON object nevertheless.  No field
     # name of a server-sent event starts with a brace, so the two cannot be confused.
     read = _read_whole if first.lstrip().startswith(b"{") else _read_stream
-    return await read(_chain(first, chunks), taker)
+    return await read(_chain(first, chunks), reader)
 
 
 async def _read_to_text(chunks: AsyncIterable[bytes]) -> bytes:
@@ -171,14 +171,14 @@ async def _chain(first: bytes, rest: AsyncIterable[bytes]) -> AsyncIterator[byte
         yield chunk
 
 
-async def _read_stream(chunks: AsyncIterable[bytes], taker: ResponseReader) -> HttpOutcome:
+async def _read_stream(chunks: AsyncIterable[bytes], reader: ResponseReader) -> HttpOutcome:
     events, size = SseParser(), 0
     try:
         async for chunk in chunks:
             size += len(chunk)
             if size > MAX_STREAM_BYTES:
                 return HttpOutcome(HttpEnd.OVERSIZE, 200)
-            if any(taker.read_event(event) for event in events.feed(chunk)):
+            if any(reader.read_event(event) for event in events.feed(chunk)):
                 return HttpOutcome(HttpEnd.DONE, 200)
     except ReplyTooLarge:
         return HttpOutcome(HttpEnd.OVERSIZE, 200)
@@ -187,13 +187,13 @@ async def _read_stream(chunks: AsyncIterable[bytes], taker: ResponseReader) -> H
     return HttpOutcome(HttpEnd.EARLY, 200)
 
 
-async def _read_whole(chunks: AsyncIterable[bytes], taker: ResponseReader) -> HttpOutcome:
+async def _read_whole(chunks: AsyncIterable[bytes], reader: ResponseReader) -> HttpOutcome:
     """Read a response that is not streamed: some servers ignore the request for a stream."""
     body = await _read_prefix(chunks, MAX_EVENT_BYTES + 1)
     if len(body) > MAX_EVENT_BYTES:
         return HttpOutcome(HttpEnd.OVERSIZE, 200)
     try:
-        if taker.read_body(body):
+        if reader.read_body(body):
             return HttpOutcome(HttpEnd.DONE, 200)
     except ReplyTooLarge:
         return HttpOutcome(HttpEnd.OVERSIZE, 200)
@@ -264,37 +264,37 @@ class SseParser:
 def parse_retry_after(headers: Mapping[str, str]) -> int:
     """Return the requested delay in milliseconds (Retry-After, RFC 9110, section 10.2.3)."""
     exact = _parse_decimal(headers.get("retry-after-ms", ""))
-    told = headers.get("retry-after", "")
-    seconds = _parse_decimal(told)
+    value = headers.get("retry-after", "")
+    seconds = _parse_decimal(value)
     if exact is not None:
         pause = exact
     elif seconds is not None:
         pause = 1000 * seconds
     else:
-        pause = _milliseconds_until(told)
+        pause = _milliseconds_until(value)
     return int(min(max(pause, 0), MAX_RETRY_AFTER_MS))
 
 
-def _parse_decimal(told: str) -> float | None:
+def _parse_decimal(text: str) -> float | None:
     """Parse a non-negative decimal; return None for anything else and for 12 or more digits."""
-    whole, _, part = told.strip().partition(".")
+    whole, _, part = text.strip().partition(".")
     if not (whole.isascii() and whole.isdigit() and len(whole) < 12):
         return None
     return float(f"{whole}.{part}") if part.isascii() and part.isdigit() else float(whole)
 
 
-def _milliseconds_until(told: str) -> float:
+def _milliseconds_until(date: str) -> float:
     try:
-        then = parsedate_to_datetime(told)
+        then = parsedate_to_datetime(date)
     except (ValueError, TypeError, OverflowError):
         return 0
-    now = datetime.now(UTC)  # noqa: TID251  # the provider's date is one of this world's calendar
+    now = datetime.now(UTC)  # noqa: TID251  # compared with a date of the provider
     return 1000 * (then.replace(tzinfo=then.tzinfo or UTC) - now).total_seconds()
 
 
 def _make_client(url: str, seconds: float) -> httpx2.AsyncClient:
     return httpx2.AsyncClient(
-        verify=_system_ssl_context() if url.lower().startswith("https:") else _empty_ssl_context(),
+        verify=system_ssl_context() if url.lower().startswith("https:") else _empty_ssl_context(),
         # A proxy from the environment is meant for other hosts, not for this machine.
         trust_env=not is_loopback(url),
         # Ends before the whole call does: a connect timeout proves that nothing was sent, so the
@@ -306,7 +306,7 @@ def _make_client(url: str, seconds: float) -> httpx2.AsyncClient:
 
 
 @cache
-def _system_ssl_context() -> ssl.SSLContext:
+def system_ssl_context() -> ssl.SSLContext:
     """Return a context with the system's CA certificates, cached because loading them is slow."""
     return httpx2.create_ssl_context()
 
@@ -326,5 +326,5 @@ def _is_tls(error: BaseException) -> bool:
     return False
 
 
-def _truncate_error(told: str) -> bytes:
-    return told.encode(errors="replace")[:MAX_ERROR_BYTES]
+def _truncate_error(message: str) -> bytes:
+    return message.encode(errors="replace")[:MAX_ERROR_BYTES]

@@ -1,22 +1,26 @@
-"""Translate a provider's response into the outcome and the cost that are recorded.
+"""Common parts of models with a price: translate responses into recorded outcomes and costs.
 
 A call that may have been billed is charged: if the provider reports no usage, the whole reserved
 amount counts as spent.
 """
 
 import re
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import Final
+from time import monotonic
+from typing import Final, Generic, TypeVar
 
 from forum import engine
 from forum.ledger.body import BytesContent, text_content
 from forum.ledger.kinds import Outcome
 from forum.ledger.ports import Amount
-from forum.models.prices import BilledTokens, Price
+from forum.models.names import plain_name
+from forum.models.prices import BilledTokens, Price, bound_of, price_of
 from forum.models.provider_http import HttpEnd, HttpOutcome
 from forum.models.urls import path_of
 from forum.models.wire import Finish, ReplyBuilder, tool_calls_of
 from forum.work.kinds import Why, sanitize_name
+from forum.work.policy import Chat, Library
 
 # 529 is Anthropic's status for an overloaded API.
 _THROTTLED_STATUSES: Final = frozenset({429, 503, 529})
@@ -24,7 +28,35 @@ _TRANSIENT_STATUSES: Final = frozenset({408, 409, 421, 423, 425})
 """Client errors that may not recur when the same request is repeated."""
 _PERMANENT_STATUSES: Final = frozenset({501, 505})
 _VERSIONED = re.compile(r"/v\d")
-_NOT_PLAIN = re.compile(r"[^!#-\[\]-~]+")
+_Spec = TypeVar("_Spec", Chat, Library)
+
+
+class PricedModel(ABC, Generic[_Spec]):
+    """A model that bills tokens; its subclasses make the calls."""
+
+    def __init__(self, spec: _Spec) -> None:
+        self._spec: _Spec = spec
+        self._price: Price = price_of(spec)
+
+    @property
+    def name(self) -> str:
+        """The model's name, reduced to the characters that names in the ledger may have."""
+        return plain_name(self._spec.model) or "model"
+
+    def bound(self, call: engine.ModelCall) -> Amount:
+        """Return the upper bound of the cost of a call."""
+        return bound_of(self._price, call, self._spec.max_tokens)
+
+    async def reply(self, call: engine.ModelCall) -> engine.CallReply:
+        """Make the call once, without retries, and return its outcome."""
+        began = monotonic()
+        reply = await self._call(call)
+        spent = round(1000 * (monotonic() - began))
+        return replace(reply, milliseconds=spent, prices=self._price.id)
+
+    @abstractmethod
+    async def _call(self, call: engine.ModelCall) -> engine.CallReply:
+        """Make the call; its duration and price table are added to the reply."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +66,7 @@ class ProviderOutcome:
     price: Price
     bound: Amount
     call: engine.ModelCall
-    said: ReplyBuilder
+    received: ReplyBuilder
 
     def partial_reply(self, answer: HttpOutcome) -> engine.CallReply:
         """Return the reply for an incomplete response, charged with the whole reserved amount."""
@@ -53,7 +85,7 @@ class ProviderOutcome:
 
     def complete_reply(self) -> engine.CallReply:
         """Return the reply for a complete response."""
-        match self.said.finish:
+        match self.received.finish:
             case Finish.FAILED:
                 return self._reply(Outcome.FAILED, Why.ERROR, "provider")
             case Finish.OVERLOADED:
@@ -61,7 +93,9 @@ class ProviderOutcome:
             case Finish.REFUSED:
                 return self._reply(Outcome.DENIED, Why.ERROR, "refused")
             # Truncated JSON or tool arguments are useless; truncated text may still be of use.
-            case Finish.LENGTH if self.call.schema or self.said.tool_calls or not self.said.text:
+            case Finish.LENGTH if (
+                self.call.schema or self.received.tool_calls or not self.received.text
+            ):
                 return replace(self._reply(Outcome.FAILED, Why.CUT, "length"), uses=())
             case Finish.LENGTH:
                 return self._reply(Outcome.OK, code="length")
@@ -75,7 +109,7 @@ class ProviderOutcome:
 
         Some providers report 0 for tokens that they did not count.
         """
-        tokens = self.said.tokens
+        tokens = self.received.tokens
         return tokens if tokens and (tokens.read or tokens.said) else None
 
     def _reply(self, outcome: Outcome, why: Why = Why.NONE, code: str = "") -> engine.CallReply:
@@ -83,14 +117,16 @@ class ProviderOutcome:
         usd = self.price.cost(tokens) if tokens else 0
         return engine.CallReply(
             outcome,
-            text_content(self.said.text),
+            text_content(self.received.text),
             Amount(usd, tokens.read + tokens.said, 1) if tokens else self.bound,
-            uses=tool_calls_of(self.said, self.call.offers) if outcome is Outcome.OK else (),
+            uses=tool_calls_of(self.received, self.call.offers) if outcome is Outcome.OK else (),
             why=why,
             code=code,
-            error=BytesContent(self.said.error) if self.said.error else engine.EMPTY_CONTENT,
+            error=BytesContent(self.received.error)
+            if self.received.error
+            else engine.EMPTY_CONTENT,
             input_tokens=tokens.read if tokens else 0,
-            model=sanitize_name(self.said.model),
+            model=sanitize_name(self.received.model),
         )
 
 
@@ -120,16 +156,17 @@ def suggest_version(url: str, reply: engine.CallReply) -> engine.CallReply:
 
     An error that mentions a model comes from the API itself, so its URL is right.
     """
-    told = b"".join(reply.error.chunks())
-    if _VERSIONED.search(path_of(url)) or b"model" in told.lower():
+    error = b"".join(reply.error.chunks())
+    if _VERSIONED.search(path_of(url)) or b"model" in error.lower():
         return reply
     if reply.code not in ("http 404", "http 405", "malformed"):
         return reply
     advice = f"there is no model API at {url}; did you mean {url.rstrip('/')}/v1?"
-    lines = [told.rstrip(), advice.encode(errors="replace")]
+    lines = [error.rstrip(), advice.encode(errors="replace")]
     return replace(reply, error=BytesContent(b"\n".join(filter(None, lines))))
 
 
-def plain_label(name: str) -> str:
-    """Return a name reduced to the characters that names in the ledger may have."""
-    return _NOT_PLAIN.sub("-", name)[:128] or "model"
+def unencodable_reply(error: Exception) -> engine.CallReply:
+    """Return the reply for a call that cannot be written as JSON and was not sent."""
+    text = text_content(f"this call cannot be encoded as JSON: {error}; check its schemas")
+    return engine.CallReply(Outcome.FAILED, why=Why.ERROR, code="bad-request", error=text)

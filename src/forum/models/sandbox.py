@@ -82,9 +82,9 @@ class Sandbox:
     env: tuple[str, ...] = ()
     """Variables of the worker's environment that are passed to every confined program."""
 
-    def environment(self, names: Iterable[str], **told: str) -> dict[str, str]:
+    def environment(self, names: Iterable[str], **added: str) -> dict[str, str]:
         """Return the environment of a confined program: only the variables that were allowed."""
-        return allowed_environment({*names, *self.env}, **told)
+        return allowed_environment({*names, *self.env}, **added)
 
     def command(self, argv: Sequence[str]) -> tuple[str, ...]:
         """Return the command that runs a program in the sandbox.
@@ -120,7 +120,7 @@ class Sandbox:
         if shutil.which(BUBBLEWRAP) is None:
             raise NotConfined("bubblewrap is not installed", "apt install bubblewrap")
         try:
-            done = subprocess.run(  # noqa: S603  no word of it is foreign
+            done = subprocess.run(  # noqa: S603  # a constant command
                 self.command(("true",)), stdin=subprocess.DEVNULL, capture_output=True,
                 text=True, timeout=30, check=False,
             )  # fmt: skip
@@ -139,7 +139,7 @@ class Sandbox:
         folders = (*sorted(own), *((self.folder,) if self.folder else ()), *self.read)
         shown = [("--ro-bind", path.resolve()) for path in folders]
         shown += [("--bind", path.resolve()) for path in self.write]
-        return tuple(sorted(shown, key=lambda one: (len(one[1].parts), one[0] == "--bind")))
+        return tuple(sorted(shown, key=lambda shown: (len(shown[1].parts), shown[0] == "--bind")))
 
     def _bind_files(self, secrets: SecretFilter) -> Iterable[str]:
         """Yield the bubblewrap arguments for the visible files."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from dataclasses import replace
 
 from forum import engine
 from forum.ledger.body import BytesContent, Content, text_content
@@ -38,38 +39,31 @@ class ScriptedModel:
 
         The recorded duration is the one in the script, so it is the same on every machine.
         """
-        moves = self._spec.moves.get(call.task) or self._spec.moves.get(EVERY_TASK)
-        move = moves[min(call.number, len(moves)) - 1] if moves else ScriptStep()
-        usd = self._spec.usd if move.usd is None else move.usd
-        spent = Amount(usd, move.tokens, 1)
-        seconds = move.milliseconds / 1000
+        steps = self._spec.moves.get(call.task) or self._spec.moves.get(EVERY_TASK)
+        step = steps[min(call.number, len(steps)) - 1] if steps else ScriptStep()
+        usd = self._spec.usd if step.usd is None else step.usd
+        spent = Amount(usd, step.tokens, 1)
+        seconds = step.milliseconds / 1000
         if seconds > call.seconds:
             await asyncio.sleep(call.seconds)
             return engine.CallReply(
-                Outcome.TIMEOUT, spent=spent, milliseconds=move.milliseconds, why=Why.DEADLINE
+                Outcome.TIMEOUT, spent=spent, milliseconds=step.milliseconds, why=Why.DEADLINE
             )
         output = (
-            text_content(move.say) if moves else BytesContent(b"Done: " + _first_line(call.prompt))
+            text_content(step.say) if steps else BytesContent(b"Done: " + _first_line(call.prompt))
         )
         await _stream_words(output, seconds, call.hear)
-        if move.fail:
-            return engine.CallReply(
-                Outcome.FAILED,
-                output=output,
-                spent=spent,
-                milliseconds=move.milliseconds,
-                why=Why.ERROR,
-                code=move.fail,
-                input_tokens=move.input_tokens,
-            )
-        return engine.CallReply(
+        reply = engine.CallReply(
             Outcome.OK,
             output=output,
             spent=spent,
-            milliseconds=move.milliseconds,
-            uses=move.use,
-            input_tokens=move.input_tokens,
+            milliseconds=step.milliseconds,
+            uses=step.use,
+            input_tokens=step.input_tokens,
         )
+        if step.fail:
+            return replace(reply, outcome=Outcome.FAILED, uses=(), why=Why.ERROR, code=step.fail)
+        return reply
 
 
 async def _stream_words(output: BytesContent, seconds: float, hear: engine.DeltaCallback) -> None:
@@ -79,16 +73,16 @@ async def _stream_words(output: BytesContent, seconds: float, hear: engine.Delta
         if hear is not engine.ignore_delta
         else []
     )
-    breaths = max(1, min(len(words), int(seconds / _DELTA_INTERVAL_S)))
+    parts = max(1, min(len(words), int(seconds / _DELTA_INTERVAL_S)))
     clock = asyncio.get_running_loop().time
     began = clock()
-    for breath in range(breaths):
+    for part in range(parts):
         # Sleep until a point in time instead of adding
         # pauses, each of which takes slightly too long.
-        await asyncio.sleep(began + seconds * (breath + 1) / breaths - clock())
-        told = words[breath * len(words) // breaths : (breath + 1) * len(words) // breaths]
-        if told:
-            hear("".join(told))
+        await asyncio.sleep(began + seconds * (part + 1) / parts - clock())
+        text = words[part * len(words) // parts : (part + 1) * len(words) // parts]
+        if text:
+            hear("".join(text))
 
 
 def _first_line(prompt: Content) -> bytes:

@@ -3,10 +3,12 @@
 A `Wire` translates a call into the request of one API and parses the events of its response.
 """
 
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Final, Protocol
+from typing import Any, ClassVar, Final, NamedTuple, TypeVar
 
 import msgspec
 
@@ -15,6 +17,7 @@ from forum.models.prices import BilledTokens
 from forum.models.provider_http import ReplyTooLarge, ResponseReader
 from forum.work.policy import Chat, ToolCall
 from forum.work.prompt import MessageRole, PromptMessage
+from forum.work.team_settings import RESERVED_OPTIONS
 
 MAX_OUTPUT_BYTES: Final = 1 << 24
 """Maximum size of a model's output."""
@@ -22,7 +25,14 @@ MAX_OUTPUT_BYTES: Final = 1 << 24
 ANSWER_NAME: Final = "answer"
 """Name under which the JSON schema of the output is sent."""
 
+NULL: Final = msgspec.Raw(b"null")
+"""The value of a member that an event lacks."""
+
+UNREADABLE: Final = (msgspec.MsgspecError, UnicodeError, RecursionError)
+"""Errors of msgspec for JSON that is malformed, not of the expected form, or too deeply nested."""
+
 _MAX_TOKEN_COUNT: Final = 1 << 53
+_Usage = TypeVar("_Usage")
 
 
 class Finish(Enum):
@@ -74,12 +84,12 @@ class ReplyBuilder:
         self._count(tool + arguments)
         if number not in self.tool_calls and len(self.tool_calls) == engine.MAX_TOOL_CALLS:
             raise ReplyTooLarge
-        wish = self.tool_calls.setdefault(number, PartialToolCall())
+        partial = self.tool_calls.setdefault(number, PartialToolCall())
         # The name comes with the first delta of a call, the arguments with the following ones.
-        wish.tool = wish.tool or tool
-        wish.arguments.append(arguments)
+        partial.tool = partial.tool or tool
+        partial.arguments.append(arguments)
 
-    def set_error(self, finish: Finish, error: bytes) -> None:
+    def set_error(self, error: bytes, finish: Finish = Finish.FAILED) -> None:
         """Store the provider's error message."""
         self.finish, self.error = finish, error
 
@@ -89,87 +99,92 @@ class ReplyBuilder:
             raise ReplyTooLarge
 
 
-class ReplyReader(ResponseReader, Protocol):
-    """A response that is being received, and the reply built from it."""
+class Wire(ResponseReader, ABC):
+    """One call over the API of a provider: its request, and the reader of its response."""
 
-    said: ReplyBuilder
+    path: ClassVar[str]
+    """The path that is appended to the base URL."""
+    default_options: ClassVar[dict[str, Any]] = {}
 
-
-class Wire(Protocol):
-    """The protocol of one provider API."""
-
-    @property
-    def path(self) -> str:
-        """The path that is appended to the base URL."""
-        ...
+    def __init__(self, spec: Chat, call: engine.ModelCall) -> None:
+        self.spec, self.call = spec, call
+        self.reply = ReplyBuilder(call.hear)
 
     def headers(self, key: str) -> dict[str, str]:
-        """Return the headers that authenticate a request."""
-        ...
+        """Return the headers that authenticate a request, or none without a key."""
+        return {"Authorization": f"Bearer {key}"} if key else {}
 
-    def body(self, spec: Chat, call: engine.ModelCall) -> dict[str, Any]:
-        """Return the request body.  Raises msgspec's errors if a schema is not valid JSON."""
-        ...
+    def body(self) -> dict[str, Any]:
+        """Return the request body.  Raises msgspec's errors if a schema is not valid JSON.
 
-    def read(self, call: engine.ModelCall) -> ReplyReader:
-        """Return the reader for the response."""
-        ...
+        Options cannot override fields that Forum sets.
+        """
+        options = self.default_options | self.spec.options
+        allowed = {name: value for name, value in options.items() if name not in RESERVED_OPTIONS}
+        return allowed | {"model": self.spec.model, "stream": True} | self.own_fields()
 
-
-def bearer_headers(key: str) -> dict[str, str]:
-    """Return the Authorization header, or nothing without a key."""
-    return {"Authorization": f"Bearer {key}"} if key else {}
-
-
-def merge_options(
-    options: dict[str, Any], own: dict[str, Any], never: frozenset[str]
-) -> dict[str, Any]:
-    """Return the request with extra options; options cannot override fields that Forum sets."""
-    return {name: value for name, value in options.items() if name not in never} | own
+    @abstractmethod
+    def own_fields(self) -> dict[str, Any]:
+        """Return the fields of the request body that are peculiar to this API."""
 
 
-def messages_of(call: engine.ModelCall) -> tuple[PromptMessage, ...]:
-    """Return the messages of a call; without turns, the whole prompt is one user message."""
-    if any(turn.who is not MessageRole.SYSTEM for turn in call.turns):
-        return call.turns
-    return (PromptMessage(MessageRole.USER, b"".join(call.prompt.chunks())),)
+# Requests
 
 
-def system_of(turns: tuple[PromptMessage, ...]) -> str:
+class SentToolCall(NamedTuple):
+    """A tool call of an earlier reply, with the id that links it to its result."""
+
+    id: str
+    tool: str
+    arguments: dict[str, Any]
+    """The arguments as a JSON object, which is what the APIs require."""
+
+
+class SentMessage(NamedTuple):
+    """A message of the conversation that is sent to the model."""
+
+    who: MessageRole
+    text: str
+    """The text; bytes that are not UTF-8 are replaced."""
+    calls: list[SentToolCall]
+    answers: SentToolCall | None
+    """The tool call whose result this message is, if any."""
+
+
+def messages_of(call: engine.ModelCall) -> Iterator[SentMessage]:
+    """Yield the messages of a call; without turns, the whole prompt is one user message."""
+    turns = call.turns
+    if all(turn.who is MessageRole.SYSTEM for turn in turns):
+        turns = (PromptMessage(MessageRole.USER, b"".join(call.prompt.chunks())),)
+    plain = _plain_tools(call.offers)
+    calls: list[SentToolCall] = []
+    for number, turn in enumerate(turns):
+        text = turn.text.decode(errors="replace")
+        if turn.who is MessageRole.AGENT:
+            calls = [
+                SentToolCall(f"call_{number}_{n}", use.tool, _sent_arguments(use, plain))
+                for n, use in enumerate(turn.uses)
+            ]
+            yield SentMessage(turn.who, text, calls, None)
+        else:
+            is_result = turn.who is MessageRole.TOOL and turn.use < len(calls)
+            yield SentMessage(turn.who, text, [], calls[turn.use] if is_result else None)
+
+
+def system_of(call: engine.ModelCall) -> str:
     """Return the system messages as one text, for APIs with a separate field for them."""
-    return "\n\n".join(text_of(turn) for turn in turns if turn.who is MessageRole.SYSTEM)
+    return "\n\n".join(m.text for m in messages_of(call) if m.who is MessageRole.SYSTEM)
 
 
-def text_of(turn: PromptMessage) -> str:
-    """Return the text of a message; bytes that are not UTF-8 are replaced."""
-    return turn.text.decode(errors="replace")
+def encode_arguments(call: SentToolCall) -> str:
+    """Return the arguments of a tool call as JSON text."""
+    return msgspec.json.encode(call.arguments).decode()
 
 
-class ToolCallIds:
-    """Generates the ids that link the tool calls of a conversation with their results."""
-
-    def __init__(self, offers: tuple[engine.ToolOffer, ...]) -> None:
-        self._plain = {offer.name for offer in offers if not offer.schema}
-        self._turn = -1
-        self._count = 0
-
-    def make_ids(self, turn: int, uses: tuple[ToolCall, ...]) -> list[str]:
-        """Return the ids of the tool calls of a turn."""
-        self._turn, self._count = turn, len(uses)
-        return [f"call_{turn}_{number}" for number in range(len(uses))]
-
-    def id_of(self, use: int) -> str | None:
-        """Return the id of the tool call that a result belongs to, or None if there is none."""
-        return f"call_{self._turn}_{use}" if use < self._count else None
-
-    def arguments(self, use: ToolCall) -> dict[str, Any]:
-        """Return the arguments of a tool call as a JSON object, which is what the APIs require."""
-        if use.tool not in self._plain:
-            try:
-                return _object.decode(use.arguments)
-            except (msgspec.MsgspecError, RecursionError):
-                pass
-        return {_INPUT: use.arguments}
+def answer_schema(schema: bytes) -> dict[str, Any]:
+    """Return the schema of the output in the form that OpenAI's APIs share."""
+    form = parse_tool_schema(schema)
+    return {"name": ANSWER_NAME, "schema": form, "strict": is_strict(form)}
 
 
 _INPUT: Final = "input"
@@ -191,26 +206,24 @@ _object = msgspec.json.Decoder(dict[str, Any])
 _input = msgspec.json.Decoder(_PlainToolInput)
 
 
+def _plain_tools(offers: tuple[engine.ToolOffer, ...]) -> set[str]:
+    """Return the names of the tools without a schema, which take any text."""
+    return {offer.name for offer in offers if not offer.schema}
+
+
+def _sent_arguments(use: ToolCall, plain: set[str]) -> dict[str, Any]:
+    if use.tool not in plain:
+        with suppress(msgspec.MsgspecError, RecursionError):
+            return _object.decode(use.arguments)
+    return {_INPUT: use.arguments}
+
+
 def parse_tool_schema(schema: bytes) -> dict[str, Any]:
     """Parse a JSON schema; without one, the tool takes any text as the property `input`."""
     return _object.decode(schema) if schema else _TEXT
 
 
-def tool_calls_of(said: ReplyBuilder, offers: tuple[engine.ToolOffer, ...]) -> tuple[ToolCall, ...]:
-    """Return the tool calls of a reply, with their arguments as the model wrote them."""
-    plain = {offer.name for offer in offers if not offer.schema}
-    uses = []
-    for _, wish in sorted(said.tool_calls.items()):
-        arguments = "".join(wish.arguments)
-        if wish.tool in plain:
-            # If the arguments do not have this form, the tool receives them unchanged.
-            with suppress(msgspec.MsgspecError, RecursionError):
-                arguments = _input.decode(arguments).input
-        uses.append(ToolCall(wish.tool, arguments))
-    return tuple(uses)
-
-
-def is_strict(schema: Any) -> bool:  # noqa: ANN401  # any part of a schema
+def is_strict(schema: Any) -> bool:  # noqa: ANN401  # a schema nests values of all JSON types
     """Return whether a schema allows strict mode: all properties listed and required."""
     match schema:
         case dict():
@@ -225,6 +238,35 @@ def is_strict(schema: Any) -> bool:  # noqa: ANN401  # any part of a schema
             return True
 
 
-def is_valid_count(*numbers: int) -> bool:
-    """Return whether a provider's numbers are plausible token counts."""
-    return all(number >= 0 for number in numbers) and sum(numbers) < _MAX_TOKEN_COUNT
+# Responses
+
+
+def tool_calls_of(
+    reply: ReplyBuilder, offers: tuple[engine.ToolOffer, ...]
+) -> tuple[ToolCall, ...]:
+    """Return the tool calls of a reply, with their arguments as the model wrote them."""
+    plain = _plain_tools(offers)
+    calls = []
+    for _, partial in sorted(reply.tool_calls.items()):
+        arguments = "".join(partial.arguments)
+        if partial.tool in plain:
+            # If the arguments do not have this form, the tool receives them unchanged.
+            with suppress(msgspec.MsgspecError, RecursionError):
+                arguments = _input.decode(arguments).input
+        calls.append(ToolCall(partial.tool, arguments))
+    return tuple(calls)
+
+
+def decode_usage(decoder: "msgspec.json.Decoder[_Usage]", usage: msgspec.Raw) -> _Usage | None:
+    """Return the token counts of a response, or None if they are missing or malformed."""
+    try:
+        return decoder.decode(usage)
+    except UNREADABLE:
+        return None
+
+
+def billed_tokens(read: int, said: int, cached: int, kept: int = 0) -> BilledTokens | None:
+    """Return a provider's token counts, or None if they are implausible."""
+    counts = (read, said, cached, kept)
+    plausible = min(counts) >= 0 and sum(counts) < _MAX_TOKEN_COUNT
+    return BilledTokens(*counts) if plausible else None
