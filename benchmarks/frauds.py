@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 
 from benchmarks import reference
-from forum.surfaces.cli import demo_tampering
+from forum.demo import frauds
 
 SAME = {
     "edit": "edit-entry",
@@ -33,7 +33,7 @@ def main(arguments: list[str]) -> None:
     options = parser.parse_args(arguments)
     theirs = {outcome.name: outcome for outcome in reference.frauds()}
     with tempfile.TemporaryDirectory() as scratch:
-        ours = list(demo_tampering.run_tampering_demo(Path(scratch)))
+        ours = list(frauds.run_tampering_demo(Path(scratch)))
     rows = []
     for verdict in ours:
         other = theirs.get(SAME.get(verdict.fraud.name, ""))

@@ -15,8 +15,8 @@ import psycopg
 import pytest
 from hypothesis import settings
 
+from forum.demo.smollm2 import start_smollm2
 from forum.errors import MissingExtra
-from forum.models.smollm2 import start_smollm2
 from tests.soak.cluster import Cluster, scratch_database, server_binaries
 from tests.support import StoreFactory
 

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from forum.app import KINDS, Forum, upgrade_database
 from forum.backup import MANIFEST, create_backup, read_backup, restore_backup
 from forum.config import load_settings
+from forum.demo.tampering import open_tamperer
 from forum.errors import BackupRejected, RestoreRefused
 from forum.ledger.body import text_content
 from forum.ledger.entry import LOG_RUN, MAIN_STRAND
@@ -114,7 +115,7 @@ def test_a_backup_with_a_quarantined_row_can_be_restored(machine: Machine) -> No
         assert planted is not None
         entry = KINDS.read(planted)
         forged = KINDS.write(replace(entry, n=entry.n + 1))
-        forum.log.tamper().insert(forged, bytes(16))
+        open_tamperer(forum).insert(forged, bytes(16))
     size = machine.write(1)
     saved = machine.back_up()
     machine.destroy()

@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks import deliberation, engine, frauds, http, ledger, reference, sharing
 from benchmarks.seats import Nature, Question, Seat
-from forum.surfaces.cli.demo_tampering import TAMPER_CASES
+from forum.demo.frauds import TAMPER_CASES
 from tests.soak.cluster import scratch_database
 
 

@@ -14,6 +14,7 @@ from forum.app import KINDS, Forum
 from forum.backends import state_files
 from forum.backends.project_registry import ProjectEpoch, ProjectRegistry, public_address
 from forum.config import Settings
+from forum.demo.tampering import open_tamperer
 from forum.errors import ForumError, LogKeyChanged, LogKeyMissing, NoLedger
 from forum.ledger.body import text_content
 from forum.ledger.entry import LOG_RUN, MAIN_STRAND
@@ -125,7 +126,7 @@ def test_an_earlier_log_that_is_deleted_after_an_epoch_is_missed(make: Make) -> 
         old.store.head()  # opened under the write key that the epoch replaces
         old.keys.new_epoch("we had a fire")
         assert verify(settings).ok
-        old.log.tamper().replace_history([])
+        open_tamperer(old).replace_history([])
 
     report = verify(settings)
     assert problems(report) == {Problem.EPOCH_MISSING}
@@ -142,7 +143,7 @@ def test_an_earlier_log_that_is_cut_or_altered_after_an_epoch_is_found(make: Mak
     with Forum(settings) as old:
         entries = [data for data in old.store.entries(0, 6) if data]
         old.keys.new_epoch("we had a fire")
-        old.log.tamper().replace_history(entries, keep_checkpoints=6)
+        open_tamperer(old).replace_history(entries, keep_checkpoints=6)
     cut = verify(settings)
     with Forum(replace(settings, data=settings.data)) as forum:
         forum.log.record_note(text_content("life goes on"))
@@ -186,7 +187,7 @@ def test_what_was_lost_before_an_epoch_is_declared_by_it(make: Make) -> None:
     write(settings, "lost")
     with Forum(settings) as old:
         entries = [data for data in old.store.entries(0, 5) if data]
-        old.log.tamper().replace_history(entries, keep_checkpoints=5)
+        open_tamperer(old).replace_history(entries, keep_checkpoints=5)
         old.keys.new_epoch("restored from a backup")
 
     report = verify(settings)
@@ -227,7 +228,7 @@ def test_a_lost_folder_leaves_an_epoch_that_says_what_is_missing(make: Make) -> 
     settings = make("project")
     write(settings)
     with Forum(settings) as forum:
-        forum.log.tamper().replace_history([])
+        open_tamperer(forum).replace_history([])
     shutil.rmtree(settings.data)
     with Forum(settings) as forum:
         forum.keys.new_epoch("somebody has deleted everything")

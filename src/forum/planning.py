@@ -4,8 +4,8 @@ Beside `forum.app` this is the only module that chooses model adapters. It impor
 functions, so that a command loads only the modules that it uses.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from hashlib import sha256
@@ -44,15 +44,6 @@ _RETRY_DELAY_S = 5.0
 # process.
 _roster = msgspec.json.Decoder(Roster)
 _SAMPLE_REQUEST = "Summarise this page in three sentences."
-
-
-@contextmanager
-def serve_demo_model() -> Iterator[tuple[str, str]]:
-    """Serve a real model on this machine, and yield its URL and its name."""
-    from forum.models.smollm2 import MODEL, start_smollm2
-
-    with start_smollm2() as url:
-        yield url, MODEL
 
 
 def load_roster(path: Path | None = None) -> Roster:

@@ -8,10 +8,10 @@ import asyncio
 import msgspec
 import pytest
 
+from forum.demo.smollm2 import MODEL
 from forum.engine import ToolOffer
 from forum.ledger.kinds import Outcome
 from forum.models import make_model
-from forum.models.smollm2 import MODEL
 from forum.work.policy import Api, Chat, Library, ToolCall
 from forum.work.prompt import MessageRole, PromptMessage
 from tests.models.asking import FORM, ask, call_of, output_of

@@ -13,6 +13,7 @@ import pytest
 
 from forum.app import Forum
 from forum.config import Settings
+from forum.demo.tampering import open_tamperer
 from forum.errors import TamperDetected, WrongWriteKey
 from forum.ledger.access import ACCESS_STRAND
 from forum.ledger.body import text_content
@@ -93,7 +94,7 @@ def test_a_server_remembers_a_revocation_that_is_deleted_with_its_head(forum: Fo
     server = Forum(forum.settings)
     known = server.access.read_access()
     revocation = forum.ledger.find_entry(str(Position(LOG_RUN, ACCESS_STRAND, 1)))
-    forum.log.tamper().delete(revocation.index or 0)
+    open_tamperer(forum).delete(revocation.index or 0)
     forum.store.save_strand_head(before)
 
     assert key.id in server.access.read_access(known).revoked
@@ -193,7 +194,7 @@ def test_a_reader_without_the_write_key_checks_by_the_signed_tree(forum: Forum) 
         signed = [data for data in reader.entries(0, reader.head().size) if data]
         young = list(reader.read_strand("young", "main"))
     index = len(signed) - 1
-    forum.log.tamper().overwrite(index, signed[index].replace(b"operator", b"somebody"))
+    open_tamperer(forum).overwrite(index, signed[index].replace(b"operator", b"somebody"))
 
     assert len(young) == 1
     with (

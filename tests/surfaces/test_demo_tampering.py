@@ -13,17 +13,17 @@ import pytest
 import forum.verify
 from forum.app import Forum, now
 from forum.config import Settings
-from forum.ledger.body import text_content
-from forum.ledger.entry import leaf_of
-from forum.ledger.kinds import Kinds
-from forum.ledger.ports import Reader
-from forum.surfaces.cli.demo_tampering import (
+from forum.demo.frauds import (
     TAMPER_CASES,
     TamperCase,
     TamperScene,
     create_scene,
     detect_tampering,
 )
+from forum.ledger.body import text_content
+from forum.ledger.entry import leaf_of
+from forum.ledger.kinds import Kinds
+from forum.ledger.ports import Reader
 from forum.verify import Report, Trust
 from tests.support import fresh_origin, upgraded
 from tests.surfaces.terminal import Terminal

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from forum.app.environment import OPERATOR, now, origin_file_name
+from forum.app.project import ProjectContext
 from forum.errors import (
     NoSuchKey,
     TamperDetected,
@@ -33,8 +35,6 @@ from forum.work.kinds import (
 
 if TYPE_CHECKING:
     from forum.backends.operator_token import OperatorToken
-from forum.app.environment import OPERATOR, now, origin_file_name
-from forum.app.project import ProjectContext
 
 
 class Approver(Struct, frozen=True):

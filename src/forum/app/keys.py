@@ -11,6 +11,12 @@ from msgspec import Struct
 from msgspec.structs import replace as replace_struct
 
 from forum import __version__, tlog
+from forum.app.environment import OPERATOR, now, pending_write_keys_path
+from forum.app.log import LogOperations
+from forum.app.project import ProjectContext
+from forum.app.reads import RunReads
+from forum.app.witness import LocalWitness
+from forum.app.witness_server import trust_log
 from forum.errors import (
     ConcurrentUpdate,
     KeyUnreadable,
@@ -33,12 +39,6 @@ from forum.ledger.write_tags import WriteKey, WriteKeys
 
 if TYPE_CHECKING:
     from forum.backends.project_registry import ProjectEpoch
-from forum.app.environment import OPERATOR, now, pending_write_keys_path
-from forum.app.log import LogOperations
-from forum.app.project import ProjectContext
-from forum.app.reads import RunReads
-from forum.app.witness import LocalWitness
-from forum.app.witness_server import trust_log
 
 
 class EpochStart(Struct, frozen=True):

@@ -12,6 +12,10 @@ from msgspec import Struct
 from msgspec.structs import replace as replace_struct
 
 from forum import metrics, tlog
+from forum.app.environment import KINDS, OPERATOR, POLL_INTERVAL_S, new_run_id, new_salt, now
+from forum.app.project import ProjectContext
+from forum.app.reads import RunReads
+from forum.app.witness import LocalWitness
 from forum.errors import (
     ConcurrentUpdate,
     GuardMissing,
@@ -40,7 +44,6 @@ from forum.ledger.strand import TAGGED_STRANDS, Attachment, Draft
 from forum.ledger.write_tags import WriteKeys
 
 if TYPE_CHECKING:
-    from forum.backends.tampering import DatabaseTamperer
     from forum.verify import (
         EarlierLogs,
         Report,
@@ -49,10 +52,6 @@ if TYPE_CHECKING:
         Trust,
         VerifiedCheckpoint,
     )
-from forum.app.environment import KINDS, OPERATOR, POLL_INTERVAL_S, new_run_id, new_salt, now
-from forum.app.project import ProjectContext
-from forum.app.reads import RunReads
-from forum.app.witness import LocalWitness
 
 _MIN_PARALLEL_ENTRIES = 100_000
 """Log size from which starting verification processes takes less time than it saves."""
@@ -573,11 +572,3 @@ class LogOperations:
         file = "" if database else str(self._project.settings.ledger_file.absolute())
         with SegmentProcesses(LedgerAddress(self._project.origin, file, database), jobs) as runner:
             yield runner
-
-    def tamper(self) -> "DatabaseTamperer":
-        """Return an attacker's access to the database, for demonstrations."""
-        from forum.backends.tampering import PostgresTamperer, SqliteTamperer
-
-        if self._project.settings.database:
-            return PostgresTamperer(self._project.settings.database, self._project.store)
-        return SqliteTamperer(self._project.settings.ledger_file, self._project.store)

@@ -8,6 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from forum import tlog
+from forum.app.environment import (
+    KINDS,
+    new_salt,
+    now,
+    origin_file_name,
+    pending_write_keys_path,
+    witness_memory,
+)
 from forum.config import Settings
 from forum.errors import (
     KeyUnreadable,
@@ -35,14 +43,6 @@ if TYPE_CHECKING:
     from forum.backends.project_registry import ProjectEpoch, ProjectLocation, ProjectRegistry
     from forum.backends.state_files import FileCheckpointStore, StrandHeadFile
     from forum.backends.store_monitor import StoreMonitor
-from forum.app.environment import (
-    KINDS,
-    new_salt,
-    now,
-    origin_file_name,
-    pending_write_keys_path,
-    witness_memory,
-)
 
 R = TypeVar("R", bound=ports.Reader)
 

@@ -6,6 +6,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from forum import tlog
+from forum.app.environment import DELIBERATION_KINDS, KINDS, POLL_INTERVAL_S, now
+from forum.app.project import ProjectContext
+from forum.app.records import MAX_DETAILED_TASKS, RunView, decode_prefix
 from forum.deliberation.steps import NoteBody, Session
 from forum.deliberation.steps import SessionNote as Noted
 from forum.errors import (
@@ -38,9 +41,6 @@ from forum.work.run_record import RunRecord, sort_by_index
 
 if TYPE_CHECKING:
     from forum.engine import RunContext, RunRequest
-from forum.app.environment import DELIBERATION_KINDS, KINDS, POLL_INTERVAL_S, now
-from forum.app.project import ProjectContext
-from forum.app.records import MAX_DETAILED_TASKS, RunView, decode_prefix
 
 _RUNS_PAGE_SIZE = 100
 """Page size for reading runs where a filter may drop some of them."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from forum.app.environment import DELIBERATION_KINDS, KINDS, now
 from forum.deliberation.steps import NoteBody, Session
 from forum.deliberation.steps import SessionNote as Noted
 from forum.errors import (
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
         Report,
         Trust,
     )
-from forum.app.environment import DELIBERATION_KINDS, KINDS, now
 
 _MAX_ERROR_CHARS = 2000
 

@@ -12,6 +12,12 @@ from msgspec import Struct
 from msgspec.json import encode as encode_json
 
 from forum import metrics, tlog
+from forum.app.access import LOCAL_OPERATOR, Approver
+from forum.app.environment import KINDS, OPERATOR, import_without_gc, new_run_id, new_salt, now
+from forum.app.keys import KeyOperations
+from forum.app.log import LogOperations
+from forum.app.project import ProjectContext
+from forum.app.reads import RunReads
 from forum.config import WorkerCapacity
 from forum.errors import (
     Malformed,
@@ -39,12 +45,6 @@ if TYPE_CHECKING:
     from forum.engine import IdempotencyKey, RunRequest, SharedBudgets
     from forum.work.plan import RunBudget
     from forum.work.policy import Policy as WorkPolicy
-from forum.app.access import LOCAL_OPERATOR, Approver
-from forum.app.environment import KINDS, OPERATOR, import_without_gc, new_run_id, new_salt, now
-from forum.app.keys import KeyOperations
-from forum.app.log import LogOperations
-from forum.app.project import ProjectContext
-from forum.app.reads import RunReads
 
 
 class BudgetStatus(Struct, frozen=True):

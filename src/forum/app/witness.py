@@ -4,6 +4,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from forum import tlog
+from forum.app.project import ProjectContext
+from forum.app.witness_server import open_witness, trust_log
 from forum.errors import (
     StoreFailed,
     WitnessUnreachable,
@@ -11,8 +13,6 @@ from forum.errors import (
 
 if TYPE_CHECKING:
     from forum.witness import Witness, WitnessClient, WitnessReply
-from forum.app.project import ProjectContext
-from forum.app.witness_server import open_witness, trust_log
 
 
 class LocalWitness:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from forum import tlog
+from forum.app.environment import now, origin_file_name, witness_memory
 from forum.errors import (
     ForumError,
     NoLedger,
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
         AuditReport,
     )
     from forum.witness import AuditCheckpoint, Witness
-from forum.app.environment import now, origin_file_name, witness_memory
 
 
 def open_witness(

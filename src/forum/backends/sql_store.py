@@ -57,9 +57,11 @@ class Migration(NamedTuple):
     """Whether processes of the previous release keep working after this migration."""
 
 
-def load_queries(database: str, name: str = "queries") -> dict[str, str]:
+def load_queries(
+    database: str, name: str = "queries", package: str = "forum.backends"
+) -> dict[str, str]:
     """Return the SQL text of each query of a database, keyed by query name."""
-    text = (files("forum.backends") / "sql" / database / f"{name}.sql").read_text()
+    text = (files(package) / "sql" / database / f"{name}.sql").read_text()
     parts = re.split(r"^-- name: (\w+)\n", text, flags=re.MULTILINE)[1:]
     return {name: sql.strip() for name, sql in zip(parts[::2], parts[1::2], strict=True)}
 

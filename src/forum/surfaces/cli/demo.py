@@ -17,10 +17,10 @@ from forum.surfaces.schemas.deliberations import deliberation_form
 from forum.surfaces.schemas.runs import run_form
 
 if TYPE_CHECKING:
-    from forum.surfaces.cli.demo_crash import CrashDemoResult
-    from forum.surfaces.cli.demo_panel import PanelDemoResult
-    from forum.surfaces.cli.demo_tampering import TamperResult
-    from forum.surfaces.cli.demo_team import TeamDemoResult
+    from forum.demo.crash import CrashDemoResult
+    from forum.demo.frauds import TamperResult
+    from forum.demo.panel import PanelDemoResult
+    from forum.demo.team import TeamDemoResult
 
 
 class DemoInfo(NamedTuple):
@@ -86,7 +86,7 @@ def cheat(keep: Path | None, *, as_json: bool) -> None:
 
     With FORUM_DATABASE_URL set, the frauds are played on Postgres rows as well.
     """
-    from forum.surfaces.cli.demo_tampering import TAMPER_CASES, run_tampering_demo
+    from forum.demo.frauds import TAMPER_CASES, run_tampering_demo
 
     database = common_options.current_settings().database
     verdicts: list[tuple[str, TamperResult]] = []
@@ -116,7 +116,7 @@ def crash(keep: Path | None, *, as_json: bool) -> None:
     A fleet with a planted loop, a pretend payment and a cap of $0.50.  The demo kills its own
     worker with SIGKILL in the middle of a call, and its heir in the middle of the payment.
     """
-    from forum.surfaces.cli.demo_crash import run_crash_demo
+    from forum.demo.crash import run_crash_demo
 
     with tempfile.TemporaryDirectory() as scratch:
         tale = run_crash_demo(
@@ -141,7 +141,7 @@ def panel(keep: Path | None, *, as_json: bool) -> None:
     and one who was right gives in without a reason, which does not count.  Then a ballot is changed
     in the database, and then by the operator himself, who signs all of it again.
     """
-    from forum.surfaces.cli.demo_panel import run_panel_demo
+    from forum.demo.panel import run_panel_demo
 
     with tempfile.TemporaryDirectory() as scratch:
         home = (keep or Path(scratch)).absolute()
@@ -202,7 +202,7 @@ def team(request: str | None, keep: Path | None, *, as_json: bool) -> None:
     role is an entry.  The model is SmolLM2-135M, from the extra `demo`: it proves the way from a
     request to an answer, not how good answers are.
     """
-    from forum.surfaces.cli.demo_team import REQUEST, run_team_demo
+    from forum.demo.team import REQUEST, run_team_demo
 
     with tempfile.TemporaryDirectory() as scratch:
         home = (keep or Path(scratch)).absolute()

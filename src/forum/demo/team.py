@@ -4,16 +4,16 @@ Everything in it is real: the model, its replies and the ledger. The outcome is 
 ledger.
 """
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 
 from forum.app import Forum
-from forum.config import load_settings
+from forum.demo.project import create_project
+from forum.demo.smollm2 import MODEL, start_smollm2
 from forum.engine import RunRequest
-from forum.planning import load_roster, route_request, serve_demo_model
+from forum.planning import load_roster, route_request
 from forum.work.kinds import ROLE_PREFIX
 from forum.work.plan import RunBudget
 from forum.work.policy import Chat, Policy
@@ -54,16 +54,11 @@ class TeamDemoResult:
 def run_team_demo(home: Path, request: str, tell: Callable[[str], None]) -> TeamDemoResult:
     """Answer a request in an empty folder and return the outcome."""
     begun = monotonic()
-    home.mkdir(parents=True, exist_ok=True)
-    (home / "forum.toml").write_text("")
-    environ = {**os.environ, "FORUM_STATE_DIR": str(home / "state")}
-    # The demo must not write to the user's database.
-    environ.pop("FORUM_DATABASE_URL", None)
     tell("starting SmolLM2-135M on this machine: no account, no network")
-    with serve_demo_model() as (url, model), Forum(load_settings(home, environ)) as forum:
+    with start_smollm2() as url, Forum(create_project(home)[0]) as forum:
         tell(f"it answers at {url}")
         forum.keys.initialise()
-        run = forum.runs.submit(_build_run_request(request, url, model))
+        run = forum.runs.submit(_build_run_request(request, url))
         tell(f"accepted: run {run}")
         told: set[str] = set()
 
@@ -91,8 +86,8 @@ def run_team_demo(home: Path, request: str, tell: Callable[[str], None]) -> Team
     )
 
 
-def _build_run_request(request: str, url: str, model: str) -> RunRequest:
-    chat = Chat(url, model, max_tokens=_MAX_TOKENS, options={"temperature": 0})
+def _build_run_request(request: str, url: str) -> RunRequest:
+    chat = Chat(url, MODEL, max_tokens=_MAX_TOKENS, options={"temperature": 0})
     policy = Policy(agents={"": chat}, call_milliseconds=_CALL_MILLISECONDS, retries=1)
     order = RunRequest(request, None, policy, RunBudget(calls=40, milliseconds=600_000))
     return route_request(order, load_roster(), team=True)

@@ -4,8 +4,6 @@ The seats are scripted, so that the outcome is always the same; everything else 
 are sealed in a ledger, code counts them, and verification replays the session from its replies.
 """
 
-import json
-import os
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -16,8 +14,9 @@ from typing import Any
 import msgspec
 
 from forum.app import Forum, RunView, now
-from forum.config import Settings, load_settings
 from forum.deliberation.ballots import TurnId
+from forum.demo.project import create_project
+from forum.demo.tampering import open_tamperer
 from forum.engine import RunRequest
 from forum.errors import ForumError
 from forum.ledger.body import compute_commitment
@@ -70,9 +69,7 @@ class PanelDemoResult:
 def run_panel_demo(home: Path, tell: Callable[[str], None]) -> PanelDemoResult:
     """Run the demo in an empty folder and return the outcome."""
     begun = monotonic()
-    honest = home / "honest"
-    settings = _settings(honest)
-    with Forum(settings) as forum:
+    with Forum(create_project(home / "honest")[0]) as forum:
         forum.keys.initialise()
         tell(f"asked: {QUESTION}")
         run = forum.runs.submit(_build_run_request())
@@ -87,20 +84,11 @@ def run_panel_demo(home: Path, tell: Callable[[str], None]) -> PanelDemoResult:
     return PanelDemoResult(view, verified, forgeries, vote, right, monotonic() - begun)
 
 
-def _settings(home: Path) -> Settings:
-    home.mkdir(parents=True, exist_ok=True)
-    (home / "forum.toml").touch()
-    environ = {**os.environ, "FORUM_STATE_DIR": str(home / "state")}
-    # The demo must not write to the user's database.
-    environ.pop("FORUM_DATABASE_URL", None)
-    return load_settings(home, environ)
-
-
 # The seats
 
 
 def _ballot(answer: str, confidence: int, **more: Any) -> str:  # noqa: ANN401
-    return json.dumps({"answer": answer, "confidence": confidence, **more})
+    return msgspec.json.encode({"answer": answer, "confidence": confidence, **more}).decode()
 
 
 _SUM = {"text": "5 and 105 make 110, and 105 is 100 more than 5", "evidence": "add it up"}
@@ -142,7 +130,7 @@ def _build_run_request() -> RunRequest:
 
 
 def _answers(turn: int) -> list[str]:
-    return [json.loads(way[turn])["answer"] for way in _SCRIPTED_BALLOTS.values()]
+    return [msgspec.json.decode(way[turn])["answer"] for way in _SCRIPTED_BALLOTS.values()]
 
 
 def _most_frequent(answers: list[str]) -> str:
@@ -155,7 +143,7 @@ def _most_frequent(answers: list[str]) -> str:
 def _forge(home: Path, fraud: "_ForgeryCase", run: str) -> ForgeryResult:
     """Forge a ballot in a copy of the ledger, and verify the copy."""
     shutil.copytree(home / "honest", home / fraud.name)
-    with Forum(_settings(home / fraud.name)) as forum:
+    with Forum(create_project(home / fraud.name)[0]) as forum:
         trust = fraud.forge(forum, run)
         # A minute later, when entries that no witness has seen are overdue.
         report = forum.log.verify(trust, at=now() + 60_000_000)
@@ -166,7 +154,7 @@ def _forge(home: Path, fraud: "_ForgeryCase", run: str) -> ForgeryResult:
 
 def _change_ballot(forum: Forum, run: str) -> Trust:
     """Replace the body of the sealed ballot."""
-    forum.log.tamper().set_body(_find(forum, run, "ballot"), "ballot", _FORGED)
+    open_tamperer(forum).set_body(_find(forum, run, "ballot"), "ballot", _FORGED)
     return forum.log.read_trust()
 
 
@@ -177,7 +165,7 @@ def _rewrite_all(forum: Forum, run: str) -> Trust:
     """
     forged = {(_find(forum, run, body), body): _FORGED for body in ("ballot", "output")}
     history, kept = _rewrite(forum, forged)
-    tamper = forum.log.tamper()
+    tamper = open_tamperer(forum)
     tamper.replace_history(history, keep_checkpoints=kept)
     for (at, name), data in forged.items():
         tamper.set_body(at, name, data)

@@ -1,4 +1,4 @@
-"""Attacks by a user with write access to the database.  For demonstrations and tests only.
+"""Attacks by a user with write access to the database, for demonstrations and tests only.
 
 Most methods run a statement as it could be typed into the database's own shell, without any of the
 checks of the ledger.
@@ -7,8 +7,9 @@ checks of the ledger.
 import sqlite3
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from pathlib import Path
+from typing import ClassVar
 
+from forum.app import Forum
 from forum.backends.sql_store import leaf_prefix, load_queries
 from forum.ledger.entry import leaf_of
 from forum.ledger.kinds import LEDGER_KINDS
@@ -20,10 +21,14 @@ from forum.tlog import EMPTY_ROOT
 class DatabaseTamperer(ABC):
     """An attacker who changes rows of one log directly in the database."""
 
-    def __init__(self, database: str, store: Store) -> None:
-        self._store = store
-        self._sql = load_queries(database, "tamper") | load_queries(database)
-        self._log = 0
+    database: ClassVar[str]
+    """The kind of database, as the folders of SQL files are named."""
+
+    def __init__(self, address: str, store: Store) -> None:
+        self._address, self._store = address, store
+        own = load_queries(self.database, "tamper", "forum.demo")
+        self._sql = own | load_queries(self.database)
+        self._log = int(str(self._run("log", origin=store.origin)[0][0]))
 
     @abstractmethod
     def _run(self, query: str, **parameters: object) -> list[tuple[object, ...]]:
@@ -107,13 +112,10 @@ class DatabaseTamperer(ABC):
 class SqliteTamperer(DatabaseTamperer):
     """An attacker who can write to the ledger file."""
 
-    def __init__(self, path: Path, store: Store) -> None:
-        super().__init__("sqlite", store)
-        self._path = path
-        self._log = int(str(self._run("log", origin=store.origin)[0][0]))
+    database = "sqlite"
 
     def _run(self, query: str, **parameters: object) -> list[tuple[object, ...]]:
-        with sqlite3.connect(self._path, isolation_level=None) as db:
+        with sqlite3.connect(self._address, isolation_level=None) as db:
             found = db.execute(self._sql[query], parameters).fetchall()
         db.close()
         return found
@@ -122,14 +124,18 @@ class SqliteTamperer(DatabaseTamperer):
 class PostgresTamperer(DatabaseTamperer):
     """An attacker with the right to write to the tables."""
 
-    def __init__(self, url: str, store: Store) -> None:
-        super().__init__("postgres", store)
-        self._url = url
-        self._log = int(str(self._run("log", origin=store.origin)[0][0]))
+    database = "postgres"
 
     def _run(self, query: str, **parameters: object) -> list[tuple[object, ...]]:
         import psycopg  # noqa: PLC0415  an installation without Postgres has no driver
 
-        with psycopg.connect(self._url, autocommit=True) as db:
+        with psycopg.connect(self._address, autocommit=True) as db:
             cursor = db.execute(self._sql[query].encode(), parameters)
             return cursor.fetchall() if cursor.description else []
+
+
+def open_tamperer(forum: Forum) -> DatabaseTamperer:
+    """Return an attacker's access to the database of a ledger."""
+    if forum.settings.database:
+        return PostgresTamperer(forum.settings.database, forum.store)
+    return SqliteTamperer(str(forum.settings.ledger_file), forum.store)

@@ -14,6 +14,8 @@ import msgspec
 
 from forum import app, errors, tlog
 from forum.config import Settings
+from forum.demo.tampering import DatabaseTamperer, open_tamperer
+from forum.engine import IdempotencyKey, RunRequest
 from forum.ledger import kinds
 from forum.ledger.access import ACCESS_STRAND, DENIALS_STRAND
 from forum.ledger.body import text_content
@@ -26,6 +28,7 @@ from forum.verify import Problem
 from forum.work.plan import RunBudget
 
 CLERK, AGENT = "agent:clerk", "agent:payments"
+_ADMIN_GRANT = kinds.AccessGrantFacts("0badc0de0bad", "me", (kinds.GrantScope.ADMIN,), "0" * 64)
 _MONTH = 30 * 24 * 3600 * 1_000_000
 
 
@@ -37,6 +40,11 @@ class TamperScene:
     run: str
     payment: Position
     """The entry whose body says what was paid."""
+
+    @property
+    def tamperer(self) -> DatabaseTamperer:
+        """The attacker's access to the database."""
+        return open_tamperer(self.forum)
 
     def entries(self) -> list[bytes]:
         """Return all entries, in order."""
@@ -98,15 +106,16 @@ def _draft_note(step: str, actor: str, words: str, *parents: tlog.Hash) -> Draft
 # The attacker's tools
 
 
-def _rehash(entries: list[bytes], change: Callable[[int, dict[str, object]], None]) -> list[bytes]:
-    """Change entries and recompute every hash that depends on them."""
-    renamed: dict[object, str] = {}
+def _change_actor(scene: TamperScene) -> list[bytes]:
+    """Return the history with another actor of the payment, and every hash that depends on it."""
+    target, renamed = scene.index_of(scene.payment), dict[object, str]()
     changed = []
-    for index, data in enumerate(entries):
+    for index, data in enumerate(scene.entries()):
         entry = msgspec.json.decode(data)
         entry["prev"] = renamed.get(entry["prev"], entry["prev"])
         entry["parents"] = [renamed.get(parent, parent) for parent in entry["parents"]]
-        change(index, entry)
+        if index == target:
+            entry["actor"] = "agent:nobody"
         again = msgspec.json.encode(entry)
         renamed[leaf_of(data).hex()] = leaf_of(again).hex()
         changed.append(again)
@@ -126,16 +135,10 @@ def _checkpoints(scene: TamperScene) -> dict[int, bytes]:
     return {tlog.parse_checkpoint(note).size: note for note in notes}
 
 
-def _roll_back(scene: TamperScene) -> None:
-    """Roll the database back to the checkpoint before the last."""
-    before = sorted(_checkpoints(scene))[-2]
-    scene.forum.log.tamper().replace_history(scene.entries()[:before], keep_checkpoints=before)
-
-
 def _replace_history(scene: TamperScene, entries: list[bytes]) -> None:
     """Replace the history under the checkpoints that were signed for the old one."""
     newest = max(_checkpoints(scene))
-    scene.forum.log.tamper().replace_history(entries, keep_checkpoints=newest)
+    scene.tamperer.replace_history(entries, keep_checkpoints=newest)
 
 
 def _tag(scene: TamperScene, data: bytes) -> bytes:
@@ -144,27 +147,36 @@ def _tag(scene: TamperScene, data: bytes) -> bytes:
     return keys.tag_entry(data) if keys else b""
 
 
-def _other_actor(target: int) -> Callable[[int, dict[str, object]], None]:
-    def change(index: int, entry: dict[str, object]) -> None:
-        if index == target:
-            entry["actor"] = "agent:nobody"
-
-    return change
-
-
 # The frauds
 
+_cases: list[TamperCase] = []
 
+
+def _fraud(
+    name: str, does: str, *by: Problem | str
+) -> Callable[[Callable[[TamperScene], None]], Callable[[TamperScene], None]]:
+    """Return a decorator that registers a fraud, with the findings that must detect it."""
+
+    def register(play: Callable[[TamperScene], None]) -> Callable[[TamperScene], None]:
+        _cases.append(TamperCase(name, does, play, frozenset(map(str, by))))
+        return play
+
+    return register
+
+
+@_fraud("edit", "change who paid", Problem.LEAF_MISMATCH)
 def _edit(scene: TamperScene) -> None:
     index = scene.index_of(scene.payment)
     data = scene.entries()[index].replace(AGENT.encode(), b"agent:innocent")
-    scene.forum.log.tamper().overwrite(index, data)
+    scene.tamperer.overwrite(index, data)
 
 
+@_fraud("delete", "remove the payment", Problem.ENTRY_MISSING)
 def _delete(scene: TamperScene) -> None:
-    scene.forum.log.tamper().delete(scene.index_of(scene.payment))
+    scene.tamperer.delete(scene.index_of(scene.payment))
 
 
+@_fraud("insert", "add a run into the past", Problem.ROOT_MISMATCH)
 def _insert(scene: TamperScene) -> None:
     entries = scene.entries()
     forged = msgspec.json.decode(entries[2])
@@ -172,39 +184,57 @@ def _insert(scene: TamperScene) -> None:
     _replace_history(scene, [*entries[:3], msgspec.json.encode(forged), *entries[3:]])
 
 
+@_fraud("reorder", "let result and attempt change places", Problem.LEAF_MISMATCH)
 def _reorder(scene: TamperScene) -> None:
     index = scene.index_of(scene.payment)
-    scene.forum.log.tamper().swap_entries(index - 1, index)
+    scene.tamperer.swap_entries(index - 1, index)
 
 
+@_fraud("swap-body", "change what was paid", Problem.BODY_MISMATCH)
 def _swap_body(scene: TamperScene) -> None:
-    scene.forum.log.tamper().set_body(scene.payment, "text", b"paid 40.00 EUR to my cousin")
+    scene.tamperer.set_body(scene.payment, "text", b"paid 40.00 EUR to my cousin")
 
 
+@_fraud("remove-body", "lose the damning text", Problem.BODY_MISSING)
 def _remove_body(scene: TamperScene) -> None:
-    scene.forum.log.tamper().remove_body(scene.payment, "text")
+    scene.tamperer.remove_body(scene.payment, "text")
 
 
-def _cut_tail(scene: TamperScene) -> None:
-    _roll_back(scene)
+@_fraud("cut-tail", "drop the last run and its checkpoint", Problem.TAIL_CUT)
+def _roll_back(scene: TamperScene) -> None:
+    """Roll the database back to the checkpoint before the last."""
+    before = sorted(_checkpoints(scene))[-2]
+    scene.tamperer.replace_history(scene.entries()[:before], keep_checkpoints=before)
 
 
+@_fraud("rewrite", "rewrite all history, every hash right", Problem.ROOT_MISMATCH)
 def _rewrite(scene: TamperScene) -> None:
-    _replace_history(scene, _rehash(scene.entries(), _other_actor(scene.index_of(scene.payment))))
+    _replace_history(scene, _change_actor(scene))
 
 
+@_fraud(
+    "re-sign",
+    "rewrite it, and sign it with the stolen key",
+    Problem.HISTORY_REPLACED,
+    Problem.NOT_WITNESSED,
+)
 def _resign(scene: TamperScene) -> None:
-    entries = _rehash(scene.entries(), _other_actor(scene.index_of(scene.payment)))
-    scene.forum.log.tamper().replace_history(entries)
+    scene.tamperer.replace_history(_change_actor(scene))
     _sign(scene, scene.forum.key)
 
 
+@_fraud("swap-key", "rewrite it, and sign it with another key", Problem.SIGNATURE_REJECTED)
 def _swap_key(scene: TamperScene) -> None:
-    entries = _rehash(scene.entries(), _other_actor(scene.index_of(scene.payment)))
-    scene.forum.log.tamper().replace_history(entries)
+    scene.tamperer.replace_history(_change_actor(scene))
     _sign(scene, tlog.SigningKey(secrets.token_bytes(32), scene.forum.origin))
 
 
+@_fraud(
+    "split-view",
+    "show two readers two histories, both signed",
+    Problem.HISTORY_REPLACED,
+    Problem.NOT_WITNESSED,
+)
 def _split_view(scene: TamperScene) -> None:
     """Show this reader a different second run than the witness saw."""
     _roll_back(scene)
@@ -214,6 +244,7 @@ def _split_view(scene: TamperScene) -> None:
     _sign(scene, scene.forum.key)
 
 
+@_fraud("backdate", "write an approval into last month", Problem.TIME_IMPOSSIBLE)
 def _backdate(scene: TamperScene) -> None:
     keys = scene.forum.write_keys
     # The writer's clock is under the attacker's control.
@@ -222,6 +253,7 @@ def _backdate(scene: TamperScene) -> None:
     scene.forum.log.publish()
 
 
+@_fraud("bogus-parent", "cite a decision that never was", Problem.PARENT_UNKNOWN)
 def _bogus_parent(scene: TamperScene) -> None:
     main = scene.forum.ledger.open_run(app.new_run_id(), CLERK)
     main.append(
@@ -231,25 +263,28 @@ def _bogus_parent(scene: TamperScene) -> None:
     scene.forum.log.publish()
 
 
+@_fraud("double", "record one position twice", Problem.ROW_QUARANTINED)
 def _duplicate(scene: TamperScene) -> None:
     main = scene.forum.ledger.open_run(app.new_run_id(), CLERK)
     (asked,) = main.append(Draft("request", CLERK, kinds.NoteFacts()))
     forged = msgspec.structs.replace(asked.entry, actor="agent:friend")
-    scene.forum.log.tamper().insert(app.KINDS.write(forged), _tag(scene, app.KINDS.write(forged)))
+    scene.tamperer.insert(app.KINDS.write(forged), _tag(scene, app.KINDS.write(forged)))
     scene.forum.log.publish()
     scene.forum.ledger.close_run(main, CLERK, kinds.Outcome.OK)
     scene.forum.log.publish()
 
 
+@_fraud("omit", "lose a refusal before it is sequenced", Problem.POSITION_MISSING)
 def _omit_entry(scene: TamperScene) -> None:
     main = scene.forum.ledger.open_run(app.new_run_id(), CLERK)
     main.append(_draft_note("request", CLERK, "Delete the customer's data."))
     main.append(_draft_note("refusal", AGENT, "I must not do that."))
     main.append(_draft_note("override", CLERK, "Do it anyway."))
-    scene.forum.log.tamper().delete_pending(Position(main.run, "main", 2))
+    scene.tamperer.delete_pending(Position(main.run, "main", 2))
     scene.forum.log.publish()
 
 
+@_fraud("restore", "restore an old database and go on", "signer-refuses")
 def _restore_backup(scene: TamperScene) -> None:
     """Restore an older database, append to it, and have it signed."""
     _roll_back(scene)
@@ -272,18 +307,20 @@ def _use_access(scene: TamperScene) -> None:
     app.Forum(scene.forum.settings).access.read_access()
 
 
+@_fraud("un-revoke", "move a revocation to another strand", "reader-refuses")
 def _un_revoke(scene: TamperScene) -> None:
     _grant_and_revoke(scene)
     scene.forum.access.record_denial(
         kinds.AccessDenialFacts("intern", kinds.DenialReason.REVOKED, "submit"), CLERK
     )
-    scene.forum.log.tamper().move(Position(LOG_RUN, ACCESS_STRAND, 2), DENIALS_STRAND)
+    scene.tamperer.move(Position(LOG_RUN, ACCESS_STRAND, 2), DENIALS_STRAND)
     _use_access(scene)
 
 
+@_fraud("drop-revoke", "delete a revocation", "reader-refuses")
 def _drop_revocation(scene: TamperScene) -> None:
     _grant_and_revoke(scene)
-    scene.forum.log.tamper().delete(scene.index_of(Position(LOG_RUN, ACCESS_STRAND, 2)))
+    scene.tamperer.delete(scene.index_of(Position(LOG_RUN, ACCESS_STRAND, 2)))
     _use_access(scene)
 
 
@@ -302,29 +339,32 @@ def _append_forged(scene: TamperScene, strand: str, facts: Facts) -> bytes:
         ts=app.now(),
     )
     data = app.KINDS.write(forged)
-    scene.forum.log.tamper().insert(data)
+    scene.tamperer.insert(data)
     return data
 
 
-def _forged_grant(scene: TamperScene) -> None:
-    _grant_and_revoke(scene)
-    _append_forged(
-        scene,
-        ACCESS_STRAND,
-        kinds.AccessGrantFacts("0badc0de0bad", "me", (kinds.GrantScope.ADMIN,), "0" * 64),
-    )
-    scene.forum.log.publish()
-
-
+@_fraud("hidden-key", "add a key that is in no tree", "reader-refuses")
 def _hidden_grant(scene: TamperScene) -> None:
     """Add an admin key that is in no tree, and let a server read it."""
     _grant_and_revoke(scene)
-    facts = kinds.AccessGrantFacts("0badc0de0bad", "me", (kinds.GrantScope.ADMIN,), "0" * 64)
-    entry = app.KINDS.read(_append_forged(scene, ACCESS_STRAND, facts))
-    scene.forum.log.tamper().hide_row(Position(LOG_RUN, ACCESS_STRAND, entry.n))
+    entry = app.KINDS.read(_append_forged(scene, ACCESS_STRAND, _ADMIN_GRANT))
+    scene.tamperer.hide_row(Position(LOG_RUN, ACCESS_STRAND, entry.n))
     _use_access(scene)
 
 
+@_fraud("forged-key", "have a forged key signed", Problem.ROW_QUARANTINED)
+def _forged_grant(scene: TamperScene) -> None:
+    _grant_and_revoke(scene)
+    _append_forged(scene, ACCESS_STRAND, _ADMIN_GRANT)
+    scene.forum.log.publish()
+
+
+@_fraud(
+    "forged-redaction",
+    "erase the payment under a forged redaction",
+    Problem.ROW_QUARANTINED,
+    Problem.BODY_MISSING,
+)
 def _forged_redaction(scene: TamperScene) -> None:
     """Erase the payment under a forged redaction."""
     target = scene.forum.ledger.find_entry(str(scene.payment))
@@ -334,50 +374,54 @@ def _forged_redaction(scene: TamperScene) -> None:
         kinds.RedactionFacts(target.leaf.hex(), "text", kinds.RedactionReason.REQUEST),
     )
     scene.forum.log.publish()
-    scene.forum.log.tamper().remove_body(scene.payment, "text")
+    scene.tamperer.remove_body(scene.payment, "text")
 
 
+@_fraud("swap-runs", "show one run as the other", Problem.COLUMN_MISMATCH)
 def _swap_runs(scene: TamperScene) -> None:
     """Exchange the names of two runs, so that readers find one under the name of the other."""
     other = next(run for run in scene.forum.store.runs("", 9) if run not in (scene.run, LOG_RUN))
-    thief = scene.forum.log.tamper()
     for run, name in ((scene.run, "kept"), (other, scene.run), ("kept", other)):
-        thief.rename_run(run, name)
+        scene.tamperer.rename_run(run, name)
 
 
+@_fraud("hide-run", "let nobody find the run", Problem.COLUMN_MISMATCH)
 def _hide_run(scene: TamperScene) -> None:
-    scene.forum.log.tamper().rename_run(scene.run, "~")
+    scene.tamperer.rename_run(scene.run, "~")
 
 
+@_fraud("look-up", "let nobody find the entry", Problem.COLUMN_MISMATCH)
 def _break_look_up(scene: TamperScene) -> None:
     """Break the lookup of an entry by its id, so that an export ends before it."""
     index = scene.index_of(scene.payment)
-    scene.forum.log.tamper().set_prefix(leaf_of(scene.entries()[index]), 1)
+    scene.tamperer.set_prefix(leaf_of(scene.entries()[index]), 1)
 
 
 def _accept(scene: TamperScene, request: str) -> str:
     """Submit a request that no worker drives."""
-    from forum.engine import IdempotencyKey, RunRequest
-
     order = RunRequest(request, budget=RunBudget(usd=1_000_000))
     run = scene.forum.runs.submit(order, ticket=IdempotencyKey(request, "0" * 64))
     scene.forum.log.publish()
     return run
 
 
+@_fraud("raise-budget", "let a run spend more", Problem.TABLE_MISMATCH)
 def _raise_budget(scene: TamperScene) -> None:
-    scene.forum.log.tamper().set_cap(_accept(scene, "Buy a book."), 10**12)
+    scene.tamperer.set_cap(_accept(scene, "Buy a book."), 10**12)
 
 
+@_fraud("drop-timer", "let nobody go on with a run", Problem.TABLE_MISMATCH)
 def _drop_timer(scene: TamperScene) -> None:
-    scene.forum.log.tamper().clear_timers(_accept(scene, "Buy a book."))
+    scene.tamperer.clear_timers(_accept(scene, "Buy a book."))
 
 
+@_fraud("redirect", "answer with another run", Problem.TABLE_MISMATCH)
 def _redirect_key(scene: TamperScene) -> None:
     run, other = _accept(scene, "Buy a book."), _accept(scene, "Buy a house.")
-    scene.forum.log.tamper().redirect_idempotency_key(run, other)
+    scene.tamperer.redirect_idempotency_key(run, other)
 
 
+@_fraud("lose-folder", "delete key and ledger, begin anew", "key-missing")
 def _lose_folder(scene: TamperScene) -> None:
     """Delete key and database; the next command would create an empty log in their place."""
     scene.forum.store.head()  # an honest use of this machine, so that it remembers the log
@@ -385,6 +429,7 @@ def _lose_folder(scene: TamperScene) -> None:
     _write_elsewhere(scene.forum.settings)
 
 
+@_fraud("swap-folder", "exchange ledger, key and policy", "key-changed")
 def _swap_folder(scene: TamperScene) -> None:
     """Replace the ledger, and have forum.toml name a policy under which the new one verifies."""
     scene.forum.store.head()
@@ -406,13 +451,15 @@ def _write_elsewhere(settings: Settings) -> Path:
         return forum.policy_file
 
 
+@_fraud("drop-epoch", "begin an epoch, delete the log before it", Problem.EPOCH_MISSING)
 def _drop_epoch(scene: TamperScene) -> None:
     """Start a new epoch, which is allowed, and delete the log before it."""
     scene.forum.store.head()  # opened with the write key that the epoch replaces
     scene.forum.keys.new_epoch("we had a fire")
-    scene.forum.log.tamper().replace_history([])
+    scene.tamperer.replace_history([])
 
 
+@_fraud("retired-key", "sign with a stolen key after its rotation", Problem.SIGNATURE_REJECTED)
 def _sign_retired(scene: TamperScene) -> None:
     """Sign with a key that was stolen before its rotation."""
     stolen = scene.forum.key
@@ -423,153 +470,8 @@ def _sign_retired(scene: TamperScene) -> None:
     _sign(scene, stolen)
 
 
-def _detected_by(*problems: Problem | str) -> frozenset[str]:
-    return frozenset(str(problem) for problem in problems)
-
-
-TAMPER_CASES = (
-    TamperCase("edit", "change who paid", _edit, _detected_by(Problem.LEAF_MISMATCH)),
-    TamperCase("delete", "remove the payment", _delete, _detected_by(Problem.ENTRY_MISSING)),
-    TamperCase("insert", "add a run into the past", _insert, _detected_by(Problem.ROOT_MISMATCH)),
-    TamperCase(
-        "reorder",
-        "let result and attempt change places",
-        _reorder,
-        _detected_by(Problem.LEAF_MISMATCH),
-    ),
-    TamperCase(
-        "swap-body", "change what was paid", _swap_body, _detected_by(Problem.BODY_MISMATCH)
-    ),
-    TamperCase(
-        "remove-body", "lose the damning text", _remove_body, _detected_by(Problem.BODY_MISSING)
-    ),
-    TamperCase(
-        "cut-tail",
-        "drop the last run and its checkpoint",
-        _cut_tail,
-        _detected_by(Problem.TAIL_CUT),
-    ),
-    TamperCase(
-        "rewrite",
-        "rewrite all history, every hash right",
-        _rewrite,
-        _detected_by(Problem.ROOT_MISMATCH),
-    ),
-    TamperCase(
-        "re-sign",
-        "rewrite it, and sign it with the stolen key",
-        _resign,
-        _detected_by(Problem.HISTORY_REPLACED, Problem.NOT_WITNESSED),
-    ),
-    TamperCase(
-        "swap-key",
-        "rewrite it, and sign it with another key",
-        _swap_key,
-        _detected_by(Problem.SIGNATURE_REJECTED),
-    ),
-    TamperCase(
-        "split-view",
-        "show two readers two histories, both signed",
-        _split_view,
-        _detected_by(Problem.HISTORY_REPLACED, Problem.NOT_WITNESSED),
-    ),
-    TamperCase(
-        "backdate",
-        "write an approval into last month",
-        _backdate,
-        _detected_by(Problem.TIME_IMPOSSIBLE),
-    ),
-    TamperCase(
-        "bogus-parent",
-        "cite a decision that never was",
-        _bogus_parent,
-        _detected_by(Problem.PARENT_UNKNOWN),
-    ),
-    TamperCase(
-        "double", "record one position twice", _duplicate, _detected_by(Problem.ROW_QUARANTINED)
-    ),
-    TamperCase(
-        "omit",
-        "lose a refusal before it is sequenced",
-        _omit_entry,
-        _detected_by(Problem.POSITION_MISSING),
-    ),
-    TamperCase(
-        "restore",
-        "restore an old database and go on",
-        _restore_backup,
-        _detected_by("signer-refuses"),
-    ),
-    TamperCase(
-        "un-revoke",
-        "move a revocation to another strand",
-        _un_revoke,
-        _detected_by("reader-refuses"),
-    ),
-    TamperCase(
-        "drop-revoke", "delete a revocation", _drop_revocation, _detected_by("reader-refuses")
-    ),
-    TamperCase(
-        "hidden-key", "add a key that is in no tree", _hidden_grant, _detected_by("reader-refuses")
-    ),
-    TamperCase(
-        "forged-key",
-        "have a forged key signed",
-        _forged_grant,
-        _detected_by(Problem.ROW_QUARANTINED),
-    ),
-    TamperCase(
-        "forged-redaction",
-        "erase the payment under a forged redaction",
-        _forged_redaction,
-        _detected_by(Problem.ROW_QUARANTINED, Problem.BODY_MISSING),
-    ),
-    TamperCase(
-        "swap-runs", "show one run as the other", _swap_runs, _detected_by(Problem.COLUMN_MISMATCH)
-    ),
-    TamperCase(
-        "hide-run", "let nobody find the run", _hide_run, _detected_by(Problem.COLUMN_MISMATCH)
-    ),
-    TamperCase(
-        "look-up",
-        "let nobody find the entry",
-        _break_look_up,
-        _detected_by(Problem.COLUMN_MISMATCH),
-    ),
-    TamperCase(
-        "raise-budget", "let a run spend more", _raise_budget, _detected_by(Problem.TABLE_MISMATCH)
-    ),
-    TamperCase(
-        "drop-timer",
-        "let nobody go on with a run",
-        _drop_timer,
-        _detected_by(Problem.TABLE_MISMATCH),
-    ),
-    TamperCase(
-        "redirect", "answer with another run", _redirect_key, _detected_by(Problem.TABLE_MISMATCH)
-    ),
-    TamperCase(
-        "lose-folder",
-        "delete key and ledger, begin anew",
-        _lose_folder,
-        _detected_by("key-missing"),
-    ),
-    TamperCase(
-        "swap-folder", "exchange ledger, key and policy", _swap_folder, _detected_by("key-changed")
-    ),
-    TamperCase(
-        "drop-epoch",
-        "begin an epoch, delete the log before it",
-        _drop_epoch,
-        _detected_by(Problem.EPOCH_MISSING),
-    ),
-    TamperCase(
-        "retired-key",
-        "sign with a stolen key after its rotation",
-        _sign_retired,
-        _detected_by(Problem.SIGNATURE_REJECTED),
-    ),
-)
+TAMPER_CASES = tuple(_cases)
+"""The frauds, in the order in which they are committed."""
 
 
 def run_tampering_demo(folder: Path, database: str | None = None) -> Iterator[TamperResult]:
@@ -578,9 +480,7 @@ def run_tampering_demo(folder: Path, database: str | None = None) -> Iterator[Ta
     original = create_scene(honest)
     with original.forum:
         # A control: findings on the honest ledger would make the results below worthless.
-        if detect_tampering(
-            original, TamperCase("none", "nothing", lambda _: None, _detected_by())
-        ):
+        if detect_tampering(original, TamperCase("none", "nothing", lambda _: None, frozenset())):
             raise errors.ForumError(
                 "the honest ledger was not believed; nothing is shown by frauds"
             )
