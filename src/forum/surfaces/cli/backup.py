@@ -9,9 +9,7 @@ from forum.surfaces.cli import common_options
 from forum.surfaces.cli.output import print_json
 
 
-@click.command(
-    cls=common_options.ExampleCommand, examples=("forum backup /mnt/backups/2026-11-16",)
-)
+@common_options.command(examples=("forum backup /mnt/backups/2026-11-16",))
 @click.argument("dest", type=click.Path(path_type=Path))
 @common_options.as_json
 def backup(dest: Path, *, as_json: bool) -> None:
@@ -41,8 +39,7 @@ def backup(dest: Path, *, as_json: bool) -> None:
     common_options.echo_info("it holds the keys of the log: keep it where only you can read it")
 
 
-@click.command(
-    cls=common_options.ExampleCommand,
+@common_options.command(
     examples=(
         "forum restore /mnt/backups/2026-11-16",
         "forum restore /mnt/backups/2026-11-16 --epoch",

@@ -1,16 +1,13 @@
 """`forum budgets`: print the usage of caps over many runs, and what is left."""
 
-import click
-
 from forum.surfaces.cli import common_options
-from forum.surfaces.cli.output import print_json
+from forum.surfaces.cli.output import format_table, print_result
 from forum.surfaces.schemas.budgets import BudgetForm, budgets_form
 
 _HEADS = ("budget", "for", "period", "what", "used", "cap", "left")
 
 
-@click.command(
-    cls=common_options.ExampleCommand,
+@common_options.command(
     examples=("forum budgets", "forum budgets --json"),
 )
 @common_options.as_json
@@ -21,32 +18,22 @@ def budgets(*, as_json: bool) -> None:
     clock of the database.  What is reserved for calls that are under way counts as used.
     """
     with common_options.open_forum() as forum:
-        found = budgets_form(forum.runs.budget_status())
-    if as_json:
-        print_json("forum.budgets/1", found)
-        return
+        found = budgets_form(forum.budget_status())
     rows = [row for budget in found.budgets for row in _rows(budget)]
-    if not rows:
+    table = format_table([_HEADS, *rows]) if rows else []
+    print_result("forum.budgets/1", found, table, as_json=as_json)
+    if not rows and not as_json:
         common_options.echo_info(
             "nothing is capped, or nothing was used yet; see [budgets] in forum.toml"
         )
-        return
-    table = [_HEADS, *rows]
-    widths = [max(len(row[at]) for row in table) for at in range(len(_HEADS))]
-    for row in table:
-        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        click.echo("  ".join(cells).rstrip())
 
 
 def _rows(budget: BudgetForm) -> list[tuple[str, ...]]:
     """Return one row for each cap of a budget."""
     place = (budget.name, budget.scope, budget.period)
     used, cap, left = budget.used, budget.cap, budget.left
-    rows: list[tuple[str, ...]] = []
-    if cap.usd is not None:
-        rows.append((*place, "usd", f"${used.usd}", f"${cap.usd}", f"${left.usd}"))
-    if cap.tokens is not None:
-        rows.append((*place, "tokens", f"{used.tokens:,}", f"{cap.tokens:,}", f"{left.tokens:,}"))
-    if cap.runs is not None:
-        rows.append((*place, "runs", f"{used.runs:,}", f"{cap.runs:,}", f"{left.runs:,}"))
-    return rows
+    return [
+        (*place, name, *(form.format(getattr(amount, name)) for amount in (used, cap, left)))
+        for name, form in (("usd", "${}"), ("tokens", "{:,}"), ("runs", "{:,}"))
+        if getattr(cap, name) is not None
+    ]

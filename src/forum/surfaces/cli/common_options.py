@@ -42,8 +42,17 @@ class ExampleCommand(click.Command):
                     formatter.write(f"  {line}\n")
 
 
+def command(
+    name: str | None = None, *, examples: tuple[str, ...] = ()
+) -> Callable[[Callable[..., Any]], ExampleCommand]:
+    """Return a decorator that makes a command outside of a group."""
+    return click.command(name, cls=ExampleCommand, examples=examples)
+
+
 class FullHelpGroup(click.Group):
-    """A group whose help shows the whole first sentence of each command."""
+    """A group whose help shows the whole first sentence of each command, with examples."""
+
+    command_class = ExampleCommand
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -21,7 +21,7 @@ _SHELLS = {
 _MAX_COMPLETIONS = 50
 
 
-@click.command(cls=common_options.ExampleCommand, examples=tuple(_SHELLS.values()))
+@common_options.command(examples=tuple(_SHELLS.values()))
 @click.argument("shell", type=click.Choice(list(_SHELLS)))
 @common_options.as_json
 def completion(shell: str, *, as_json: bool) -> None:
@@ -30,12 +30,11 @@ def completion(shell: str, *, as_json: bool) -> None:
     if found is None:
         raise click.UsageError(f"there is no completion for {shell}")
     script = found(cli, {}, "forum", COMPLETION_VARIABLE).source()
-    if as_json:
-        from forum.surfaces.cli.output import print_json
+    # Imported here, because a key press loads this module.
+    from forum.surfaces.cli.output import print_result
 
-        print_json("forum.completion/1", {"shell": shell, "script": script})
-    else:
-        click.echo(script)
+    facts = {"shell": shell, "script": script}
+    print_result("forum.completion/1", facts, script, as_json=as_json)
 
 
 def attach_completions(command: click.Command) -> None:

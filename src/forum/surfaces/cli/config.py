@@ -50,9 +50,7 @@ def config() -> None:
     """See every setting, and where it comes from."""
 
 
-@config.command(
-    cls=common_options.ExampleCommand, examples=("forum config show", "forum config show --json")
-)
+@config.command(examples=("forum config show", "forum config show --json"))
 @common_options.as_json
 def show(*, as_json: bool) -> None:
     """Show every setting with its value and its origin.

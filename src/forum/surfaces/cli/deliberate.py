@@ -20,7 +20,7 @@ from forum.errors import ForumError, NoSuchEntry
 from forum.surfaces import requests
 from forum.surfaces.cli import common_options, session_folders, submit_options, symposium_artifacts
 from forum.surfaces.cli.output import print_json
-from forum.surfaces.cli.run_follower import run_and_follow, submit_detached
+from forum.surfaces.cli.run_follower import run_and_follow
 from forum.surfaces.formatting import SHORT_ID_LENGTH
 from forum.work.panel import MAX_ROUNDS, MAX_SEATS, Council, Panel, Symposium
 from forum.work.plan import RunBudget
@@ -241,7 +241,6 @@ output_options = common_options.collect_options(
 
 @deliberate.command(
     name=_ASK,
-    cls=common_options.ExampleCommand,
     examples=(
         'forum deliberate "Is the migration safe?" --option yes --option no --max-usd 0.50',
         'forum deliberate "Which queue?" --seats logician,critic,engineer --models fast,strong',
@@ -355,10 +354,8 @@ def _symposium_run_request(
         panel = Symposium(config)
     played = None
     if agents.script is not None:
-        script = session_folders.load_script("--script", agents.script)
-        chosen = files.selector_script
-        selector = session_folders.load_script("--selector-script", chosen) if chosen else None
-        panel, played = session_folders.build_scripted_panel(config, problem, script, selector)
+        scripts = session_folders.load_scripts(agents.script, files.selector_script)
+        panel, played = session_folders.build_scripted_panel(config, problem, *scripts)
         # The script is in the format of the protocol, and `played` has it: it must not be read as a
         # default agent, too.
         agents = replace(agents, script=None)
@@ -402,12 +399,14 @@ def _run_session(order: RunRequest, folder: Path | None, how: OutputOptions) -> 
                 _save_at_start(forum, run, folder)
             return run
 
-        if how.detach:
-            submit_detached(forum, begin, as_json=how.as_json)
-        else:
-            after = partial(_save_at_end, forum, folder=folder)
-            later = partial(_export_hint, folder=folder)
-            run_and_follow(forum, begin, as_json=how.as_json, after=after, later=later)
+        run_and_follow(
+            forum,
+            begin,
+            as_json=how.as_json,
+            detach=how.detach,
+            after=partial(_save_at_end, forum, folder=folder),
+            later=partial(_export_hint, folder=folder),
+        )
 
 
 def _save_at_start(forum: Forum, run: str, folder: Path) -> None:
@@ -446,7 +445,6 @@ def _describe_save_error(error: Exception, run: str, advice: str) -> str:
 
 
 @deliberate.command(
-    cls=common_options.ExampleCommand,
     examples=("forum deliberate export 0199c0de-1234-7abc --output sessions",),
 )
 @click.argument("run")

@@ -8,13 +8,8 @@ from itertools import zip_longest
 import click
 import msgspec
 
-from forum.surfaces.cli.output import terminal_width
-from forum.surfaces.formatting import (
-    SHORT_ID_LENGTH,
-    first_line,
-    pluralize,
-    strip_control_characters,
-)
+from forum.surfaces.cli.output import clean_lines, terminal_width
+from forum.surfaces.formatting import SHORT_ID_LENGTH, first_line, pluralize
 from forum.surfaces.schemas.comparison import step_form
 from forum.work.run_comparison import Divergence, DivergenceKind
 
@@ -33,8 +28,8 @@ def print_divergences(
         DivergenceKind.MISSING: f"only {sides[0]} has",
         DivergenceKind.ADDED: f"only {sides[1]} has",
     }
-    parted = f"{sides[0]} and {sides[1]} part at"
-    click.echo(f"{heads.get(one.parting, parted)} {one.strand}, {one.step}")
+    head = heads.get(one.parting, "first difference:")
+    click.echo(f"{head} {one.strand}, {one.step}")
     mine, other = one.first and step_form(one.first), one.second and step_form(one.second)
     if mine and other:
         for name in ["kind", *sorted(mine.facts.keys() | other.facts.keys())]:
@@ -58,8 +53,7 @@ def print_answers(
 ) -> None:
     """Print the answers of two runs."""
     if answers[0] == answers[1]:
-        told = "no answer" if answers[0] is None else "the same answer"
-        click.echo(f"both gave {told}" if answers[0] is not None else f"both gave {told} yet")
+        click.echo(f"both gave {'no answer yet' if answers[0] is None else 'the same answer'}")
         _print_answer(" ", answers[0])
     else:
         for sign, side, run, answer in zip("-+", sides, runs, answers, strict=True):
@@ -71,9 +65,7 @@ def print_answers(
 def _print_answer(sign: str, answer: bytes | None) -> None:
     if answer is None:
         return
-    lines = (
-        strip_control_characters(answer.decode(errors="replace").expandtabs(4)).strip().split("\n")
-    )
+    lines = clean_lines(answer)
     for line in lines[:_ANSWER_LINES]:
         _print_side(sign, line)
     if len(lines) > _ANSWER_LINES:

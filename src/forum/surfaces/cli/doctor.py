@@ -139,7 +139,7 @@ class Installation:
         self.forum.close()
 
 
-@click.command(cls=common_options.ExampleCommand, examples=("forum doctor", "forum doctor --json"))
+@common_options.command(examples=("forum doctor", "forum doctor --json"))
 @common_options.as_json
 def doctor(*, as_json: bool) -> None:
     """Check this installation: files, key, database, witnesses, workers, models, extras.

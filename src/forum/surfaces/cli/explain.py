@@ -5,53 +5,15 @@ from typing import Any
 
 from forum.app import KINDS
 from forum.deliberation import council_kinds
-from forum.deliberation.symposium import kinds
+from forum.deliberation.symposium import kinds as symposium_kinds
+from forum.ledger import kinds as ledger_kinds
 from forum.ledger.entry import Entry, Facts
-from forum.ledger.kinds import (
-    EpochKey,
-    ExportFacts,
-    JoinFacts,
-    KeyAddFacts,
-    KeyRotationFacts,
-    LogEpochFacts,
-    LogOpenFacts,
-    NoteFacts,
-    Outcome,
-    RedactionFacts,
-    RunCloseFacts,
-    RunOpenFacts,
-)
 from forum.ledger.log import LocatedEntry
 from forum.surfaces.cli.output import format_entry
 from forum.surfaces.cli.run_view import describe_judge, describe_route
 from forum.surfaces.formatting import describe_stop, format_usd, pluralize, turn_name
+from forum.work import kinds
 from forum.work.acceptance_criteria import Check
-from forum.work.kinds import (
-    TURN_PREFIX,
-    AcceptedFacts,
-    AnswerFacts,
-    CallFacts,
-    CancelFacts,
-    CheckFacts,
-    ControlCloseFacts,
-    DelegationFacts,
-    GateDecision,
-    GateDecisionByFacts,
-    GateDecisionFacts,
-    GateEditFacts,
-    GateOpenFacts,
-    IntentFacts,
-    InterruptionFacts,
-    Next,
-    OutcomeFacts,
-    PlanFacts,
-    ReplyFacts,
-    ResumptionFacts,
-    RouteFacts,
-    SkipFacts,
-    StopFacts,
-    VerdictFacts,
-)
 from forum.work.schedule import STOP_CAUSE
 
 
@@ -64,12 +26,12 @@ def describe_entry(located: LocatedEntry) -> str:
         return format_entry(located).strip()
     place, _, name = entry.strand.partition("/")
     if place == "turn":
-        return f"{turn_name(TURN_PREFIX + name)}: {say(entry)}"
+        return f"{turn_name(kinds.TURN_PREFIX + name)}: {say(entry)}"
     where = f"{place} {name}: " if place in ("task", "role") else ""
     return f"{where}{say(entry)}"
 
 
-def _accepted(entry: Entry[AcceptedFacts]) -> str:
+def _accepted(entry: Entry[kinds.AcceptedFacts]) -> str:
     facts = entry.facts
     if facts.parent_run:
         return f"task {facts.parent_task} of run {facts.parent_run} became a run of its own"
@@ -77,7 +39,7 @@ def _accepted(entry: Entry[AcceptedFacts]) -> str:
     return f"{entry.actor} asked for something{fork}"
 
 
-def _called(entry: Entry[CallFacts]) -> str:
+def _called(entry: Entry[kinds.CallFacts]) -> str:
     facts = entry.facts
     name = f"{facts.agent} ({facts.model})" if facts.agent else facts.model
     name = f"{name}, as {facts.role}," if facts.role else name
@@ -85,38 +47,38 @@ def _called(entry: Entry[CallFacts]) -> str:
     return f"{name} was called, attempt {facts.attempt}, call {facts.turn}{price}"
 
 
-def _replied(entry: Entry[ReplyFacts]) -> str:
+def _replied(entry: Entry[kinds.ReplyFacts]) -> str:
     facts = entry.facts
     why = facts.code or facts.why.value
     cost = f", ${format_usd(facts.usd)}" if facts.usd else ""
     return f"the reply came: {_outcome(facts.outcome, why)} after {facts.milliseconds} ms{cost}"
 
 
-def _happened(entry: Entry[OutcomeFacts]) -> str:
+def _happened(entry: Entry[kinds.OutcomeFacts]) -> str:
     facts = entry.facts
-    if facts.outcome is Outcome.INDETERMINATE:
+    if facts.outcome is ledger_kinds.Outcome.INDETERMINATE:
         return "nobody knows whether the tool was used"
     return f"the tool was used: {_outcome(facts.outcome, facts.code or facts.why.value)}"
 
 
-def _judged(entry: Entry[VerdictFacts]) -> str:
+def _judged(entry: Entry[kinds.VerdictFacts]) -> str:
     facts = entry.facts
     checked = "that it succeeded" if facts.check is Check.OUTCOME else f"by {facts.check.value}"
     checked += describe_judge(facts.judge, facts.independence) + _claimed(
         facts.claims, facts.unverified
     )
-    if facts.next is Next.ACCEPT:
+    if facts.next is kinds.Next.ACCEPT:
         return f"attempt {facts.attempt} was accepted (checked {checked})"
     follows = {
-        Next.RETRY: f"it is tried again after {facts.pause} ms",
-        Next.ESCALATE: "a stronger agent is asked",
+        kinds.Next.RETRY: f"it is tried again after {facts.pause} ms",
+        kinds.Next.ESCALATE: "a stronger agent is asked",
     }
     then = follows.get(facts.next, "it is given up")
     by = describe_judge(facts.judge, facts.independence)
     return f"attempt {facts.attempt} was not accepted ({facts.reason}{by}): {then}"
 
 
-def _checked(entry: Entry[CheckFacts]) -> str:
+def _checked(entry: Entry[kinds.CheckFacts]) -> str:
     facts = entry.facts
     by = describe_judge(facts.judge, facts.independence)
     outcome = _outcome(facts.outcome, facts.reason)
@@ -127,24 +89,24 @@ def _claimed(claims: int, unverified: int) -> str:
     return f"; {unverified} of {pluralize(claims, 'claim')} unverified" if claims else ""
 
 
-def _skipped(entry: Entry[SkipFacts]) -> str:
+def _skipped(entry: Entry[kinds.SkipFacts]) -> str:
     cause = entry.facts.cause
     reason = "the run was stopped" if cause == STOP_CAUSE else f"{cause} did not pass"
     return f"skipped, because {reason}"
 
 
-def _decided(entry: Entry[GateDecision]) -> str:
+def _decided(entry: Entry[kinds.GateDecision]) -> str:
     subject = entry.strand.partition("/")[2]
     by = entry.facts.by.value
     named = "" if entry.actor == by else f" ({by})"
     return f"{subject}: {entry.facts.answer.value}, by {entry.actor}{named}"
 
 
-def _opened(entry: Entry[GateOpenFacts]) -> str:
+def _opened(entry: Entry[kinds.GateOpenFacts]) -> str:
     return f"{entry.facts.subject} began to wait for approval"
 
 
-def _edited(entry: Entry[GateEditFacts]) -> str:
+def _edited(entry: Entry[kinds.GateEditFacts]) -> str:
     return f"{entry.actor} changed what waits at {entry.strand.partition('/')[2]}"
 
 
@@ -160,53 +122,58 @@ def _concluded(entry: Entry[council_kinds.CouncilCloseFacts]) -> str:
     return f"the council closed ({facts.end.value}): {facts.accord.value}, from {ballots}"
 
 
-def _ended(entry: Entry[kinds.SymposiumCloseFacts]) -> str:
+def _ended(entry: Entry[symposium_kinds.SymposiumCloseFacts]) -> str:
     facts = entry.facts
     reason = f" ({facts.reason.value})" if facts.reason else ""
     return f"the session closed: {facts.outcome.value}{reason}"
 
 
-def _outcome(outcome: Outcome, why: str) -> str:
+def _outcome(outcome: ledger_kinds.Outcome, why: str) -> str:
     return f"{outcome.value} ({why})" if why else outcome.value
 
 
-_EPOCH_KEYS = {EpochKey.KEPT: "kept", EpochKey.NEW: "lost, and is a new one"}
+_EPOCH_KEYS = {
+    ledger_kinds.EpochKey.KEPT: "kept",
+    ledger_kinds.EpochKey.NEW: "lost, and is a new one",
+}
 
 _DESCRIPTIONS: Mapping[type[Facts], Callable[[Entry[Any]], str]] = {
-    LogOpenFacts: lambda e: f"the log was begun by {e.facts.program}",
-    KeyAddFacts: lambda _: "the log's key was recorded",
-    KeyRotationFacts: lambda e: f"{e.actor} handed the log over to another signing key",
-    LogEpochFacts: lambda e: (
+    ledger_kinds.LogOpenFacts: lambda e: f"the log was begun by {e.facts.program}",
+    ledger_kinds.KeyAddFacts: lambda _: "the log's key was recorded",
+    ledger_kinds.KeyRotationFacts: lambda e: (
+        f"{e.actor} handed the log over to another signing key"
+    ),
+    ledger_kinds.LogEpochFacts: lambda e: (
         f"{e.actor} began the next epoch of the log; its key was {_EPOCH_KEYS[e.facts.key]}"
     ),
-    RunOpenFacts: lambda _: "the run was opened",
-    RunCloseFacts: lambda e: f"the run ended: {e.facts.outcome.value}",
-    NoteFacts: lambda e: f"{e.actor} made a remark",
-    JoinFacts: lambda e: f"{len(e.parents)} causes in one",
-    RedactionFacts: lambda e: (
+    ledger_kinds.RunOpenFacts: lambda _: "the run was opened",
+    ledger_kinds.RunCloseFacts: lambda e: f"the run ended: {e.facts.outcome.value}",
+    ledger_kinds.NoteFacts: lambda e: f"{e.actor} made a remark",
+    ledger_kinds.JoinFacts: lambda e: f"{len(e.parents)} causes in one",
+    ledger_kinds.RedactionFacts: lambda e: (
         f"{e.actor} had body {e.facts.body!r} erased ({e.facts.reason.value})"
     ),
-    ExportFacts: lambda e: f"{e.actor} exported run {e.facts.run}",
-    AcceptedFacts: _accepted,
-    RouteFacts: lambda e: f"the request was routed: {describe_route(e.facts)}",
-    PlanFacts: lambda e: f"{e.actor} made a plan of {pluralize(e.facts.tasks, 'task')}",
-    CallFacts: _called,
-    ReplyFacts: _replied,
-    IntentFacts: lambda e: f"the tool {e.facts.tool} was about to be used",
-    OutcomeFacts: _happened,
-    VerdictFacts: _judged,
-    SkipFacts: _skipped,
-    StopFacts: lambda e: f"stopped: {describe_stop(e.facts)}",
-    GateOpenFacts: _opened,
-    GateEditFacts: _edited,
-    GateDecisionFacts: _decided,
-    GateDecisionByFacts: _decided,
-    CancelFacts: lambda e: f"{e.actor} asked the run to end",
-    InterruptionFacts: lambda e: f"{e.actor} interrupted the run",
-    ResumptionFacts: lambda e: f"{e.actor} resumed the run",
-    ControlCloseFacts: lambda _: "nobody can ask the run to end any more",
-    DelegationFacts: lambda e: f"handed to run {e.facts.run}",
-    CheckFacts: _checked,
+    ledger_kinds.ExportFacts: lambda e: f"{e.actor} exported run {e.facts.run}",
+    kinds.AcceptedFacts: _accepted,
+    kinds.RouteFacts: lambda e: f"the request was routed: {describe_route(e.facts)}",
+    kinds.PlanFacts: lambda e: f"{e.actor} made a plan of {pluralize(e.facts.tasks, 'task')}",
+    kinds.CallFacts: _called,
+    kinds.ReplyFacts: _replied,
+    kinds.IntentFacts: lambda e: f"the tool {e.facts.tool} was about to be used",
+    kinds.OutcomeFacts: _happened,
+    kinds.VerdictFacts: _judged,
+    kinds.SkipFacts: _skipped,
+    kinds.StopFacts: lambda e: f"stopped: {describe_stop(e.facts)}",
+    kinds.GateOpenFacts: _opened,
+    kinds.GateEditFacts: _edited,
+    kinds.GateDecisionFacts: _decided,
+    kinds.GateDecisionByFacts: _decided,
+    kinds.CancelFacts: lambda e: f"{e.actor} asked the run to end",
+    kinds.InterruptionFacts: lambda e: f"{e.actor} interrupted the run",
+    kinds.ResumptionFacts: lambda e: f"{e.actor} resumed the run",
+    kinds.ControlCloseFacts: lambda _: "nobody can ask the run to end any more",
+    kinds.DelegationFacts: lambda e: f"handed to run {e.facts.run}",
+    kinds.CheckFacts: _checked,
     council_kinds.CouncilFacts: lambda e: (
         f"a council of {pluralize(e.facts.seats, 'seat')} sat down"
     ),
@@ -216,13 +183,15 @@ _DESCRIPTIONS: Mapping[type[Facts], Callable[[Entry[Any]], str]] = {
         f"all ballots of round {e.facts.round} are in, and may be shown"
     ),
     council_kinds.CouncilCloseFacts: _concluded,
-    kinds.PanelFacts: lambda e: f"a panel of {pluralize(e.facts.agents, 'agent')} was chosen",
-    kinds.MessageFacts: lambda e: (
+    symposium_kinds.PanelFacts: lambda e: (
+        f"a panel of {pluralize(e.facts.agents, 'agent')} was chosen"
+    ),
+    symposium_kinds.MessageFacts: lambda e: (
         f"round {e.facts.round}, turn {e.facts.turn}: {e.facts.type.value}"
     ),
-    kinds.RequestVoidFacts: lambda _: "a request was dropped: its target has left",
-    kinds.SymposiumCloseFacts: _ended,
-    AnswerFacts: lambda e: (
+    symposium_kinds.RequestVoidFacts: lambda _: "a request was dropped: its target has left",
+    symposium_kinds.SymposiumCloseFacts: _ended,
+    kinds.AnswerFacts: lambda e: (
         f"answered: {e.facts.outcome.value}, from {pluralize(e.facts.parts, 'result')}"
         f"{_claimed(e.facts.claims, e.facts.unverified)}"
     ),

@@ -12,14 +12,12 @@ from forum.surfaces.cli import common_options, output
 from forum.surfaces.cli.run_follower import print_bytes
 from forum.surfaces.cli.submit_options import as_usage_error
 from forum.surfaces.cli.units import format_duration
-from forum.surfaces.formatting import SHORT_ID_LENGTH, pluralize, strip_control_characters
+from forum.surfaces.formatting import SHORT_ID_LENGTH, strip_control_characters
 from forum.surfaces.schemas import gates
 from forum.work.policy import Answer
 from forum.work.run_fold import Gate
 
 _MIN_DIGEST_DIGITS = 8
-_MAX_SHOWN = 20_000
-"""Maximum number of characters of a result that are printed."""
 
 digest_option = click.option(
     "--digest", help="Only if this is still what is shown (8 digits or more)."
@@ -36,7 +34,7 @@ def gate() -> None:
     """
 
 
-@gate.command("list", cls=common_options.ExampleCommand, examples=("forum gate list",))
+@gate.command("list", examples=("forum gate list",))
 @common_options.as_json
 def list_(*, as_json: bool) -> None:
     """List everything that waits for a person."""
@@ -45,24 +43,18 @@ def list_(*, as_json: bool) -> None:
     if as_json:
         output.print_json("forum.gates/1", gates.gates_form(found))
         return
-    rows = [("run", "subject", "digest", "without a word")]
+    rows = [("run", "subject", "digest", "unless decided")]
     at = now()
     for run, waiting in found:
         left = f"{waiting.opened.default.value} in {format_duration(waiting.deadline - at)}"
         rows.append((run[:SHORT_ID_LENGTH], waiting.opened.subject, waiting.digest[:16], left))
-    sizes = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for number, row in enumerate(rows if found else []):
-        line = "  ".join(f"{cell:<{size}}" for cell, size in zip(row, sizes, strict=True))
-        click.echo(click.style(line.rstrip(), dim=number == 0))
-    if found:
-        click.echo("look: forum gate show RUN SUBJECT", err=True)
-    else:
-        click.echo("nothing waits", err=True)
+    for number, line in enumerate(output.format_table(rows) if found else []):
+        click.echo(click.style(line, dim=number == 0))
+    hint = "look: forum gate show RUN SUBJECT" if found else "nothing waits for approval"
+    click.echo(hint, err=True)
 
 
-@gate.command(
-    cls=common_options.ExampleCommand, examples=("forum gate show 0199c0de-1234-7abc plan",)
-)
+@gate.command(examples=("forum gate show 0199c0de-1234-7abc plan",))
 @click.argument("run")
 @click.argument("subject")
 @common_options.as_json
@@ -95,17 +87,13 @@ def show(run: str, subject: str, *, as_json: bool) -> None:
 
 def _print_context(request: str | None, results: Sequence[tuple[str, bytes]]) -> None:
     """Print on stderr the request and the results that a decision depends on."""
-    told = [("request", "(erased)" if request is None else request)]
-    told += [(f"result of {task}", said.decode(errors="replace")) for task, said in results]
-    for title, words in told:
+    parts: list[tuple[str, str | bytes]] = [("request", request or "(erased)")]
+    parts += [(f"result of {task}", result) for task, result in results]
+    for title, content in parts:
         click.echo(click.style(strip_control_characters(title), bold=True), err=True)
-        text = strip_control_characters(words.expandtabs(4)).strip()
-        for line in text[:_MAX_SHOWN].split("\n"):
-            for part in output.wrap_lines(line, output.terminal_width(), "  ") or [""]:
-                click.echo(part, err=True)
-        if len(text) > _MAX_SHOWN:
-            rest = pluralize(len(text) - _MAX_SHOWN, "more character")
-            click.echo(f"  … {rest}: forum show RUN --transcript", err=True)
+        text, rest = "\n".join(output.clean_lines(content)), "forum show RUN --transcript"
+        for line in output.wrap_text(text, output.terminal_width(), "  ", rest):
+            click.echo(line, err=True)
 
 
 def _readable(subject: str, shown: bytes) -> bytes:
@@ -113,9 +101,7 @@ def _readable(subject: str, shown: bytes) -> bytes:
     return msgspec.json.format(shown, indent=2) + b"\n" if subject == "plan" else shown
 
 
-@gate.command(
-    cls=common_options.ExampleCommand, examples=("forum gate approve 0199c0de-1234-7abc plan",)
-)
+@gate.command(examples=("forum gate approve 0199c0de-1234-7abc plan",))
 @click.argument("run")
 @click.argument("subject")
 @digest_option
@@ -125,9 +111,7 @@ def approve(run: str, subject: str, digest: str | None, *, as_json: bool) -> Non
     _decide(run, subject, Answer.APPROVE, digest, as_json=as_json)
 
 
-@gate.command(
-    cls=common_options.ExampleCommand, examples=("forum gate reject 0199c0de-1234-7abc plan",)
-)
+@gate.command(examples=("forum gate reject 0199c0de-1234-7abc plan",))
 @click.argument("run")
 @click.argument("subject")
 @digest_option
@@ -138,7 +122,6 @@ def reject(run: str, subject: str, digest: str | None, *, as_json: bool) -> None
 
 
 @gate.command(
-    cls=common_options.ExampleCommand,
     examples=(
         "forum gate show 0199c0de-1234-7abc plan > plan.json",
         "forum gate edit 0199c0de-1234-7abc plan --file plan.json",

@@ -8,7 +8,7 @@ import msgspec
 from forum.app import now
 from forum.ledger.kinds import Scope
 from forum.surfaces.cli import common_options
-from forum.surfaces.cli.output import print_json, print_publication
+from forum.surfaces.cli.output import format_table, print_json, print_publication, print_result
 from forum.surfaces.formatting import strip_control_characters
 from forum.surfaces.requests import KeyAsk
 from forum.surfaces.schemas.keys import KeyForm, NewKeyForm, Validity, key_form, keys_form
@@ -25,7 +25,6 @@ def keys() -> None:
 
 
 @keys.command(
-    cls=common_options.ExampleCommand,
     examples=(
         "forum keys create --name ci --scope submit --scope read",
         "forum keys create --name auditor --scope audit --expires 90d > auditor.key",
@@ -68,22 +67,18 @@ def create(name: str, scopes: tuple[str, ...], expires: str | None, *, as_json: 
         print_publication(publication)
 
 
-@keys.command("list", cls=common_options.ExampleCommand, examples=("forum keys list",))
+@keys.command("list", examples=("forum keys list",))
 @common_options.as_json
 def list_keys(*, as_json: bool) -> None:
     """List every key that was made, the oldest first."""
     with common_options.open_forum() as forum:
-        found = keys_form(forum.access.read_access(), now())
-    if as_json:
-        print_json("forum.keys/1", found)
-        return
-    for line in _table(found.keys):
-        click.echo(line)
-    if not found.keys:
+        found = keys_form(forum.read_access(), now())
+    print_result("forum.keys/1", found, _table(found.keys), as_json=as_json)
+    if not found.keys and not as_json:
         common_options.echo_info("no key yet: forum keys create --name NAME --scope read")
 
 
-@keys.command(cls=common_options.ExampleCommand, examples=("forum keys revoke 4f1c09ab77d2",))
+@keys.command(examples=("forum keys revoke 4f1c09ab77d2",))
 @click.argument("key", metavar="ID")
 @common_options.as_json
 def revoke(key: str, *, as_json: bool) -> None:
@@ -109,13 +104,11 @@ def rotate_write(*, as_json: bool) -> None:
     with common_options.open_forum() as forum:
         key_id = forum.keys.rotate_write_key()
         path = forum.settings.write_key_file
-    if as_json:
-        print_json("forum.write-key/1", {"key": key_id, "path": str(path)})
-    else:
-        click.echo(f"{key_id}  {path}")
+    facts = {"key": key_id, "path": str(path)}
+    print_result("forum.write-key/1", facts, f"{key_id}  {path}", as_json=as_json)
 
 
-@keys.command("rotate-log", cls=common_options.ExampleCommand, examples=("forum keys rotate-log",))
+@keys.command("rotate-log", examples=("forum keys rotate-log",))
 @click.confirmation_option(prompt="Have this log signed by a new key from now on?")
 @common_options.as_json
 def rotate_log(*, as_json: bool) -> None:
@@ -169,9 +162,7 @@ def _parse_lifetime(expires: str | None) -> int | None:
 
 
 def _table(found: tuple[KeyForm, ...]) -> list[str]:
-    rows = [_HEADS, *map(_row, found)] if found else []
-    sizes = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = ["  ".join(map(str.ljust, row, sizes)).rstrip() for row in rows]
+    lines = format_table([_HEADS, *map(_row, found)]) if found else []
     colors = [None, *(_COLORS[key.state] for key in found)]
     return [
         click.style(line, fg=color, dim=color is None)
@@ -180,13 +171,6 @@ def _table(found: tuple[KeyForm, ...]) -> list[str]:
 
 
 def _row(key: KeyForm) -> tuple[str, ...]:
+    name, scopes = strip_control_characters(key.name), ",".join(key.scopes)
     until = key.expires[:10] if key.expires else "never"
-    scopes = ",".join(key.scopes)
-    return (
-        key.id,
-        strip_control_characters(key.name),
-        scopes,
-        key.made[:10],
-        until,
-        key.state.value,
-    )
+    return key.id, name, scopes, key.made[:10], until, key.state.value

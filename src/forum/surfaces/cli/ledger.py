@@ -3,7 +3,6 @@
 import os
 import sys
 from collections import Counter
-from datetime import UTC, datetime
 from pathlib import Path
 
 import click
@@ -13,26 +12,10 @@ from forum.errors import IdempotencyKeyUsed, NoSuchEntry, NotYetSigned
 from forum.ledger import log
 from forum.ledger.body import StoredBody, text_content
 from forum.ledger.kinds import RedactionReason
-from forum.surfaces.cli import EXIT_REJECTED, common_options
+from forum.surfaces.cli import EXIT_REJECTED, common_options, output
 from forum.surfaces.cli.explain import describe_entry
-from forum.surfaces.cli.output import (
-    format_entry,
-    make_progress_bar,
-    print_entry,
-    print_json,
-    print_publication,
-    print_report,
-)
-from forum.surfaces.schemas.ledger import (
-    SummaryForm,
-    checkpoint_form,
-    entries_form,
-    entry_form,
-    proof_form,
-    quarantine_form,
-    recorded_form,
-    why_form,
-)
+from forum.surfaces.cli.units import format_moment
+from forum.surfaces.schemas import ledger as ledger_forms
 from forum.tlog import Checkpoint, Note, is_witnessed
 from forum.verify import Trust
 
@@ -81,14 +64,14 @@ def verify(
             remembered=(*own.remembered, *named.remembered),
             guard=own.guard,
         )
-        processes, show = jobs or os.cpu_count() or 1, make_progress_bar("verified")
+        processes, show = jobs or os.cpu_count() or 1, output.make_progress_bar("verified")
         if since_seen:
             report, why = forum.log.verify_since_seen(trust, show, processes)
             if why:
                 click.echo(f"everything was checked, not only what is new: {why}", err=True)
         else:
-            report = forum.log.verify(trust, show, jobs=processes)
-    print_report(report, as_json)
+            report = forum.verify(trust, show, jobs=processes)
+    output.print_report(report, as_json=as_json)
     raise SystemExit(0 if report.ok else EXIT_REJECTED)
 
 
@@ -120,11 +103,8 @@ def show(run: str | None, start: int | None, limit: int, *, as_json: bool) -> No
             first = max(0, size - limit) if start is None else start
             numbered = enumerate(reader.entries(first, min(first + limit, size)), first)
             found = [log.LocatedEntry(i, data, KINDS.read(data)) for i, data in numbered if data]
-    if as_json:
-        print_json("forum.entries/1", entries_form(found))
-    else:
-        for entry in found:
-            click.echo(format_entry(entry))
+    lines = map(output.format_entry, found)
+    output.print_result("forum.entries/1", ledger_forms.entries_form(found), lines, as_json=as_json)
 
 
 @ledger.command()
@@ -144,15 +124,11 @@ def get(entry: str, body: str | None, *, as_json: bool) -> None:
                 raise NoSuchEntry(f"body {body!r} of {found.position} was redacted or is missing")
             _print_body(stored)
             return
-    if as_json:
-        print_json("forum.entry/1", entry_form(found))
-    else:
-        print_entry(found)
+    lines = output.entry_lines(found)
+    output.print_result("forum.entry/1", ledger_forms.entry_form(found), lines, as_json=as_json)
 
 
-@ledger.command(
-    cls=common_options.ExampleCommand, examples=("forum why 57", "forum why 57 --limit 5")
-)
+@ledger.command(examples=("forum why 57", "forum why 57 --limit 5"))
 @click.argument("entry")
 @click.option(
     "--limit",
@@ -169,13 +145,14 @@ def why(entry: str, limit: int, *, as_json: bool) -> None:
     """
     with common_options.open_forum() as forum, forum.open_reader() as reader:
         chain = list(log.walk_causes(reader, KINDS, log.find_entry(reader, KINDS, entry), limit))
-    if as_json:
-        print_json("forum.why/1", why_form(chain))
-    else:
-        for depth, cause in chain:
-            name = cause.leaf.hex()[:10] if cause.index is None else cause.index
-            lead = f"{' ' * min(depth, 20)}{'because ' if depth else ''}"
-            click.echo(f"{lead}{click.style(f'#{name}', dim=True)} {describe_entry(cause)}")
+    lines = (_format_cause(depth, cause) for depth, cause in chain)
+    output.print_result("forum.why/1", ledger_forms.why_form(chain), lines, as_json=as_json)
+
+
+def _format_cause(depth: int, cause: log.LocatedEntry) -> str:
+    name = cause.leaf.hex()[:10] if cause.index is None else cause.index
+    lead = f"{' ' * min(depth, 20)}{'because ' if depth else ''}"
+    return f"{lead}{click.style(f'#{name}', dim=True)} {describe_entry(cause)}"
 
 
 @ledger.command()
@@ -188,10 +165,10 @@ def proof(entry: str, *, as_json: bool) -> None:
         if found.index is None:
             raise NotYetSigned(str(found.position))
         proven = log.prove_entry(reader, found.index)
-    if as_json:
-        print_json("forum.proof/1", proof_form(found, proven))
-    else:
-        click.echo(proven.encode().decode(), nl=False)
+    text = proven.encode().decode().removesuffix("\n")
+    output.print_result(
+        "forum.proof/1", ledger_forms.proof_form(found, proven), text, as_json=as_json
+    )
 
 
 @ledger.command()
@@ -206,7 +183,9 @@ def checkpoint(*, as_json: bool) -> None:
         signed = Checkpoint.parse(note.text)
         witnessed = is_witnessed(note, forum.policy)
     if as_json:
-        print_json("forum.checkpoint/1", checkpoint_form(signed, data, witnessed=witnessed))
+        output.print_json(
+            "forum.checkpoint/1", ledger_forms.checkpoint_form(signed, data, witnessed=witnessed)
+        )
     else:
         click.echo(data.decode(), nl=False)
         click.echo("witnessed" if witnessed else "signed, not witnessed yet", err=True)
@@ -233,10 +212,10 @@ def note(content: str | None, idempotency_key: str | None, *, as_json: bool) -> 
             why = f"The key {idempotency_key} was used for another note, run {asked.run}"
             raise click.ClickException(f"{why}. Use another key for this one.") from None
     if as_json:
-        print_json("forum.entry/1", recorded_form(recorded, publication))
+        output.print_json("forum.entry/1", ledger_forms.recorded_form(recorded, publication))
     else:
         click.echo(f"{recorded.leaf.hex()}  {recorded.position}")
-        print_publication(publication, recorded.leaf.hex())
+        output.print_publication(publication, recorded.leaf.hex())
 
 
 @ledger.command()
@@ -257,27 +236,27 @@ def redact(entry: str, body: str, reason: str, *, as_json: bool) -> None:
     with common_options.open_forum() as forum:
         done = forum.log.redact(entry, body, RedactionReason(reason))
     if as_json:
-        print_json("forum.redaction/1", {"id": done.entry, "erased": done.erased})
+        output.print_json("forum.redaction/1", {"id": done.entry, "erased": done.erased})
     else:
         click.echo(f"{done.entry}  erased {done.erased}")
-        print_publication(done.publication)
+        output.print_publication(done.publication)
 
 
 @ledger.command()
 @click.argument("run")
-@click.option("--output", "-o", type=click.Path(path_type=Path), help="Default: RUN.zip")
+@click.option("--output", "-o", "path", type=click.Path(path_type=Path), help="Default: RUN.zip")
 @common_options.as_json
-def export(run: str, output: Path | None, *, as_json: bool) -> None:
+def export(run: str, path: Path | None, *, as_json: bool) -> None:
     """Write the evidence bundle of a RUN: one file that a stranger can check offline.
 
     RUN is the id of a run, or any ENTRY of it.
     """
     with common_options.open_forum() as forum:
-        run = forum.reads.find_run(run)
-        path = output or Path(f"{run}.zip")
-        path.write_bytes(forum.log.export(run))
+        run = forum.find_run(run)
+        path = path or Path(f"{run}.zip")
+        path.write_bytes(forum.export(run))
     if as_json:
-        print_json("forum.export/1", {"run": run, "path": str(path)})
+        output.print_json("forum.export/1", {"run": run, "path": str(path)})
     else:
         click.echo(str(path))
         # Keys that come with a bundle prove nothing: its sender could have made both.
@@ -291,17 +270,15 @@ def policy(*, as_json: bool) -> None:
     """Print the policy: the keys of this log and of its witnesses, for those who verify it."""
     with common_options.open_forum() as forum:
         lines = forum.policy.encode().decode(errors="replace")
-    if as_json:
-        print_json("forum.policy/1", {"policy": lines})
-    else:
-        click.echo(lines, nl=False)
+    text = lines.removesuffix("\n")
+    output.print_result("forum.policy/1", {"policy": lines}, text, as_json=as_json)
 
 
 @ledger.command()
 @common_options.as_json
 def summary(*, as_json: bool) -> None:
     """Count what the ledger holds."""
-    show_progress = make_progress_bar("counted")
+    show_progress = output.make_progress_bar("counted")
     with common_options.open_forum() as forum, forum.open_reader() as reader:
         head = reader.head()
         kinds: Counter[str] = Counter()
@@ -314,7 +291,7 @@ def summary(*, as_json: bool) -> None:
             show_progress(index, head.size)
         waiting = sum(1 for _ in reader.unsequenced_entries())
         origin = reader.origin
-    held = SummaryForm(
+    held = ledger_forms.SummaryForm(
         origin,
         head.size,
         head.root.hex(),
@@ -323,13 +300,12 @@ def summary(*, as_json: bool) -> None:
         len(runs - {"log"}),
         dict(sorted(kinds.items())),
     )
-    if as_json:
-        print_json("forum.summary/1", held)
-        return
-    click.echo(f"{origin}  size {held.size}  root {held.root[:16]}")
-    click.echo(f"{held.runs} runs, {waiting} entries waiting for an index")
-    for kind, count in held.kinds.items():
-        click.echo(f"{count:>10}  {kind}")
+    lines = [
+        f"{origin}  size {held.size}  root {held.root[:16]}",
+        f"{held.runs} runs, {waiting} entries waiting for an index",
+        *(f"{count:>10}  {kind}" for kind, count in held.kinds.items()),
+    ]
+    output.print_result("forum.summary/1", held, lines, as_json=as_json)
 
 
 @ledger.command()
@@ -345,14 +321,14 @@ def quarantine(*, discard: bool, as_json: bool) -> None:
     with common_options.open_forum() as forum:
         rows = forum.store.quarantined_rows()
         if discard:
-            forum.log.discard_quarantine()
-    if as_json:
-        print_json("forum.quarantine/1", quarantine_form(rows, discarded=discard))
-    for found in () if as_json else rows:
-        when = datetime.fromtimestamp(found.at / 1e6, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-        click.echo(f"{found.id:>6}  {when}  {found.row.position}  {len(found.row.data)} bytes")
-    if not rows and not as_json:
-        click.echo("no row was set aside")
+            forum.discard_quarantine()
+    lines = [
+        f"{row.id:>6}  {format_moment(row.at)}  {row.row.position}  {len(row.row.data)} bytes"
+        for row in rows
+    ]
+    form = ledger_forms.quarantine_form(rows, discarded=discard)
+    text = lines or "no row was set aside"
+    output.print_result("forum.quarantine/1", form, text, as_json=as_json)
     raise SystemExit(EXIT_REJECTED if rows and not discard else 0)
 
 
@@ -371,17 +347,12 @@ def epoch(reason: str, *, as_json: bool) -> None:
         begun = forum.keys.new_epoch(reason)
     if as_json:
         facts = {"origin": begun.origin, "key": str(begun.key), "new_key": begun.has_new_key}
-        print_json("forum.epoch/1", facts)
+        output.print_json("forum.epoch/1", facts)
         return
     click.echo(begun.origin)
-    if begun.has_new_key:
-        common_options.echo_info(
-            "the signing key is new; readers must pin it again: forum ledger policy"
-        )
-    else:
-        common_options.echo_info(
-            "the log has a new name; give readers its policy: forum ledger policy"
-        )
+    new = "the signing key is new; readers must pin it again: forum ledger policy"
+    kept = "the log has a new name; give readers its policy: forum ledger policy"
+    common_options.echo_info(new if begun.has_new_key else kept)
 
 
 def _print_body(stored: StoredBody) -> None:

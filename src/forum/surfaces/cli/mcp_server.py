@@ -26,8 +26,7 @@ _MAX_RUNS, _MAX_TASKS = 50, 16
 """Capacity of the worker in this process."""
 
 
-@click.command(
-    cls=common_options.ExampleCommand,
+@common_options.command(
     examples=("forum mcp", "forum mcp --scope read", "forum mcp --no-work"),
 )
 @click.option(

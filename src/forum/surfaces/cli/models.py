@@ -39,7 +39,6 @@ def models() -> None:
 
 
 @models.command(
-    cls=common_options.ExampleCommand,
     examples=(
         "forum models check",
         "forum models check --call --json",

@@ -4,7 +4,7 @@ import json
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from time import monotonic
 from typing import Any
@@ -15,8 +15,11 @@ import msgspec
 from forum import verify
 from forum.ledger.log import LocatedEntry
 from forum.ledger.sequencer import Publication
+from forum.surfaces.formatting import pluralize, strip_control_characters
 from forum.surfaces.schemas.reports import report_form
 
+_MAX_SHOWN = 20_000
+"""Maximum number of characters of a text that are printed."""
 _MARKS = {
     verify.State.HOLDS: ("✓", "green"),
     verify.State.FAILS: ("✗", "red"),
@@ -42,6 +45,47 @@ def wrap_lines(words: str, columns: int, lead: str = "") -> list[str]:
     )
 
 
+def wrap_text(text: str, columns: int, lead: str, rest: str) -> Iterator[str]:
+    """Yield the lines of a text, wrapped; of a long one the beginning and the command `rest`."""
+    for line in text[:_MAX_SHOWN].split("\n"):
+        yield from wrap_lines(line, columns, lead) or [""]
+    if len(text) > _MAX_SHOWN:
+        yield f"{lead}… {pluralize(len(text) - _MAX_SHOWN, 'more character')}: {rest}"
+
+
+def clean_lines(content: bytes | str) -> list[str]:
+    """Return the lines of a text from elsewhere, without tabs and control characters."""
+    text = content.decode(errors="replace") if isinstance(content, bytes) else content
+    return strip_control_characters(text.expandtabs(4)).strip().split("\n")
+
+
+def with_heading(title: str, lines: Collection[str]) -> list[str]:
+    """Return a section of a screen; nothing if it has no lines."""
+    return ["", click.style(title, bold=True), *lines] if lines else []
+
+
+def format_table(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> list[str]:
+    """Return rows in columns; those with a number in `right` are aligned to the right."""
+    sizes = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    forms = [f"{{:{'>' if n in right else '<'}{size}}}" for n, size in enumerate(sizes)]
+    return ["  ".join(forms).format(*row).rstrip() for row in rows]
+
+
+def print_result(
+    schema: str,
+    content: msgspec.Struct | dict[str, Any],
+    text: str | Iterable[str],
+    *,
+    as_json: bool,
+) -> None:
+    """Print a result as one JSON object that names its schema, or as lines of text."""
+    if as_json:
+        print_json(schema, content)
+        return
+    for line in [text] if isinstance(text, str) else text:
+        click.echo(line)
+
+
 def print_json(schema: str, content: msgspec.Struct | dict[str, Any]) -> None:
     """Print one JSON object that names its schema."""
     said: dict[str, Any] = json.loads(msgspec.json.encode(content))
@@ -51,13 +95,9 @@ def print_json(schema: str, content: msgspec.Struct | dict[str, Any]) -> None:
     click.echo(json.dumps({"schema": schema, **said}, ensure_ascii=ascii_only))
 
 
-def print_report(report: verify.Report, as_json: bool) -> None:  # noqa: FBT001  the value of a flag
+def print_report(report: verify.Report, *, as_json: bool) -> None:
     """Print the report of a verification."""
-    if as_json:
-        print_json("forum.report/1", report_form(report))
-        return
-    for line in _report_lines(report):
-        click.echo(line)
+    print_result("forum.report/1", report_form(report), _report_lines(report), as_json=as_json)
 
 
 def _report_lines(report: verify.Report) -> Iterator[str]:
@@ -128,11 +168,11 @@ def _short(value: object) -> str:
     return text if len(text) <= 24 else f"{text[:21]}..."
 
 
-def print_entry(located: LocatedEntry) -> None:
-    """Print an entry in full."""
-    click.echo(f"id     {located.leaf.hex()}")
-    click.echo(f"index  {'not sequenced yet' if located.index is None else located.index}")
-    click.echo(msgspec.json.format(located.data, indent=2).decode())
+def entry_lines(located: LocatedEntry) -> Iterator[str]:
+    """Yield an entry in full."""
+    yield f"id     {located.leaf.hex()}"
+    yield f"index  {'not sequenced yet' if located.index is None else located.index}"
+    yield msgspec.json.format(located.data, indent=2).decode()
 
 
 def print_publication(publication: Publication | None, recorded: str = "") -> None:

@@ -7,6 +7,7 @@ import click
 
 from forum.deliberation.council_kinds import Accord, End, Ground
 from forum.deliberation.symposium.kinds import MessageType, OutcomeKind
+from forum.surfaces.cli.output import with_heading
 from forum.surfaces.formatting import first_line, pluralize, strip_control_characters
 from forum.surfaces.schemas import council
 from forum.surfaces.schemas.deliberations import DeliberationForm
@@ -58,14 +59,9 @@ def panel_lines(told: DeliberationForm, columns: int, *, every: bool = False) ->
 def dissent_lines(told: DeliberationForm, columns: int) -> list[str]:
     """Return a few lines on how certain an answer is and which seats disagree."""
     if isinstance(told, SymposiumForm):
-        return [
-            *(
-                [f"  the panel asks: {strip_control_characters(told.pending)}"]
-                if told.pending
-                else []
-            ),
-            *_wrapped_all((f"left open: {one}" for one in told.unresolved), columns),
-        ]
+        pending = strip_control_characters(told.pending or "")
+        asked = [f"  the panel asks: {pending}"] if pending else []
+        return asked + _wrapped_all((f"left open: {one}" for one in told.unresolved), columns)
     return [
         *_verdict_lines(told, columns),
         *(line for one in told.minority for line in _minority_lines(one, columns, "minority    ")),
@@ -97,11 +93,14 @@ def _council_lines(told: council.CouncilForm, columns: int, most: int | None) ->
         *_verdict_lines(told, columns),
         *_vote_lines(told, columns, most),
         *_section("changed", (_describe_change(one) for one in told.changes), columns),
-        *_minority_section(told, columns),
+        *with_heading(
+            "minority report",
+            [line for one in told.minority for line in _minority_lines(one, columns)],
+        ),
         *_section("would decide", told.decisive, columns),
         *_section("absent", (f"seat {one.seat}: {one.reason}" for one in told.absent), columns),
-        *_with_heading("blockers", _blocker_lines(told, columns)),
-        *_with_heading("warnings", _warning_lines(told.warnings, columns)),
+        *with_heading("blockers", _blocker_lines(told, columns)),
+        *with_heading("warnings", _warning_lines(told.warnings, columns)),
     ]
 
 
@@ -201,11 +200,6 @@ def _describe_change(change: council.ChangeForm) -> str:
     return f"{way}, because {', '.join(reasons)}"
 
 
-def _minority_section(told: council.CouncilForm, columns: int) -> list[str]:
-    lines = [line for one in told.minority for line in _minority_lines(one, columns)]
-    return _with_heading("minority report", lines)
-
-
 def _minority_lines(one: council.MinorityForm, columns: int, lead: str = "") -> list[str]:
     seats = ", ".join(map(str, one.seats))
     who = f"seat{'s' if len(one.seats) > 1 else ''} {seats}"
@@ -263,11 +257,7 @@ def _message_line(one: SpokenForm, columns: int) -> str:
 
 
 def _section(title: str, texts: Iterable[str], columns: int) -> list[str]:
-    return _with_heading(title, _wrapped_all(texts, columns))
-
-
-def _with_heading(title: str, lines: list[str]) -> list[str]:
-    return ["", click.style(title, bold=True), *lines] if lines else []
+    return with_heading(title, _wrapped_all(texts, columns))
 
 
 def _wrapped_all(texts: Iterable[str], columns: int, indent: int = 2) -> list[str]:

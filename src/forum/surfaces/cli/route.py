@@ -22,8 +22,7 @@ _SHOWN = 6
 """Maximum number of pieces of evidence that are printed."""
 
 
-@click.command(
-    cls=common_options.ExampleCommand,
+@common_options.command(
     examples=(
         'forum route "The checkout returns 500 since the last migration"',
         "forum route --json - < requests.txt",

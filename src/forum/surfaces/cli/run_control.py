@@ -1,5 +1,6 @@
 """`forum resume`, `cancel`, `fork` and `replay`: continue, end, branch or repeat a run."""
 
+from functools import partial
 from typing import NoReturn
 
 import click
@@ -10,7 +11,7 @@ from forum.ledger.log import LocatedEntry
 from forum.surfaces.cli import EXIT_MISMATCH, common_options
 from forum.surfaces.cli.diff_view import print_divergences
 from forum.surfaces.cli.output import print_json
-from forum.surfaces.cli.run_follower import print_result_and_exit, run_and_follow, submit_detached
+from forum.surfaces.cli.run_follower import print_result_and_exit, run_and_follow
 from forum.surfaces.cli.run_view import run_status
 from forum.surfaces.cli.submit_options import AgentOptions, agent_options, reject_unusable_agents
 from forum.surfaces.formatting import SHORT_ID_LENGTH
@@ -25,7 +26,7 @@ detach_option = click.option(
 )
 
 
-@click.command(cls=common_options.ExampleCommand, examples=("forum resume 0199c0de-1234-7abc",))
+@common_options.command(examples=("forum resume 0199c0de-1234-7abc",))
 @click.argument("run")
 @detach_option
 @common_options.confine
@@ -46,13 +47,10 @@ def resume(run: str, *, detach: bool, as_json: bool) -> None:
             forum.runs.resume(found)
             return found
 
-        if detach:
-            submit_detached(forum, go_on, as_json=as_json)
-        else:
-            run_and_follow(forum, go_on, as_json=as_json)
+        run_and_follow(forum, go_on, as_json=as_json, detach=detach)
 
 
-@click.command(cls=common_options.ExampleCommand, examples=("forum cancel 0199c0de-1234-7abc",))
+@common_options.command(examples=("forum cancel 0199c0de-1234-7abc",))
 @click.argument("run")
 @detach_option
 @common_options.as_json
@@ -82,8 +80,7 @@ def cancel(run: str, *, detach: bool, as_json: bool) -> None:
         click.echo("asked; it ends as soon as a worker, or forum resume, looks", err=True)
 
 
-@click.command(
-    cls=common_options.ExampleCommand,
+@common_options.command(
     examples=(
         "forum show 0199c0de-1234-7abc --until 57",
         'forum fork 0199c0de-1234-7abc --at 57 --cmd "./agent --brief"',
@@ -111,14 +108,9 @@ def fork(run: str | None, at: str, *, agents: AgentOptions, detach: bool, as_jso
         if agents.names_default:
             reject_unusable_agents(policy, order.plan, here=not detach)
 
-        def part() -> str:
-            return forum.runs.fork(found, index, policy)
-
         click.echo(f"forking {found[:SHORT_ID_LENGTH]} after entry {index}", err=True)
-        if detach:
-            submit_detached(forum, part, as_json=as_json)
-        else:
-            run_and_follow(forum, part, as_json=as_json)
+        begin = partial(forum.fork, found, index, policy)
+        run_and_follow(forum, begin, as_json=as_json, detach=detach)
 
 
 def _index_in(entry: LocatedEntry, run: str) -> int:
@@ -129,7 +121,7 @@ def _index_in(entry: LocatedEntry, run: str) -> int:
     return entry.index
 
 
-@click.command(cls=common_options.ExampleCommand, examples=("forum replay 0199c0de-1234-7abc",))
+@common_options.command(examples=("forum replay 0199c0de-1234-7abc",))
 @click.argument("run")
 @common_options.as_json
 def replay(run: str, *, as_json: bool) -> None:

@@ -57,15 +57,20 @@ def run_and_follow(
     begin: Callable[[], str],
     *,
     as_json: bool,
+    detach: bool = False,
     after: Callable[[str], str] = lambda _: "",
     later: Callable[[str], str] = lambda _: "",
-) -> NoReturn:
+) -> None:
     """Start a run beside a worker in this process, follow it, and exit with its status.
 
-    `after` is called once the run has ended and before anything is printed; it returns an error
-    message, or "". Ctrl-C and SIGTERM interrupt the run; `later` then returns a hint that is
-    printed with the command to resume it.
+    With `detach` the run is only started, and another worker carries it out. `after` is called once
+    the run has ended and before anything is printed; it returns an error message, or "". Ctrl-C and
+    SIGTERM interrupt the run; `later` then returns a hint that is printed with the command to
+    resume it.
     """
+    if detach:
+        submit_detached(forum, begin, as_json=as_json)
+        return
     telling = _make_progress(forum)
     run, left = "", ""
     number = signal.SIGINT
@@ -247,9 +252,7 @@ def _print_end(view: RunView) -> None:
 def _format_progress(view: RunView) -> str:
     turns = panel_turns(view.state)
     done = run_view.format_task_progress(view.state) if view.state.planned else "no plan yet"
-    if turns:
-        done = describe_turns(turns)
-    return f"{done}, {run_view.format_usage(view)}"
+    return f"{describe_turns(turns) if turns else done}, {run_view.format_usage(view)}"
 
 
 # Progress
@@ -260,13 +263,17 @@ class _LineProgress:
 
     def __init__(self, forum: Forum) -> None:
         self._forum, self._said = forum, dict[str, str]()
-        self.report_trouble = make_trouble_printer()
+        self._print_trouble = make_trouble_printer()
         self._view = RunView("", run_fold.Run(), 0, None, None, None, {}, ())
 
     def begin(self, run: str) -> None:
         """Print the run id first, so that the run can be found again whatever happens."""
         self._view = replace(self._view, run=run)
         click.echo(f"run {run}", err=True)
+
+    def report_trouble(self, error: Exception) -> None:
+        """Print an error."""
+        self._print_trouble(error)
 
     def show(self, state: run_fold.Run) -> None:
         """Print what has changed."""
@@ -309,34 +316,28 @@ def _describe_task(view: RunView, task: run_fold.TaskRun) -> str:
         return f"{word} after {format_duration(task_duration(task, view.at))}{cost}"
     facts = [
         last_agent_name(task) if task.state is run_fold.TaskState.RUNNING else "",
+        f"attempt {task.attempts}" if task.attempts > 1 else "",
         explain_task_state(view, task),
     ]
-    facts.insert(1, f"attempt {task.attempts}" if task.attempts > 1 else "")
     said = ", ".join(fact for fact in facts if fact)
     return f"{task.state.value} ({said})" if said else task.state.value
 
 
-class _LiveProgress:
+class _LiveProgress(_LineProgress):
     """Redraws the run in place: for an interactive terminal."""
 
     def __init__(self, forum: Forum) -> None:
-        self._forum, self._lock, self._drawn = forum, Lock(), list[str]()
-        self._view = RunView("", run_fold.Run(), 0, None, None, None, {}, ())
-        self._say = make_trouble_printer()
+        super().__init__(forum)
+        self._lock, self._drawn = Lock(), list[str]()
         # `sys.stderr.write` does not know about NO_COLOR: click keeps that in its context.
         context = click.get_current_context(silent=True)
         self._plain = context is not None and context.color is False
-
-    def begin(self, run: str) -> None:
-        """Print the run id first, so that the run can be found again whatever happens."""
-        self._view = replace(self._view, run=run)
-        click.echo(f"run {run}", err=True)
 
     def report_trouble(self, error: Exception) -> None:
         """Print an error above the drawn lines."""
         with self._lock:
             self._replace([])
-            self._say(error)
+            super().report_trouble(error)
 
     def show(self, state: run_fold.Run) -> None:
         """Draw the current state of the run."""
@@ -369,7 +370,7 @@ class _LiveProgress:
         self._drawn = lines
 
 
-def _make_progress(forum: Forum) -> _LineProgress | _LiveProgress:
+def _make_progress(forum: Forum) -> _LineProgress:
     moving = sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb"
     return _LiveProgress(forum) if moving else _LineProgress(forum)
 
@@ -385,21 +386,7 @@ def _terminal_size() -> tuple[int, int]:
 
 # The live tree
 
-_MARKS = {
-    run_fold.TaskState.PENDING: ("○", None),
-    run_fold.TaskState.WAITING: ("!", "yellow"),
-    run_fold.TaskState.PASSED: ("✓", "green"),
-    run_fold.TaskState.FAILED: ("✗", "red"),
-    run_fold.TaskState.SKIPPED: ("-", None),
-    run_fold.TaskState.STOPPED: ("■", "red"),
-}
-_STATE_ORDER = (
-    run_fold.TaskState.WAITING,
-    run_fold.TaskState.RUNNING,
-    run_fold.TaskState.FAILED,
-    run_fold.TaskState.STOPPED,
-    run_fold.TaskState.PENDING,
-)
+_STATE_ORDER = (*run_view.URGENT_STATES, run_fold.TaskState.PENDING)
 """Most urgent first; finished tasks come last."""
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _MIN_ACTIVITY_WIDTH = 10
@@ -502,15 +489,11 @@ def _collapse(rows: list[_ProgressRow], most: int) -> tuple[list[_ProgressRow], 
     """Keep the most urgent rows if there are too many; count the hidden ones by state."""
     if len(rows) <= most:
         return rows, Counter()
-    ranked = sorted(range(len(rows)), key=lambda number: _rank(rows[number].state))
+    ranked = run_view.rank_by_urgency([row.state for row in rows], _STATE_ORDER)
     kept = sorted(ranked[: most - 1])
     hidden = Counter(rows[number].state.value for number in ranked[most - 1 :])
     # Without its neighbors, a row has no place in the tree.
     return [replace(rows[number], branch="") for number in kept], hidden
-
-
-def _rank(state: run_fold.TaskState) -> int:
-    return _STATE_ORDER.index(state) if state in _STATE_ORDER else len(_STATE_ORDER)
 
 
 def _table(rows: Sequence[_ProgressRow], columns: int, spinner: str) -> list[str]:
@@ -531,7 +514,8 @@ def _table(rows: Sequence[_ProgressRow], columns: int, spinner: str) -> list[str
 def _line(
     row: _ProgressRow, name: int, room: int, kept: list[tuple[int, int]], spinner: str
 ) -> str:
-    mark, color = _MARKS.get(row.state, (spinner, "cyan"))
+    mark, color = run_view.MARKS[row.state]
+    mark = spinner if row.state is run_fold.TaskState.RUNNING else mark
     head = first_line(row.id, name - len(row.branch) - 4)
     cells = [f"{f'  {row.branch}{mark} {head}':<{name}}"]
     if room:

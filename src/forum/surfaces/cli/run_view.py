@@ -10,13 +10,18 @@ import click
 
 from forum.app import RunView
 from forum.ledger.kinds import Outcome
-from forum.ledger.ports import NO_LIMIT, UNLIMITED
+from forum.ledger.ports import NO_LIMIT, UNLIMITED, Amount
 from forum.surfaces.cli import units
-from forum.surfaces.cli.output import terminal_width, wrap_lines
+from forum.surfaces.cli.output import (
+    clean_lines,
+    format_table,
+    terminal_width,
+    with_heading,
+    wrap_lines,
+)
 from forum.surfaces.cli.panel_view import panel_lines
 from forum.surfaces.formatting import (
     SHORT_ID_LENGTH,
-    RoleSummary,
     TaskTreeNode,
     build_task_tree,
     count_passed_tasks,
@@ -43,7 +48,7 @@ _MAX_EFFECTS = 12
 _MAX_CLAIMS = 8
 _MAX_ROWS = 50
 
-_MARKS = {
+MARKS = {
     run_fold.TaskState.PENDING: ("○", None),
     run_fold.TaskState.RUNNING: ("●", "cyan"),
     run_fold.TaskState.WAITING: ("!", "yellow"),
@@ -86,7 +91,7 @@ def task_lines(view: RunView, columns: int, rows: int) -> list[str]:
     lines = [click.style(_row(_HEADS, name_size, sizes), dim=True)]
     for twig, row in zip(twigs, cells, strict=True):
         task = view.state.task(twig.id)
-        mark, color = _MARKS[task.state]
+        mark, color = MARKS[task.state]
         line = _row(row, name_size, sizes)
         if task.state is run_fold.TaskState.PASSED:
             lines.append(line.replace(mark, click.style(mark, fg=color), 1))
@@ -110,7 +115,7 @@ def _cells(view: RunView, twig: TaskTreeNode) -> tuple[str, ...]:
     spent = task.spent
     others = f" (+ {', '.join(twig.others)})" if twig.others else ""
     return (
-        f"{twig.branch}{_MARKS[task.state][0]} {twig.id}{others}",
+        f"{twig.branch}{MARKS[task.state][0]} {twig.id}{others}",
         task.state.value,
         first_line(last_agent_name(task), 24),
         units.format_count(task.attempts),
@@ -130,12 +135,21 @@ def _row(row: Sequence[str], name_size: int, sizes: dict[int, int]) -> str:
     return ("  " + "  ".join(cells)).rstrip()
 
 
-_STATE_ORDER = (
+URGENT_STATES = (
     run_fold.TaskState.WAITING,
     run_fold.TaskState.RUNNING,
     run_fold.TaskState.FAILED,
     run_fold.TaskState.STOPPED,
 )
+"""States of tasks that are shown where there is not room for all; the most urgent first."""
+
+
+def rank_by_urgency(
+    states: Sequence[run_fold.TaskState], urgent: Sequence[run_fold.TaskState] = URGENT_STATES
+) -> list[int]:
+    """Return the numbers of tasks in these states, the most urgent first, else in their order."""
+    ranks = {state: rank for rank, state in enumerate(urgent)}
+    return sorted(range(len(states)), key=lambda n: ranks.get(states[n], len(urgent)))
 
 
 def _select(
@@ -144,13 +158,8 @@ def _select(
     """Keep the most urgent tasks if there are too many, without the tree; count the hidden ones."""
     if len(twigs) <= rows:
         return twigs, 0
-    ranked = sorted(range(len(twigs)), key=lambda n: _rank(state.task(twigs[n].id).state))
-    kept = sorted(ranked[:rows])
+    kept = sorted(rank_by_urgency([state.task(twig.id).state for twig in twigs])[:rows])
     return [TaskTreeNode(twigs[n].id, "", "") for n in kept], len(twigs) - rows
-
-
-def _rank(state: run_fold.TaskState) -> int:
-    return _STATE_ORDER.index(state) if state in _STATE_ORDER else len(_STATE_ORDER)
 
 
 # One screen
@@ -256,56 +265,62 @@ def _format_used_of_cap(used: int, cap: int, unit: str) -> str:
 
 
 def _gate_lines(view: RunView) -> list[str]:
-    decided = [gate for gate in view.state.gates.values() if gate.decided is not None]
-    lines = [f"  {gate.opened.subject:<20} {_decision(gate)}" for gate in decided]
+    lines = [
+        f"  {gate.opened.subject:<20} {_decision(gate, gate.decided)}"
+        for gate in view.state.gates.values()
+        if gate.decided is not None
+    ]
     lines += [line for run, gate in view.gates for line in format_gate_advice(run, gate, view.at)]
-    return ["", click.style("gates", bold=True), *lines] if lines else []
+    return with_heading("gates", lines)
 
 
-def _decision(gate: run_fold.Gate) -> str:
-    if gate.decided is None:
-        return "open"
-    by = {
-        "person": "by a person",
-        "key": "by a key",
-        "operator": "by the operator",
-        "deadline": "because nobody decided in time",
-    }
+_PAST = {"approve": "approved", "reject": "rejected"}
+_DECIDED_BY = {
+    "person": "by a person",
+    "key": "by a key",
+    "operator": "by the operator",
+    "deadline": "because nobody decided in time",
+}
+
+
+def _decision(gate: run_fold.Gate, decided: kinds.GateDecision) -> str:
     edited = "edited, and " if gate.shown_at.n else ""
-    past = f"{gate.decided.answer.value}d".replace("rejectd", "rejected")
-    return f"{edited}{past} {by.get(gate.decided.by.value, 'because the run ended')}"
+    by = _DECIDED_BY.get(decided.by.value, "because the run ended")
+    return f"{edited}{_PAST[decided.answer.value]} {by}"
 
 
 def format_gate_advice(run: str, gate: run_fold.Gate, at: int) -> list[str]:
     """Return the waiting gate, its deadline, and the commands that decide it."""
     subject, left = gate.opened.subject, gate.deadline - at
-    default = gate.opened.default.value
-    when = f"{default} in {units.format_duration(left)}" if left > 0 else f"{default} now"
-    lines = [
-        f"  {subject:<20} waits for you; without a word: {when}",
+    when = f"in {units.format_duration(left)}" if left > 0 else "now"
+    past = _PAST[gate.opened.default.value]
+    head = f"  {subject:<20} waits for approval; {past} automatically {when} unless decided"
+    return [
+        click.style(head, fg="yellow"),
         f"    forum gate show    {run[:SHORT_ID_LENGTH]} {subject}",
         f"    forum gate approve {run[:SHORT_ID_LENGTH]} {subject}",
     ]
-    return [click.style(lines[0], fg="yellow"), *lines[1:]]
 
 
 def _role_lines(state: run_fold.Run) -> list[str]:
     parts = summarize_roles(state)
     size = max((len(part.role) for part in parts), default=0)
-    rows = [
-        (
-            f"{_mark(part)} {part.role:<{size}}  {first_line(part.who, 30)}",
-            units.format_count(part.spent.calls),
-            units.format_count(part.spent.tokens),
-            units.format_price(part.spent.usd),
-        )
+    marks = {None: " "} | {state: mark for state, (mark, _) in MARKS.items()}
+    spent = [
+        (f"{marks[part.state]} {part.role:<{size}}  {first_line(part.who, 30)}", part.spent)
         for part in parts
     ]
-    return ["", *format_table(("roles", "calls", "tokens", "cost"), rows)] if rows else []
+    return _spent_table("roles", spent) if spent else []
 
 
-def _mark(part: RoleSummary) -> str:
-    return " " if part.state is None else _MARKS[part.state][0]
+def _spent_table(title: str, spent: Iterable[tuple[str, Amount]]) -> list[str]:
+    """Return what roles or agents have used, as a table."""
+    rows = [(title, "calls", "tokens", "cost")]
+    for name, used in spent:
+        counts = units.format_count(used.calls), units.format_count(used.tokens)
+        rows.append((name, *counts, units.format_price(used.usd)))
+    head, *lines = (f"  {line}" for line in format_table(rows, right=(1, 2, 3)))
+    return ["", click.style(head, dim=True), *lines]
 
 
 def _judgement_lines(view: RunView, columns: int) -> list[str]:
@@ -317,14 +332,12 @@ def _judgement_lines(view: RunView, columns: int) -> list[str]:
         if verdict.independence is not kinds.Independence.NONE
     ]
     judged += [(f"answer: {one.subject}", *_check(one)) for _, one in view.state.checks]
-    if not judged:
-        return []
-    size = min(24, max(len(strip_control_characters(name)) for name, _, _ in judged))
+    size = min(24, max((len(strip_control_characters(name)) for name, _, _ in judged), default=0))
     lines = []
     for name, words, color in judged:
         said = first_line(words, columns - size - 5)
         lines.append(f"  {first_line(name, size):<{size}}  {click.style(said, fg=color)}")
-    return ["", click.style("judged", bold=True), *lines]
+    return with_heading("judged", lines)
 
 
 def _verdict(verdict: kinds.VerdictFacts) -> tuple[str, str | None]:
@@ -359,7 +372,7 @@ def _effect_lines(view: RunView, columns: int) -> list[str]:
     ]
     if len(uses) > _MAX_EFFECTS:
         lines.append(f"  and {len(uses) - _MAX_EFFECTS} more (--json has them all)")
-    return ["", click.style("effects", bold=True), *lines] if lines else []
+    return with_heading("effects", lines)
 
 
 def _effect(use: run_fold.ToolUseRecord) -> str:
@@ -386,49 +399,25 @@ def _claim_lines(view: RunView, columns: int) -> list[str]:
         lines.append(f"  says: {said} -> {click.style(shown, fg=color)}")
     if len(view.claims) > _MAX_CLAIMS:
         lines.append(f"  and {len(view.claims) - _MAX_CLAIMS} more (--json has them all)")
-    return ["", click.style("claims", bold=True), *lines] if lines else []
+    return with_heading("claims", lines)
 
 
 def _agent_lines(state: run_fold.Run) -> list[str]:
     spent_by = state.spent_by
     if len(spent_by) < 2 and not any(spent.usd for spent in spent_by.values()):
         return []
-    rows = [
-        (
-            strip_control_characters(agent) or "(default)",
-            units.format_count(s.calls),
-            units.format_count(s.tokens),
-            units.format_price(s.usd),
-        )
-        for agent, s in spent_by.items()
-    ]
-    return ["", *format_table(("spent by", "calls", "tokens", "cost"), rows)]
+    named = ((strip_control_characters(agent) or "(default)", s) for agent, s in spent_by.items())
+    return _spent_table("spent by", named)
 
 
 def _answer_lines(view: RunView, columns: int) -> list[str]:
     if view.state.answered is None or view.answer == b"":
         return []
     if view.answer is None:
-        return ["", click.style("answer", bold=True), "  (erased)"]
-    lines = (
-        strip_control_characters(view.answer.decode(errors="replace").expandtabs(4))
-        .strip()
-        .split("\n")
-    )
+        return with_heading("answer", ["  (erased)"])
+    lines = clean_lines(view.answer)
     shown = [f"  {line[: columns - 3]}" for line in lines[:_ANSWER_LINES]]
     more = len(lines) - _ANSWER_LINES
     cut = more > 0 or any(len(line) > columns - 3 for line in lines)
     rest = [f"  … all of it: forum show {view.run[:SHORT_ID_LENGTH]} --answer"] if cut else []
-    return ["", click.style("answer", bold=True), *shown, *rest]
-
-
-def format_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """Return a table with text in the first column and numbers in the others."""
-    rows = list(rows)
-    sizes = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
-    lines = []
-    for row in (heads, *rows):
-        cells = [f"{row[0]:<{sizes[0]}}"]
-        cells += [f"{cell:>{size}}" for cell, size in zip(row[1:], sizes[1:], strict=True)]
-        lines.append(f"  {'  '.join(cells)}".rstrip())
-    return [click.style(lines[0], dim=True), *lines[1:]]
+    return with_heading("answer", [*shown, *rest])

@@ -10,7 +10,7 @@ from forum import app
 from forum.errors import NoSuchRun
 from forum.surfaces.cli import EXIT_FAILED, common_options
 from forum.surfaces.cli.diff_view import print_answers, print_divergences
-from forum.surfaces.cli.output import print_json, terminal_width
+from forum.surfaces.cli.output import format_table, print_json, print_result, terminal_width
 from forum.surfaces.cli.run_follower import print_bytes, print_result_and_exit, watch_run
 from forum.surfaces.cli.run_view import render_run, run_status
 from forum.surfaces.cli.transcript import transcript_form, transcript_lines
@@ -74,8 +74,7 @@ filter_options = common_options.collect_options(
 )
 
 
-@click.command(
-    cls=common_options.ExampleCommand,
+@common_options.command(
     examples=(
         "forum runs",
         "forum runs --state failed --since 2d",
@@ -107,14 +106,13 @@ def runs(
             since=begun,
             matches=runfilter.test(forum),
         )
-        requests = {run: forum.reads.request_of(run) for run, _ in found}
+        requests = {run: forum.request_of(run) for run, _ in found}
+    table = _table(found, requests)
+    print_result("forum.runs/1", runs_form(found, requests), table, as_json=as_json)
     if as_json:
-        print_json("forum.runs/1", runs_form(found, requests))
         return
-    for line in _table(found, requests):
-        click.echo(line)
     if not found and runfilter != RunFilter():
-        click.echo("no run is like that; forum runs lists all", err=True)
+        click.echo("no run matches; all of them: forum runs", err=True)
     elif not found:
         click.echo('no run yet; begin one: forum submit "..."', err=True)
     # A full page: there may be older runs.
@@ -124,34 +122,27 @@ def runs(
 
 def _table(found: list[tuple[str, Run]], requests: dict[str, str | None]) -> list[str]:
     """Return the runs as a table; the request gets the remaining width."""
-    moment_now, rows = app.now(), [("run", "state", "tasks", "cost", "age", "request")]
-    colors: list[str | None] = [None]
+    if not found:
+        return []
+    moment_now, rows = app.now(), [("run", "state", "tasks", "cost", "age")]
     for run, state in found:
+        mark, word, _ = run_status(state)
+        progress = "/".join(map(str, count_progress(state)))
+        cost, age = format_price(state.spent.usd), format_age(moment_now - state.begun)
+        rows.append((run[:SHORT_ID_LENGTH], f"{mark} {word}", progress, cost, age))
+    head, *table = format_table(rows, right=(2, 3, 4))
+    room = max(12, terminal_width() - len(head) - 2)
+    lines = [click.style(f"{head}  request", dim=True)]
+    for (run, state), line in zip(found, table, strict=True):
         mark, word, color = run_status(state)
-        colors.append(color)
         asked = requests[run]
-        rows.append(
-            (
-                run[:SHORT_ID_LENGTH],
-                f"{mark} {word}",
-                "/".join(map(str, count_progress(state))),
-                format_price(state.spent.usd),
-                format_age(moment_now - state.begun),
-                "(erased)" if asked is None else asked,
-            )
-        )
-    sizes = [max(map(len, column)) for column in zip(*rows, strict=True)][:5]
-    room = max(12, terminal_width() - sum(sizes) - 10)
-    lines = []
-    for row, color in zip(rows, colors, strict=True):
-        cells = [f"{row[0]:<{sizes[0]}}", click.style(f"{row[1]:<{sizes[1]}}", fg=color)]
-        cells += [f"{row[n]:>{sizes[n]}}" for n in (2, 3, 4)]
-        lines.append("  ".join([*cells, first_line(row[5], room)]).rstrip())
-    return [click.style(lines[0], dim=True), *lines[1:]] if found else []
+        request = first_line("(erased)" if asked is None else asked, room)
+        colored = line.replace(f"{mark} {word}", click.style(f"{mark} {word}", fg=color), 1)
+        lines.append(f"{colored}  {request}".rstrip())
+    return lines
 
 
-@click.command(
-    cls=common_options.ExampleCommand,
+@common_options.command(
     examples=(
         "forum show",
         "forum show 0199c0de-1234-7abc --transcript",
@@ -221,11 +212,9 @@ def _print_run(
     every: bool,  # noqa: FBT001
     as_json: bool,  # noqa: FBT001
 ) -> None:
-    if record is not None and as_json:
-        print_json("forum.transcript/1", transcript_form(record, view))
-    elif record is not None:
-        for line in transcript_lines(record, view):
-            click.echo(line)
+    if record is not None:
+        form, lines = transcript_form(record, view), transcript_lines(record, view)
+        print_result("forum.transcript/1", form, lines, as_json=as_json)
     elif as_json:
         print_json("forum.run/1", run_form(view))
     elif not answer:
@@ -243,9 +232,7 @@ def _print_hints(view: app.RunView) -> None:
         click.echo(f"\nlook closer: forum why {last}, {past}", err=True)
 
 
-@click.command(
-    cls=common_options.ExampleCommand, examples=("forum watch", "forum watch 0199c0de-1234-7abc")
-)
+@common_options.command(examples=("forum watch", "forum watch 0199c0de-1234-7abc"))
 @click.argument("run", required=False)
 @common_options.as_json
 def watch(run: str | None, *, as_json: bool) -> None:
@@ -271,9 +258,7 @@ def _newest_run(forum: app.Forum) -> str:
     return found[0][0]
 
 
-@click.command(
-    cls=common_options.ExampleCommand, examples=("forum diff 0199c0de-1234 0199c0df-5678",)
-)
+@common_options.command(examples=("forum diff 0199c0de-1234 0199c0df-5678",))
 @click.argument("a")
 @click.argument("b")
 @common_options.as_json
@@ -302,9 +287,7 @@ def diff(a: str, b: str, *, as_json: bool) -> None:
     raise SystemExit(EXIT_FAILED if found else 0)
 
 
-@click.command(
-    cls=common_options.ExampleCommand, examples=("forum bench 0199c0de-1234 0199c0df-5678",)
-)
+@common_options.command(examples=("forum bench 0199c0de-1234 0199c0df-5678",))
 @click.argument("a")
 @click.argument("b")
 @common_options.as_json
@@ -313,46 +296,25 @@ def bench(a: str, b: str, *, as_json: bool) -> None:
     with common_options.open_forum() as forum:
         views = [forum.reads.view_run(forum.reads.find_run(one)) for one in (a, b)]
     measured = comparison.BenchForm(*map(comparison.measure_form, views))
-    if as_json:
-        print_json("forum.bench/1", measured)
-        return
-    for line in _side_by_side(measured.a, measured.b):
-        click.echo(line)
+    columns = _figures(measured.a), _figures(measured.b)
+    rows = [(name, *(column[name] for column in columns)) for name in columns[0]]
+    head, *lines = format_table(rows, right=(1, 2))
+    text = [click.style(head, dim=True), *lines]
+    print_result("forum.bench/1", measured, text, as_json=as_json)
 
 
-def _side_by_side(a: comparison.MeasureForm, b: comparison.MeasureForm) -> list[str]:
-    names = (
-        "",
-        "outcome",
-        "tasks passed",
-        "attempts",
-        "calls",
-        "lost",
-        "tokens",
-        "cost",
-        "time",
-        "slowest task",
-    )
-    rows = list(zip(names, _figures(a), _figures(b), strict=True))
-    sizes = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = [
-        f"{name:<{sizes[0]}}  {one:>{sizes[1]}}  {other:>{sizes[2]}}" for name, one, other in rows
-    ]
-    return [click.style(lines[0], dim=True), *lines[1:]]
-
-
-def _figures(measured: comparison.MeasureForm) -> tuple[str, ...]:
+def _figures(measured: comparison.MeasureForm) -> dict[str, str]:
     """Return a run as one column."""
     slowest = measured.slowest_task
-    return (
-        measured.run[:SHORT_ID_LENGTH],
-        measured.outcome,
-        f"{measured.passed} of {measured.tasks}",
-        f"{measured.attempts:,}",
-        f"{measured.calls:,}",
-        f"{measured.lost:,}",
-        f"{measured.tokens:,}",
-        f"${measured.usd}",
-        f"{measured.seconds:.1f} s",
-        f"{slowest} ({measured.slowest_seconds:.1f} s)" if slowest else "-",
-    )
+    return {
+        "": measured.run[:SHORT_ID_LENGTH],
+        "outcome": measured.outcome,
+        "tasks passed": f"{measured.passed} of {measured.tasks}",
+        "attempts": f"{measured.attempts:,}",
+        "calls": f"{measured.calls:,}",
+        "lost": f"{measured.lost:,}",
+        "tokens": f"{measured.tokens:,}",
+        "cost": f"${measured.usd}",
+        "time": f"{measured.seconds:.1f} s",
+        "slowest task": f"{slowest} ({measured.slowest_seconds:.1f} s)" if slowest else "-",
+    }

@@ -112,9 +112,14 @@ def _load_yaml(file: Path, data: bytes) -> object:
         raise click.UsageError(f"--config {file}: {error}") from None
 
 
-def load_script(option: str, file: Path) -> FakeScript:
-    """Read a script of replies. Raises `click.UsageError`."""
-    return _read_or_usage_error(f"{option} {file}", lambda: read_script(file.read_bytes()))
+def load_scripts(script: Path, selector: Path | None) -> tuple[FakeScript, FakeScript | None]:
+    """Read the scripts of a session and of its selector. Raises `click.UsageError`."""
+
+    def load(option: str, file: Path) -> FakeScript:
+        return _read_or_usage_error(f"{option} {file}", lambda: read_script(file.read_bytes()))
+
+    chosen = load("--selector-script", selector) if selector else None
+    return load("--script", script), chosen
 
 
 def _read_or_usage_error(source: str, read: Callable[[], T]) -> T:

@@ -26,7 +26,7 @@ from forum.deliberation.symposium.transcript import to_json_object
 from forum.deliberation.symposium.violations import Violation
 from forum.errors import Malformed, ReplayMiss
 from forum.surfaces.cli import EXIT_FAILED, EXIT_MISMATCH, common_options, session_folders
-from forum.surfaces.cli.output import print_json
+from forum.surfaces.cli.output import print_json, print_result
 from forum.surfaces.cli.run_control import replay_and_compare
 from forum.surfaces.formatting import (
     SHORT_ID_LENGTH,
@@ -60,8 +60,7 @@ _ADVICE = {
 }
 
 
-@click.command(
-    cls=common_options.ExampleCommand,
+@common_options.command(
     examples=("forum deliberate validate sessions/demo-001/artifact.json",),
 )
 @click.argument("path")
@@ -74,15 +73,12 @@ def validate(path: str, *, as_json: bool) -> None:
     data = session_folders.find_artifact_file(path).read_bytes()
     faults = _fault_forms(check_artifact(data))
     form = ArtifactForm(_session_name(data), not faults, faults)
-    if as_json:
-        print_json("forum.artifact/1", form)
-    else:
-        click.echo("valid" if form.holds else _fault_lines(form))
+    text = "valid" if form.holds else _fault_lines(form)
+    print_result("forum.artifact/1", form, text, as_json=as_json)
     raise SystemExit(0 if form.holds else EXIT_FAILED)
 
 
-@click.command(
-    cls=common_options.ExampleCommand,
+@common_options.command(
     examples=(
         "forum deliberate replay 0199c0de-1234-7abc",
         "forum deliberate replay sessions/demo-001",
@@ -112,9 +108,8 @@ def replay(what: str, *, as_json: bool) -> None:
     )
 
 
-@click.command(
+@common_options.command(
     "execution-replay",
-    cls=common_options.ExampleCommand,
     examples=(
         "forum deliberate execution-replay 0199c0de-1234-7abc",
         "forum deliberate execution-replay sessions/demo-001 --script replies.json",
@@ -151,8 +146,7 @@ def execution_replay(
             )
 
 
-@click.command(
-    cls=common_options.ExampleCommand,
+@common_options.command(
     examples=(
         "forum deliberate metrics sessions/demo-001",
         "forum deliberate metrics 0199c0de-1234",
@@ -171,10 +165,7 @@ def metrics(what: str, *, as_json: bool) -> None:
             counted = _council_metrics(found, forum)
         else:
             counted = to_json_object(_read_or_usage_error(found, compute_metrics))
-    if as_json:
-        print_json("forum.metrics/1", counted)
-    else:
-        click.echo("\n".join(_metric_lines(counted)))
+    print_result("forum.metrics/1", counted, _metric_lines(counted), as_json=as_json)
 
 
 def _read_or_usage_error(found: session_folders.FoundSession, read: Callable[[bytes], T]) -> T:
@@ -232,10 +223,7 @@ def _print_replay(
         replayed.parted or None,
         found.run,
     )
-    if as_json:
-        print_json("forum.artifact/1", form)
-    else:
-        click.echo(_describe_replay(form, parted))
+    print_result("forum.artifact/1", form, _describe_replay(form, parted), as_json=as_json)
     raise SystemExit(0 if holds else EXIT_MISMATCH)
 
 
@@ -299,7 +287,7 @@ def _replay_record(
         _report_unheld_pin(found, ReplayPin.TRANSCRIPT_PREFIX, as_json=as_json)
     files = session_folders.session_files(forum, run)
     replayed = replay_transcript(found.artifact, session_folders.read_journal(files))
-    why = f"the engine parts from it at {parted[0].strand}, {parted[0].step}" if parted else ""
+    why = f"the engine differs from it at {parted[0].strand}, {parted[0].step}" if parted else ""
     if not why and files[ARTIFACT] != found.artifact:
         why = "it is not what the ledger says"
     _print_replay(found, replayed, why, as_json=as_json)
@@ -330,12 +318,7 @@ def _replay_script(
     as_json: bool,
 ) -> None:
     """Execute a session again by its script, and compare each message."""
-    said = session_folders.load_script("--script", script)
-    chosen = (
-        session_folders.load_script("--selector-script", selector_script)
-        if selector_script
-        else None
-    )
+    said, chosen = session_folders.load_scripts(script, selector_script)
     config = _read_or_usage_error(found, read_artifact).config
     panel, agents = session_folders.build_scripted_panel(
         to_json_object(config), config.problem_statement, said, chosen
@@ -357,7 +340,6 @@ def _replay_script(
 def _council_metrics(run: str, forum: Forum) -> dict[str, Any]:
     told = deliberation_form(forum.reads.view_run(run))
     assert isinstance(told, CouncilForm)  # noqa: S101  `_find_session` checked the type
-    baseline = told.baseline
     return {
         "run": run,
         "seats": told.seated,
@@ -366,8 +348,8 @@ def _council_metrics(run: str, forum: Forum) -> dict[str, Any]:
         "end": told.end,
         "ground": told.ground,
         "accord": told.accord,
-        "baseline": msgspec.to_builtins(baseline) if baseline else None,
-        "spent": msgspec.to_builtins(told.spent) if told.spent else None,
+        "baseline": msgspec.to_builtins(told.baseline),
+        "spent": msgspec.to_builtins(told.spent),
         "changed": len(told.changes),
         "conformity": round(told.conformity, 3),
         "minority": sum(len(one.seats) for one in told.minority),

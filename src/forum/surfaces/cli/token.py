@@ -3,11 +3,10 @@
 import click
 
 from forum.surfaces.cli import common_options
-from forum.surfaces.cli.output import print_json
+from forum.surfaces.cli.output import print_result
 
 
-@click.command(
-    cls=common_options.ExampleCommand,
+@common_options.command(
     examples=(
         "forum token",
         'curl -H "Authorization: Bearer $(forum token)" http://127.0.0.1:8080/api/v1/runs',
@@ -25,10 +24,7 @@ def token(*, rotate: bool, as_json: bool) -> None:
     """
     with common_options.open_forum() as forum:
         forum.verifier  # noqa: B018  raises where there is no ledger: its token opens nothing
-        made = forum.access.operator_token(rotate=rotate)
-    if as_json:
-        print_json("forum.token/1", {"token": made})
-    else:
-        click.echo(made)
+        made = forum.operator_token(rotate=rotate)
+    print_result("forum.token/1", {"token": made}, made, as_json=as_json)
     if rotate:
         common_options.echo_info("servers take the new token from now on, and the old one no more")

@@ -14,32 +14,18 @@ from forum.ledger import kinds
 from forum.ledger.entry import Facts
 from forum.ledger.log import LocatedEntry
 from forum.surfaces.cli.explain import describe_entry
-from forum.surfaces.cli.output import terminal_width, wrap_lines
+from forum.surfaces.cli.output import terminal_width, wrap_lines, wrap_text
 from forum.surfaces.cli.units import format_duration
 from forum.surfaces.formatting import (
     SHORT_ID_LENGTH,
     describe_rejection,
     explain_failure,
     format_rfc3339,
-    pluralize,
     rejected_demand,
     strip_control_characters,
 )
 from forum.surfaces.schemas.transcripts import TranscriptForm, TranscriptStep
-from forum.work.kinds import (
-    AnswerFacts,
-    CallFacts,
-    CancelFacts,
-    CheckFacts,
-    ControlCloseFacts,
-    IntentFacts,
-    Next,
-    OutcomeFacts,
-    ReplyFacts,
-    SkipFacts,
-    StopFacts,
-    VerdictFacts,
-)
+from forum.work import kinds as work_kinds
 from forum.work.plan import read_plan
 from forum.work.policy import ToolCall
 from forum.work.run_record import RunRecord
@@ -48,15 +34,13 @@ _OMITTED_FACTS: tuple[type[Facts], ...] = (
     kinds.RunOpenFacts,
     kinds.JoinFacts,
     kinds.ExportFacts,
-    ControlCloseFacts,
+    work_kinds.ControlCloseFacts,
 )
 """Structural entries, which are of no interest to a reader."""
 _OMITTED_BODIES = frozenset(
     {"policy", "schema", "offers", "evidence", "claims", "strands", "spent"}
 )
 """Bodies for programs; `forum ledger get` prints them."""
-_MAX_SHOWN = 20_000
-"""Maximum number of characters of a text that are printed."""
 _MAX_BODY_BYTES = 1 << 20
 """Maximum number of characters of a text in JSON."""
 
@@ -111,7 +95,7 @@ def _shown_entries(record: RunRecord) -> Iterator[LocatedEntry]:
 def _summarize_entry(view: RunView, located: LocatedEntry) -> str:
     """Return the description of an entry; for a rejection, with the criterion that failed."""
     facts, said = located.entry.facts, describe_entry(located)
-    if isinstance(facts, VerdictFacts) and facts.next is not Next.ACCEPT:
+    if isinstance(facts, work_kinds.VerdictFacts) and facts.next is not work_kinds.Next.ACCEPT:
         task = located.entry.strand.partition("/")[2]
         demand = rejected_demand(view, task, facts)
         return f"{said}; {describe_rejection(facts, demand)}"
@@ -130,13 +114,18 @@ def _format_heading(view: RunView, located: LocatedEntry, columns: int) -> Itera
 
 def _color(located: LocatedEntry) -> str | None:
     match located.entry.facts:
-        case CallFacts() | IntentFacts():
+        case work_kinds.CallFacts() | work_kinds.IntentFacts():
             return "cyan"
-        case VerdictFacts(next=following):
-            return "green" if following is Next.ACCEPT else "red"
-        case ReplyFacts() | OutcomeFacts() | CheckFacts() | AnswerFacts() as facts:
+        case work_kinds.VerdictFacts(next=following):
+            return "green" if following is work_kinds.Next.ACCEPT else "red"
+        case (
+            work_kinds.ReplyFacts()
+            | work_kinds.OutcomeFacts()
+            | work_kinds.CheckFacts()
+            | work_kinds.AnswerFacts() as facts
+        ):
             return "green" if facts.outcome is kinds.Outcome.OK else "red"
-        case StopFacts() | SkipFacts() | CancelFacts():
+        case work_kinds.StopFacts() | work_kinds.SkipFacts() | work_kinds.CancelFacts():
             return "red"
         case _:
             return None
@@ -152,13 +141,9 @@ def _format_body(
     if content is None:
         yield "    (erased, or not in this bundle)"
         return
-    text = _readable(name, content)
-    for line in text[:_MAX_SHOWN].split("\n"):
-        yield from wrap_lines(line, columns, "    ") or [""]
-    if len(text) > _MAX_SHOWN:
-        rest = pluralize(len(text) - _MAX_SHOWN, "more character")
-        place = located.index if located.index is not None else located.leaf.hex()[:SHORT_ID_LENGTH]
-        yield click.style(f"    … {rest}: forum ledger get {place} {name}", dim=True)
+    place = located.index if located.index is not None else located.leaf.hex()[:SHORT_ID_LENGTH]
+    rest = f"forum ledger get {place} --body {name}"
+    yield from wrap_text(_readable(name, content), columns, "    ", rest)
 
 
 _LABELS = {"output": "reply", "uses": "wants to use", "arguments": "with", "shown": "to approve"}

@@ -9,7 +9,7 @@ from msgspec.structs import asdict
 from forum.app import open_bundle, verify_bundle_file, view_record
 from forum.errors import Malformed, NoSuchRun, TamperDetected
 from forum.surfaces.cli import EXIT_REJECTED, common_options, output
-from forum.surfaces.formatting import first_line, pluralize, strip_control_characters
+from forum.surfaces.formatting import first_line, pluralize
 from forum.surfaces.schemas.reports import report_form
 from forum.surfaces.schemas.stories import BundleReport, StoryForm, story_form
 from forum.verify import Report, State
@@ -18,8 +18,7 @@ _ANSWER_LINES = 12
 _MAX_REQUEST_SHOWN = 300
 
 
-@click.command(
-    cls=common_options.ExampleCommand,
+@common_options.command(
     examples=("forum verify run.zip --policy policy", "forum show run.zip --transcript"),
 )
 @click.argument("bundle", type=click.Path(exists=True, dir_okay=False, path_type=Path))
@@ -53,7 +52,7 @@ def verify(
         click.echo("\n".join(output.wrap_lines(what, output.terminal_width(), "  ")))
         click.echo("  nothing in it was checked (bundle-altered)")
     else:
-        output.print_report(report, as_json)
+        output.print_report(report, as_json=as_json)
         if story is not None:
             click.echo("\n".join(_story_lines(story, report)))
     raise SystemExit(0 if report.ok else EXIT_REJECTED)
@@ -104,7 +103,7 @@ def _answer_lines(story: StoryForm, columns: int) -> Iterator[str]:
     if not story.answer:
         return
     yield click.style("answer", bold=True)
-    lines = strip_control_characters(story.answer.expandtabs(4)).strip().split("\n")
+    lines = output.clean_lines(story.answer)
     for line in lines[:_ANSWER_LINES]:
         yield from output.wrap_lines(line, columns, "  ") or [""]
     if len(lines) > _ANSWER_LINES:

@@ -44,7 +44,7 @@ def webhooks() -> None:
     """See who is told when runs end or gates wait, and try it out."""
 
 
-@webhooks.command("list", cls=common_options.ExampleCommand, examples=("forum webhooks list",))
+@webhooks.command("list", examples=("forum webhooks list",))
 @common_options.as_json
 def list_webhooks(*, as_json: bool) -> None:
     """List the receivers of forum.toml, and how many messages wait for each."""
@@ -60,7 +60,7 @@ def list_webhooks(*, as_json: bool) -> None:
         click.echo(click.style(f"  {one.url}", dim=True))
 
 
-@webhooks.command("test", cls=common_options.ExampleCommand, examples=("forum webhooks test chat",))
+@webhooks.command("test", examples=("forum webhooks test chat",))
 @click.argument("name")
 @common_options.as_json
 def send_test(name: str, *, as_json: bool) -> None:

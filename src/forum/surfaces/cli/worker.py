@@ -31,8 +31,7 @@ tasks_option = click.option(
 )
 
 
-@click.command(
-    cls=common_options.ExampleCommand,
+@common_options.command(
     examples=("forum worker &", 'forum submit --detach "Summarise the news"', "forum runs"),
 )
 @click.option(
