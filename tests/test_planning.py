@@ -9,13 +9,14 @@ import pytest
 
 from forum import planning as module
 from forum.config import Settings, load_settings
+from forum.engine import RunRequest
 from forum.errors import ServerUnusable
-from forum.planning import AgentRegistry, ClientRequest
-from forum.work.panel import Council
+from forum.planning import AgentRegistry, CallerAuthority
+from forum.surfaces.requests import AskForm, PanelAsk, run_request_from_form
 from forum.work.policy import Policy
 from tests.support import SOON
 
-ASK = ClientRequest("Go.", route=False)
+ASK = AskForm("Go.", route=False)
 
 
 @pytest.fixture
@@ -23,6 +24,11 @@ def staff(tmp_path: Path) -> AgentRegistry:
     """Return those who work for a project with one model."""
     (tmp_path / "forum.toml").write_text('[models.default]\nkind = "scripted"\n')
     return AgentRegistry(load_settings(tmp_path, {"FORUM_STATE_DIR": str(tmp_path / "state")}))
+
+
+def decide(staff: AgentRegistry, form: AskForm = ASK) -> RunRequest:
+    """Return what is carried out for a client."""
+    return run_request_from_form(form, staff, CallerAuthority.CLIENT)
 
 
 class Clock:
@@ -77,14 +83,14 @@ def test_a_server_that_does_not_answer_is_left_alone_for_a_while(
 
     ask_servers_by(monkeypatch, pin)
     with ThreadPoolExecutor(8) as threads:
-        orders = [threads.submit(staff.make_run_request, ASK) for _ in range(8)]
+        orders = [threads.submit(decide, staff) for _ in range(8)]
         begun.wait(SOON)
         gate.set()
         errors = [order.exception(SOON) for order in orders]
     at_first = len(asked)
     clock.seconds += 10
     with pytest.raises(ServerUnusable):
-        staff.make_run_request(ASK)
+        decide(staff)
 
     assert [type(error) for error in errors] == [ServerUnusable] * 8
     assert {str(error) for error in errors} == {str(ServerUnusable("files", "it does not answer"))}
@@ -104,15 +110,15 @@ def test_nobody_waits_for_what_was_offered_a_minute_ago(
         return policy
 
     ask_servers_by(monkeypatch, pin)
-    before = staff.make_run_request(ASK)
+    before = decide(staff)
     clock.seconds += 100
     begun.clear()
     gate.clear()
     with ThreadPoolExecutor(2) as threads:
-        asking = threads.submit(staff.make_run_request, ASK)
+        asking = threads.submit(decide, staff)
         begun.wait(SOON)
         try:
-            meanwhile = threads.submit(staff.make_run_request, ASK).result(SOON / 3)
+            meanwhile = threads.submit(decide, staff).result(SOON / 3)
             waits = not asking.done()
         finally:
             gate.set()
@@ -127,6 +133,6 @@ def test_a_panel_is_shown_all_of_a_long_question(tmp_path: Path) -> None:
     staff = AgentRegistry(load_settings(tmp_path, {"FORUM_STATE_DIR": str(tmp_path / "state")}))
     question = "é" * 50_000
 
-    order = staff.make_run_request(ClientRequest(question, panel=Council()))
+    order = decide(staff, AskForm(question, panel=PanelAsk()))
 
     assert order.policy.input_bytes == len(question.encode())

@@ -7,6 +7,7 @@ functions, so that a command loads only the modules that it uses.
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from enum import Enum
 from functools import cached_property
 from hashlib import sha256
 from importlib.resources import files
@@ -27,7 +28,7 @@ from forum.work.feature_table import FeatureTable
 from forum.work.kinds import Basis, RouteFacts
 from forum.work.panel import Panel, Symposium, fill_seats
 from forum.work.plan import Plan, RunBudget, Task, single_task_plan
-from forum.work.policy import Agent, Answer, Chat, LaneBrief, Policy
+from forum.work.policy import Agent, Chat, LaneBrief, Library, Policy
 from forum.work.roster import ELSEWHERE, Roster, Tier, read_roster
 from forum.work.routing import Router, RoutingStage, count_features
 from forum.work.team_settings import TeamSettings, read_team_settings
@@ -148,69 +149,154 @@ def pin_tools(policy: Policy, settings: Settings) -> Policy:
     return msgspec.structs.replace(policy, tools=offered | policy.tools)
 
 
-def route_request(
-    order: "RunRequest",
-    roster: Roster,
-    *,
-    lane: str = "",
-    team: bool = False,
-    router: Router | None = None,
-    rung: str = "auto",
-) -> "RunRequest":
-    """Return a request with its lane, to be carried out by one agent or by a team.
+class CallerAuthority(Enum):
+    """Who submits a request, which decides what it may use."""
 
-    For one agent the plan is a single task, in the lane if there is one. A team makes its own plan;
-    if no lane is certain, its Classifier chooses among the nearest ones.
+    OPERATOR = "operator"
+    """The user of the command line or the holder of the operator token: may use every tool."""
+    CLIENT = "client"
+    """Chooses among the configured agents and lanes, within the operator's limits."""
+
+
+class Planner:
+    """Decides what will be carried out for a request, by the settings of one project."""
+
+    def __init__(self, settings: Settings, roster_file: Path | None = None) -> None:
+        self._settings, self.team_settings = settings, load_team_settings(settings)
+        configured = self.team_settings.roster
+        self.roster_file = roster_file or (Path(configured) if configured else None)
+
+    @cached_property
+    def roster(self) -> Roster:
+        """The roster with all lanes. Raises `BadRoster`."""
+        return load_roster(self.roster_file)
+
+    @cached_property
+    def router(self) -> Router:
+        """The router that finds the lane of a request."""
+        return make_router(self.roster, self.team_settings.rung)
+
+    def decide(
+        self,
+        order: "RunRequest",
+        authority: CallerAuthority,
+        *,
+        lane: str = "",
+        team: bool | None = None,
+        route: bool | None = None,
+        panel: Panel | None = None,
+    ) -> "RunRequest":
+        """Return what will be carried out: the request with its lanes, plan, tools and limits.
+
+        All surfaces call this function, so that the same request means the same everywhere. `order`
+        holds the policy and, if the caller has one, the plan. A panel deliberates instead of
+        carrying out a plan. `team` and `route` are None where the settings decide. Raises
+        `BadPlan`, `Malformed`, `BadRoster`, `AgentUnusable`.
+        """
+        whole = self.team_settings.team if team is None else team
+        if panel is not None:
+            order = seat_panel(order, panel)
+        elif order.plan is not None:
+            order = self._add_lanes(order, order.plan, team=whole)
+        else:
+            alone = single_task_plan(order.request)  # refuses an empty request for a team, too
+            is_routed = self.is_routed(order.policy, lane=lane, team=team, route=route)
+            order = (
+                self.route_request(order, lane, team=whole)
+                if is_routed
+                else replace(order, plan=alone)
+            )
+        if authority is CallerAuthority.CLIENT:
+            order = self._restrict_to_client(order)
+        order.policy.check(order.plan)
+        # Keys are not checked here: workers make the calls, possibly on another machine.
+        require_agents(order.policy, order.plan, keys=False)
+        return order
+
+    def is_routed(
+        self, policy: Policy, *, lane: str = "", team: bool | None = None, route: bool | None = None
+    ) -> bool:
+        """Tell whether a request without a plan is routed to a lane.
+
+        The caller decides; without a choice it is routed if a model answers. A program that
+        replaces the configured default agent is given exactly the request that it was named for.
+        """
+        if route is not None:
+            return route
+        models = any(isinstance(agent, Chat | Library) for agent in policy.agents.values())
+        default = self.team_settings.agents.get("")
+        is_configured = default is not None and policy.agents.get("") == default
+        return bool(lane or team or models or is_configured)
+
+    def route_request(self, order: "RunRequest", lane: str, *, team: bool) -> "RunRequest":
+        """Return a request with its lane, to be carried out by one agent or by a team.
+
+        For one agent the plan is a single task, in the lane if there is one. A team makes its own
+        plan; if no lane is certain, its Classifier chooses among the nearest ones.
+        """
+        from forum.engine import RouteDecision
+
+        if lane:
+            taken = RouteDecision(RouteFacts(lane, Basis.GIVEN, roster=self.roster.digest))
+        else:
+            found = self.router.route(order.request)
+            taken = RouteDecision(
+                role_assignment.route_facts(found, self.roster), msgspec.json.encode(found)
+            )
+            lane = taken.facts.lane
+        nearest = role_assignment.MAX_CANDIDATES
+        near = self.router.nearest(order.request, nearest) if team else ()
+        lanes = dict.fromkeys([lane, *near] if lane else near)
+        policy = role_assignment.build_team_policy(order.policy, self.roster, lanes, roles=team)
+        if team:
+            return replace(order, policy=policy, route=taken if lane else None)
+        plan = single_task_plan(order.request, lane)
+        if not lane:
+            worker = role_assignment.agent_for(Tier.CAPABLE, policy.agents)
+            # Tools belong to lanes. Without a certain lane nobody has granted any tools.
+            policy = _withhold_tools(policy, LaneBrief(agent=worker))
+            plan = Plan((Task("answer", order.request, agent=worker),))
+        return replace(order, policy=policy, plan=plan, route=taken)
+
+    def ceiling_for(self, authority: CallerAuthority) -> RunBudget | None:
+        """Return the highest budget that a caller may give to a run; None if there is no limit."""
+        return self.team_settings.ceiling if authority is CallerAuthority.CLIENT else None
+
+    def _add_lanes(self, order: "RunRequest", plan: Plan, *, team: bool) -> "RunRequest":
+        """Return a request whose policy holds the roster lanes that its tasks name.
+
+        Raises `BadPlan`.
+        """
+        lanes = sorted({task.lane for task in plan.all_tasks} - {"", *order.policy.lanes})
+        policy = order.policy
+        if lanes or team:
+            policy = role_assignment.build_team_policy(policy, self.roster, lanes, roles=team)
+        return replace(order, plan=seat_task_panels(plan, policy), policy=policy)
+
+    def _restrict_to_client(self, order: "RunRequest") -> "RunRequest":
+        """Return a request within the operator's budget, with the tools of its lanes only.
+
+        Raises `BadPlan`.
+        """
+        budget = order.budget.capped_by(self.team_settings.ceiling)
+        if order.plan is None:
+            return replace(order, budget=budget)
+        policy = _withhold_tools(order.policy, LaneBrief())
+        check_tool_permissions(order.plan.all_tasks, policy)
+        return replace(order, budget=budget, policy=policy)
+
+
+def _withhold_tools(policy: Policy, brief: LaneBrief) -> Policy:
+    """Return a policy in which a task without a lane has no tools.
+
+    Without any lane `tools_of` would return all tools. The placeholder lane grants none.
     """
-    from forum.engine import RouteDecision
-
-    if router is None:
-        router = build_router(roster) if lane and not team else make_router(roster, rung)
-    if lane:
-        taken = RouteDecision(RouteFacts(lane, Basis.GIVEN, roster=roster.digest))
-    else:
-        found = router.route(order.request)
-        taken = RouteDecision(
-            role_assignment.route_facts(found, roster), msgspec.json.encode(found)
-        )
-    near = router.nearest(order.request, role_assignment.MAX_CANDIDATES) if team else ()
-    lane = taken.facts.lane
-    lanes = dict.fromkeys([lane, *near] if lane else near)
-    policy = role_assignment.build_team_policy(order.policy, roster, lanes, roles=team)
-    if team:
-        return replace(order, policy=policy, route=taken if lane else None)
-    plan = single_task_plan(order.request, lane)
-    if not lane:
-        worker = role_assignment.agent_for(Tier.CAPABLE, policy.agents)
-        # Tools belong to lanes. Without a certain lane nobody has granted any tools, so a
-        # placeholder lane without tools keeps `tools_of` from returning all of them.
-        if policy.tools and not policy.lanes:
-            policy = msgspec.structs.replace(policy, lanes={ELSEWHERE: LaneBrief(agent=worker)})
-        plan = Plan((Task("answer", order.request, agent=worker),))
-    return replace(order, policy=policy, plan=plan, route=taken)
+    if policy.lanes or not policy.tools:
+        return policy
+    return msgspec.structs.replace(policy, lanes={ELSEWHERE: brief})
 
 
-class ClientRequest(msgspec.Struct, frozen=True):
-    """The part of a run that a client may choose; agents and tools are the operator's choice."""
-
-    request: str
-    tasks: tuple[Task, ...] = ()
-    """The plan, if the client has one."""
-    lane: str = ""
-    team: bool | None = None
-    route: bool | None = None
-    """Whether to route the request; None routes it if agents are configured."""
-    budget: RunBudget = RunBudget()
-    gates: tuple[str, ...] = ()
-    gate_milliseconds: int | None = None
-    gate_default: Answer | None = None
-    parallel: int | None = None
-    retries: int | None = None
-    panel: Panel | None = None
-    """The panel that deliberates on the request instead of a plan; empty seats are filled."""
-
-
-class AgentRegistry:
+class AgentRegistry(Planner):
     """The agents and tools of one ledger, kept ready for many requests.
 
     Only the operator configures them: a client can choose among them, and name no others. Raises
@@ -218,22 +304,12 @@ class AgentRegistry:
     """
 
     def __init__(self, settings: Settings) -> None:
-        self._settings, self.team_settings = settings, load_team_settings(settings)
-        if self.team_settings.roster:
+        super().__init__(settings)
+        if self.roster_file:
             _ = self.roster  # report an unreadable roster at start, not at the first request
         self._lock = Lock()
         self._policy_or_error: Policy | errors.ServerUnusable = errors.ServerUnusable("", "")
         self._refresh_at = -inf
-
-    @cached_property
-    def roster(self) -> Roster:
-        """The roster with all lanes."""
-        return load_roster(Path(self.team_settings.roster) if self.team_settings.roster else None)
-
-    @cached_property
-    def router(self) -> Router:
-        """The router that finds the lane of a request."""
-        return make_router(self.roster, self.team_settings.rung)
 
     @cached_property
     def base_policy(self) -> Policy:
@@ -251,84 +327,16 @@ class AgentRegistry:
 
         if self.team_settings.agents:
             order = RunRequest(_SAMPLE_REQUEST, None, self.base_policy, RunBudget())
-            routed = route_request(order, self.roster, router=self.router)
+            routed = self.route_request(order, "", team=False)
             with suppress(errors.AgentUnusable):  # reported to the client that needs this agent
                 require_agents(routed.policy, routed.plan, keys=False)
-
-    def is_cheap(self, ask: ClientRequest) -> bool:
-        """Tell whether a request is prepared without a router, a model or an MCP server."""
-        return not self.team_settings.servers and (bool(ask.tasks) or not self._is_routed(ask))
 
     def refresh_server_tools(self) -> None:
         """Update the tools that the MCP servers offer. Raises `ServerUnusable`."""
         if self.team_settings.servers:
-            self._current_policy()
+            self.current_policy()
 
-    def make_run_request(self, ask: ClientRequest) -> "RunRequest":
-        """Return the run request for a client's request, under the operator's limits.
-
-        Raises `BadPlan`, `Malformed`, `AgentUnusable`, `ServerUnusable`.
-        """
-        from forum.engine import RunRequest
-
-        budget = ask.budget.capped_by(self.team_settings.ceiling)
-        order = RunRequest(ask.request, None, self._policy(ask), budget)
-        team = self.team_settings.team if ask.team is None else ask.team
-        if ask.panel is not None:
-            order = seat_panel(order, ask.panel)
-        elif ask.tasks:
-            order = self._with_lanes(replace(order, plan=Plan(ask.tasks)), team=team)
-        elif self._is_routed(ask):
-            if ask.lane and ask.lane not in self.roster.by_name:
-                raise errors.BadPlan(f"the roster has no lane {ask.lane!r}")
-            router = self.router
-            order = route_request(order, self.roster, lane=ask.lane, team=team, router=router)
-        else:
-            plan = single_task_plan(ask.request)
-            order = self._with_lanes(replace(order, plan=plan), team=False)
-        order.policy.check(order.plan)
-        # Keys are not checked here: workers make the calls, possibly on another machine.
-        require_agents(order.policy, order.plan, keys=False)
-        return order
-
-    def _is_routed(self, ask: ClientRequest) -> bool:
-        if ask.route is not None:
-            return ask.route
-        return bool(ask.lane or ask.team or self.team_settings.agents)
-
-    def _with_lanes(self, order: "RunRequest", *, team: bool) -> "RunRequest":
-        """Return a request whose policy holds the roster lanes that its tasks name.
-
-        Raises `BadPlan`.
-        """
-        tasks = order.plan.all_tasks if order.plan else ()
-        lanes = sorted({task.lane for task in tasks} - {""})
-        policy = order.policy
-        if lanes or team:
-            for lane in lanes:
-                if lane not in self.roster.by_name:
-                    raise errors.BadPlan(f"the roster has no lane {lane!r}")
-            policy = role_assignment.build_team_policy(policy, self.roster, lanes, roles=team)
-        plan = order.plan and seat_task_panels(order.plan, policy)
-        # Without any lane a task could use all tools. The placeholder lane grants none, so that a
-        # client's plan gets only the tools of the lanes it names.
-        if policy.tools and not policy.lanes:
-            policy = msgspec.structs.replace(policy, lanes={ELSEWHERE: LaneBrief()})
-        check_tool_permissions(tasks, policy)
-        return replace(order, plan=plan, policy=policy)
-
-    def _policy(self, ask: ClientRequest) -> Policy:
-        wished = {
-            "gates": ask.gates or None,
-            "gate_milliseconds": ask.gate_milliseconds,
-            "gate_default": ask.gate_default,
-            "parallel": ask.parallel,
-            "retries": ask.retries,
-        }
-        given = {name: value for name, value in wished.items() if value is not None}
-        return msgspec.structs.replace(self._current_policy(), **given)
-
-    def _current_policy(self) -> Policy:
+    def current_policy(self) -> Policy:
         """Return the policy with all agents and the current tools. Raises `ServerUnusable`."""
         before = self._policy_or_error
         # One thread asks the servers. Threads that have an earlier list use it instead of waiting.

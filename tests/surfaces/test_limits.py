@@ -11,9 +11,9 @@ import msgspec
 import pytest
 
 from forum.errors import BadPlan, CheckTooExpensive
-from forum.planning import AgentRegistry
+from forum.planning import AgentRegistry, CallerAuthority
 from forum.surfaces.cpu_limits import run_cpu_bounded
-from forum.surfaces.requests import AskForm, request_from_form
+from forum.surfaces.requests import AskForm, run_request_from_form
 from forum.work.plan import Plan, Task, read_new_plan, write_plan
 from forum.work.plan_limits import check_plan_size
 from forum.work.step_limit import limit_steps
@@ -62,7 +62,8 @@ def test_what_is_done_on_the_event_loop_takes_less_than_a_millisecond(
     taken = []
     for _ in range(100):
         begun = thread_time()
-        staff.make_run_request(request_from_form(msgspec.json.decode(body, type=AskForm)))
+        form = msgspec.json.decode(body, type=AskForm)
+        run_request_from_form(form, staff, CallerAuthority.CLIENT)
         taken.append(thread_time() - begun)
 
     assert median(taken) < 1e-3
@@ -112,14 +113,19 @@ def test_an_edited_plan_has_the_same_limits() -> None:
         read_new_plan(write_plan(plan))
 
 
-def test_checking_ends_when_its_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_checking_ends_when_its_time_is_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Whatever a client has found that is expensive, it is not computed to its end."""
     monkeypatch.setattr("forum.surfaces.cpu_limits.MAX_CPU_S", 0.05)
     _, body = SHAPES["a large schema"](7)
     form = msgspec.convert(body, AskForm)
+    staff = AgentRegistry(open_forum(tmp_path, SETTINGS).settings)
 
     with pytest.raises(CheckTooExpensive, match=r"more than 0\.05 s of CPU time"):
-        asyncio.run(run_cpu_bounded(lambda: Plan(request_from_form(form).tasks)))
+        asyncio.run(
+            run_cpu_bounded(lambda: run_request_from_form(form, staff, CallerAuthority.CLIENT))
+        )
 
 
 def test_the_limit_holds_only_where_it_was_set() -> None:

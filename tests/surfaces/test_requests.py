@@ -8,8 +8,9 @@ import pytest
 from forum.config import load_settings
 from forum.deliberation.symposium.prompts import build_briefing
 from forum.deliberation.symposium.schemas import Persona
+from forum.engine import RunRequest
 from forum.errors import BadPlan
-from forum.planning import AgentRegistry, ClientRequest
+from forum.planning import AgentRegistry, CallerAuthority
 from forum.surfaces import requests
 from forum.surfaces.requests import (
     AskForm,
@@ -17,9 +18,8 @@ from forum.surfaces.requests import (
     PanelAsk,
     TaskAsk,
     council_from_form,
-    request_from_form,
+    run_request_from_form,
 )
-from forum.work.plan import RunBudget, Task
 from forum.work.team_settings import NANO_USD
 
 PROJECT = """
@@ -58,9 +58,14 @@ def staff(tmp_path: Path) -> AgentRegistry:
     return AgentRegistry(load_settings(tmp_path, {"FORUM_STATE_DIR": str(tmp_path / "state")}))
 
 
-def plan(done_when: str, lane: str = "") -> ClientRequest:
+def decide(staff: AgentRegistry, form: AskForm) -> RunRequest:
+    """Return what is carried out for a client."""
+    return run_request_from_form(form, staff, CallerAuthority.CLIENT)
+
+
+def plan(done_when: str, lane: str = "") -> AskForm:
     """Return the wish for one task."""
-    return ClientRequest("Go.", (Task("a", "Go.", done_when, lane=lane),))
+    return AskForm("Go.", (TaskAsk("a", "Go.", done_when, lane=lane),))
 
 
 @pytest.mark.parametrize(
@@ -69,21 +74,21 @@ def plan(done_when: str, lane: str = "") -> ClientRequest:
         plan("command deploy"),
         plan("tests deploy", lane="code"),
         plan(f"file /etc/passwd sha256:{'0' * 64}", lane="code"),
-        ClientRequest("Go.", (Task("outer", "Go.", tasks=(Task("a", "Go.", "command deploy"),)),)),
+        AskForm("Go.", (TaskAsk("outer", "Go.", tasks=(TaskAsk("a", "Go.", "command deploy"),)),)),
     ],
     ids=["without-a-lane", "of-another-lane", "a-file", "in-a-plan-within"],
 )
-def test_a_check_reaches_no_further_than_the_lane(staff: AgentRegistry, ask: ClientRequest) -> None:
+def test_a_check_reaches_no_further_than_the_lane(staff: AgentRegistry, ask: AskForm) -> None:
     """A check has a tool used: by naming one, a client would have done what no agent may do."""
     with pytest.raises(BadPlan):
-        staff.make_run_request(ask)
+        decide(staff, ask)
 
 
 def test_a_task_has_the_tools_of_its_lane_only(staff: AgentRegistry) -> None:
     """Tools that the operator gave to a lane are not everybody's because a client names none."""
-    order = staff.make_run_request(plan("command lint", lane="code"))
-    asks = (plan("contains x"), ClientRequest("Go.", route=False), ClientRequest("Go."))
-    bare = [staff.make_run_request(ask) for ask in asks]
+    order = decide(staff, plan("command lint", lane="code"))
+    asks = (plan("contains x"), AskForm("Go.", route=False), AskForm("Go."))
+    bare = [decide(staff, ask) for ask in asks]
 
     assert order.plan is not None
     assert order.policy.tools_of(order.plan.tasks[0]) == ("lint",)
@@ -93,9 +98,9 @@ def test_a_task_has_the_tools_of_its_lane_only(staff: AgentRegistry) -> None:
 def test_nobody_can_be_named_who_is_not_configured(staff: AgentRegistry) -> None:
     """An agent may be a program: whoever could name one would run it."""
     with pytest.raises(BadPlan):
-        staff.make_run_request(ClientRequest("Go.", (Task("a", "Go.", agent="./evil"),)))
+        decide(staff, AskForm("Go.", (TaskAsk("a", "Go.", agent="./evil"),)))
     with pytest.raises(BadPlan):
-        staff.make_run_request(ClientRequest("Go.", lane="no-such-lane"))
+        decide(staff, AskForm("Go.", lane="no-such-lane"))
 
 
 def test_no_client_uses_more_than_the_operator_allows(tmp_path: Path) -> None:
@@ -103,11 +108,11 @@ def test_no_client_uses_more_than_the_operator_allows(tmp_path: Path) -> None:
     (tmp_path / "forum.toml").write_text("[clients]\nusd = 0.25\nseconds = 60\ncalls = 10\n")
     staff = AgentRegistry(load_settings(tmp_path, {"FORUM_STATE_DIR": str(tmp_path / "state")}))
     silent, greedy, modest = (
-        staff.make_run_request(ClientRequest("Go.", budget=budget)).budget
+        decide(staff, AskForm("Go.", budget=budget)).budget
         for budget in (
-            RunBudget(),
-            RunBudget(usd=NANO_USD, calls=100),
-            RunBudget(usd=NANO_USD // 10, tokens=5),
+            BudgetAsk(),
+            BudgetAsk(usd=Decimal(1), calls=100),
+            BudgetAsk(usd=Decimal("0.1"), tokens=5),
         )
     )
 
@@ -116,7 +121,9 @@ def test_no_client_uses_more_than_the_operator_allows(tmp_path: Path) -> None:
     assert (modest.usd, modest.tokens, modest.calls) == (NANO_USD // 10, 5, 10)
 
 
-def test_only_those_who_sit_are_briefed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_those_who_sit_are_briefed(
+    staff: AgentRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A megabyte of names would hold up everybody else at a server for as long as that takes."""
     briefed: list[Persona] = []
 
@@ -126,22 +133,24 @@ def test_only_those_who_sit_are_briefed(monkeypatch: pytest.MonkeyPatch) -> None
 
     monkeypatch.setattr(requests, "build_briefing", noted)
     panel = PanelAsk(seats=2, personas=("critic",) * 100)
-    request_from_form(AskForm("Go.", tuple(TaskAsk(f"t{n}", "Go.", panel=panel) for n in range(3))))
+    tasks = tuple(TaskAsk(f"t{n}", "Go.", panel=panel) for n in range(3))
+    decide(staff, AskForm("Go.", tasks))
 
     assert len(briefed) == 3 * 2
 
 
-def test_money_is_exact_or_refused() -> None:
+def test_money_is_exact_or_refused(staff: AgentRegistry) -> None:
     """A cap that was rounded is another cap."""
-    ask = request_from_form(
-        AskForm("Go.", budget=BudgetAsk(usd=Decimal("0.50"), seconds=Decimal("1.5")))
+    ask = decide(
+        staff, AskForm("Go.", budget=BudgetAsk(usd=Decimal("0.50"), seconds=Decimal("1.5")))
     )
 
     assert (ask.budget.usd, ask.budget.milliseconds) == (NANO_USD // 2, 1500)
     for wrong in ("0.0000000001", "-1", "NaN", "Infinity", "1e30"):
         with pytest.raises(BadPlan):
-            request_from_form(
-                AskForm("Go.", tasks=(TaskAsk("a", "Go.", budget=BudgetAsk(usd=Decimal(wrong))),))
+            decide(
+                staff,
+                AskForm("Go.", tasks=(TaskAsk("a", "Go.", budget=BudgetAsk(usd=Decimal(wrong))),)),
             )
 
 

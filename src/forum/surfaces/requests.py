@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Iterator
 from decimal import Decimal
 from enum import StrEnum
 from itertools import cycle, islice
-from typing import Annotated, assert_never
+from typing import Annotated, TypeVar, assert_never
 
 import msgspec
 from msgspec import Meta, Struct
@@ -13,15 +13,18 @@ from forum.app import new_run_id
 from forum.deliberation import seating
 from forum.deliberation.symposium.prompts import build_briefing
 from forum.deliberation.symposium.schemas import Persona
+from forum.engine import RunRequest
 from forum.errors import BadPlan
 from forum.ledger.access import has_scope
 from forum.ledger.kinds import Scope
-from forum.planning import ClientRequest
+from forum.planning import AgentRegistry, CallerAuthority
 from forum.work.panel import MAX_ROUNDS, MAX_SEATS, Council, Panel, Seat, Symposium
-from forum.work.plan import RunBudget, Task
+from forum.work.plan import Plan, RunBudget, Task
 from forum.work.plan_limits import MAX_TASKS, check_plan_size
 from forum.work.policy import Answer
 from forum.work.team_settings import NANO_USD, to_exact_units
+
+StructT = TypeVar("StructT", bound=Struct)
 
 MAX_AGENT_NAME_LENGTH = 128
 """Maximum length of an agent's name, which is repeated for each of its seats."""
@@ -159,8 +162,13 @@ class KeyAsk(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True
     ) = None
 
 
-def request_from_form(form: AskForm) -> ClientRequest:
-    """Return the request of a form.  Raises `BadPlan`."""
+def run_request_from_form(
+    form: AskForm, staff: AgentRegistry, authority: CallerAuthority
+) -> RunRequest:
+    """Return what will be carried out for a form.
+
+    Raises `BadPlan`, `Malformed`, `AgentUnusable`, `ServerUnusable`.
+    """
     # First, because everything below takes time in proportion to the plan.
     check_plan_size(form.tasks)
     for name in ("tasks", "lane", "team") if form.panel else ():
@@ -171,21 +179,27 @@ def request_from_form(form: AskForm) -> ClientRequest:
         > MAX_PLAN_SEATS
     ):
         raise BadPlan(f"the panels of a plan have up to {MAX_PLAN_SEATS} seats together")
-    gates, budget = form.gates, budget_from_form(form.budget)
-    return ClientRequest(
-        form.request,
-        tuple(map(_task_from_form, form.tasks)),
-        form.lane,
-        form.team,
-        form.route,
-        budget,
-        gates.what if gates else (),
-        1000 * gates.seconds if gates and gates.seconds else None,
-        gates.default if gates else None,
-        form.parallel,
-        form.retries,
-        panel_from_form(form.panel, form.request, budget) if form.panel else None,
+    budget = budget_from_form(form.budget)
+    tasks = tuple(map(_task_from_form, form.tasks))
+    panel = panel_from_form(form.panel, form.request, budget) if form.panel else None
+    policy = replace_given(
+        staff.current_policy(),
+        gates=form.gates and form.gates.what,
+        gate_milliseconds=form.gates and form.gates.seconds and 1000 * form.gates.seconds,
+        gate_default=form.gates and form.gates.default,
+        parallel=form.parallel,
+        retries=form.retries,
     )
+    order = RunRequest(form.request, Plan(tasks) if tasks else None, policy, budget)
+    return staff.decide(
+        order, authority, lane=form.lane, team=form.team, route=form.route, panel=panel
+    )
+
+
+def replace_given(value: StructT, **wished: object) -> StructT:
+    """Return a struct with new values, except those that are None."""
+    given = {name: wish for name, wish in wished.items() if wish is not None}
+    return msgspec.structs.replace(value, **given)
 
 
 def panel_from_form(form: PanelAsk, problem: str, budget: RunBudget) -> Panel:
@@ -266,11 +280,14 @@ def check_gate_authority(gates: GateAsk | None, scopes: Collection[Scope]) -> No
 
 def budget_from_form(form: BudgetAsk) -> RunBudget:
     """Return a budget in recorded units.  Raises `BadPlan`."""
-    given = {"tokens": form.tokens, "calls": form.calls, "depth": form.depth}
-    given["usd"] = _to_units("usd", form.usd, NANO_USD)
-    given["milliseconds"] = _to_units("seconds", form.seconds, 1000)
-    said = {name: value for name, value in given.items() if value is not None}
-    return msgspec.structs.replace(RunBudget(), **said)
+    return replace_given(
+        RunBudget(),
+        usd=_to_units("usd", form.usd, NANO_USD),
+        tokens=form.tokens,
+        calls=form.calls,
+        milliseconds=_to_units("seconds", form.seconds, 1000),
+        depth=form.depth,
+    )
 
 
 def _to_units(name: str, value: Decimal | None, unit: int) -> int | None:
@@ -281,7 +298,7 @@ def _to_units(name: str, value: Decimal | None, unit: int) -> int | None:
 
 
 def _task_from_form(form: TaskAsk) -> Task:
-    return Task(
+    task = Task(
         form.id,
         form.instruction,
         form.done_when,
@@ -290,6 +307,10 @@ def _task_from_form(form: TaskAsk) -> Task:
         lane=form.lane,
         agent=form.agent,
         tasks=tuple(map(_task_from_form, form.tasks)),
-        budget=budget_from_form(form.budget or BudgetAsk()),
-        panel=council_from_form(form.panel) if form.panel else None,
+    )
+    # Only what was given: an equal copy of the default budget would be recorded as `{}`.
+    return replace_given(
+        task,
+        budget=form.budget and budget_from_form(form.budget),
+        panel=form.panel and council_from_form(form.panel),
     )

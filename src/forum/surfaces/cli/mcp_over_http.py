@@ -9,7 +9,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from forum.app import Approver, Forum
 from forum.ledger.kinds import Scope as Right
-from forum.planning import AgentRegistry
+from forum.planning import AgentRegistry, CallerAuthority
 from forum.surfaces.http.auth import Authenticator
 from forum.surfaces.http.endpoints import Endpoint, RequestContext
 from forum.surfaces.http.problems import ProblemType, problem_from_exception
@@ -62,6 +62,11 @@ class HttpCaller:
     def approver(self) -> Approver:
         """The approver that is recorded if this client decides a gate."""
         return self.visit.principal.approver
+
+    @property
+    def authority(self) -> CallerAuthority:
+        """What the client's requests may use."""
+        return self.visit.principal.authority
 
     @property
     def scopes(self) -> frozenset[Right]:

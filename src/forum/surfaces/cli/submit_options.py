@@ -24,23 +24,13 @@ from forum.surfaces.cli import common_options
 from forum.surfaces.cli.plan_errors import find_plan_errors, format_plan_errors
 from forum.surfaces.cli.source_positions import SourcePositions
 from forum.surfaces.cli.units import parse_usd_per_million, seconds, usd
-from forum.surfaces.requests import PanelAsk, council_from_form
+from forum.surfaces.requests import PanelAsk, council_from_form, replace_given
 from forum.work import team_settings
 from forum.work.panel import Panel
-from forum.work.plan import Plan, RunBudget, Task, single_task_plan, write_plan
+from forum.work.plan import Plan, RunBudget, Task, write_plan
 from forum.work.plan_limits import check_plan_size
-from forum.work.policy import (
-    Agent,
-    Answer,
-    Api,
-    Chat,
-    Command,
-    Library,
-    Policy,
-    Scripted,
-    write_policy,
-)
-from forum.work.role_assignment import agents_in, build_team_policy
+from forum.work.policy import Agent, Answer, Api, Command, Policy, Scripted, write_policy
+from forum.work.role_assignment import agents_in
 from forum.work.roster import Roster
 
 T = TypeVar("T")
@@ -230,13 +220,13 @@ class LimitOptions:
 
     def apply_limits(self, budget: RunBudget) -> RunBudget:
         """Return a budget with these limits in place of its own."""
-        wished = {
-            "usd": self.max_usd,
-            "milliseconds": self.max_seconds,
-            "calls": self.max_calls,
-            "tokens": self.max_tokens,
-        }
-        return _replace_given(budget, wished)
+        return replace_given(
+            budget,
+            usd=self.max_usd,
+            milliseconds=self.max_seconds,
+            calls=self.max_calls,
+            tokens=self.max_tokens,
+        )
 
 
 _MAX_USD = "Stop before more than this is spent."
@@ -268,18 +258,18 @@ class PolicyOptions(LimitOptions):
 
     def apply_limits(self, budget: RunBudget) -> RunBudget:
         """Return a budget with these limits in place of its own."""
-        return _replace_given(LimitOptions.apply_limits(self, budget), {"depth": self.max_depth})
+        return replace_given(LimitOptions.apply_limits(self, budget), depth=self.max_depth)
 
     def apply_rules(self, policy: Policy) -> Policy:
         """Return a policy with these rules in place of its own."""
-        wished = {
-            "parallel": self.parallel,
-            "retries": self.retries,
-            "gates": self.gate or None,
-            "gate_milliseconds": self.gate_seconds,
-            "gate_default": Answer(self.gate_default) if self.gate_default else None,
-        }
-        return _replace_given(policy, wished)
+        return replace_given(
+            policy,
+            parallel=self.parallel,
+            retries=self.retries,
+            gates=self.gate or None,
+            gate_milliseconds=self.gate_seconds,
+            gate_default=Answer(self.gate_default) if self.gate_default else None,
+        )
 
 
 policy_options = common_options.collect_options(
@@ -376,14 +366,15 @@ def _read_run_request(
 ) -> RunRequest:
     table, source = _read_table(file) if file else {}, str(file)
     words = _words(request, table, source)
-    known, said = (
-        planning.load_team_settings(settings),
-        _with_models(source, table.get("policy", {})),
-    )
+    planner = planning.Planner(settings, wishes.team.roster)
+    said = _with_models(source, table.get("policy", {}))
     policy = _convert(f"{source}: policy", said, Policy)
     budget = _convert(f"{source}: budget", table.get("budget", {}), RunBudget)
     policy = apply_agents(
-        wishes.terms.apply_rules(policy), known, wishes.agents, own="agents" in said
+        wishes.terms.apply_rules(policy),
+        planner.team_settings,
+        wishes.agents,
+        own="agents" in said,
     )
     order = RunRequest(
         words, None, planning.pin_tools(policy, settings), wishes.terms.apply_limits(budget)
@@ -392,14 +383,29 @@ def _read_run_request(
         said = _with_panels(source, table["tasks"])
         tasks = _convert(source, {"tasks": said}, _PlanTasks).tasks
         as_usage_error(lambda: check_plan_size(tasks))
+        order = replace(order, plan=as_usage_error(lambda: Plan(tasks)))
+        if wishes.team.lane or wishes.team.route:
+            raise click.UsageError("--lane, --route: a plan with tasks says itself who does what")
+    return _decide(planner, order, wishes)
+
+
+def _decide(planner: planning.Planner, order: RunRequest, wishes: SubmitOptions) -> RunRequest:
+    """Return what will be carried out for a request of the operator."""
+    team, lane = wishes.team.team, wishes.team.lane or ""
+    if team is None and wishes.agents.names_default:
+        team = False  # a default agent named by option overrides the setting
+    route = wishes.team.routing_choice if order.plan is None else None
+    if order.plan is None and not lane and planner.is_routed(order.policy, team=team, route=route):
+        # Loading the router takes a second or two the first time on a machine.
+        common_options.echo_info("routing: looking for the lane that the request belongs to")
+    operator = planning.CallerAuthority.OPERATOR
+    try:
         order = as_usage_error(
-            lambda: _add_plan_lanes(replace(order, plan=Plan(tasks)), wishes, known)
+            lambda: planner.decide(order, operator, lane=lane, team=team, route=route)
         )
-    else:
-        alone = as_usage_error(lambda: single_task_plan(words))
-        is_routed = _is_routed(wishes.team, policy, known)
-        order = _add_route(order, wishes, known) if is_routed else replace(order, plan=alone)
-    as_usage_error(lambda: _check_run_request(order))
+    except errors.BadRoster as error:
+        raise click.UsageError(f"{planner.roster_file}: {error}") from None
+    as_usage_error(lambda: _check_encoding(order))
     return order
 
 
@@ -413,13 +419,15 @@ def panel_run_request(
 ) -> RunRequest:
     """Return the run request for a panel; `played` holds agents that are scripted."""
     as_usage_error(lambda: text_content(request))
-    policy = apply_agents(Policy(), planning.load_team_settings(settings), agents, own=False)
+    planner = planning.Planner(settings)
+    policy = apply_agents(Policy(), planner.team_settings, agents, own=False)
     policy = msgspec.structs.replace(policy, agents=policy.agents | (played or {}))
     order = RunRequest(
         request, None, planning.pin_tools(policy, settings), limits.apply_limits(RunBudget())
     )
-    order = as_usage_error(lambda: planning.seat_panel(order, panel))
-    as_usage_error(lambda: _check_run_request(order))
+    operator = planning.CallerAuthority.OPERATOR
+    order = as_usage_error(lambda: planner.decide(order, operator, panel=panel))
+    as_usage_error(lambda: _check_encoding(order))
     return order
 
 
@@ -502,19 +510,6 @@ def apply_agents(
     return agents.apply_to_policy(policy)
 
 
-def _is_routed(team: TeamOptions, policy: Policy, known: team_settings.TeamSettings) -> bool:
-    """Return whether the request is routed to a lane.
-
-    The options decide; without them it is routed if a model answers. A program named on the command
-    line is given exactly the request that it was called for.
-    """
-    if team.routing_choice is not None:
-        return team.routing_choice
-    models = any(isinstance(agent, Chat | Library) for agent in policy.agents.values())
-    # The default agent is that of the settings: it was not replaced by an option.
-    return models or ("" in known.agents and policy.agents[""] == known.agents[""])
-
-
 def read_roster_file(file: Path | None, known: team_settings.TeamSettings) -> Roster:
     """Return the roster of the option, of the settings, or the built-in one."""
     named = file or (Path(known.roster) if known.roster else None)
@@ -524,52 +519,11 @@ def read_roster_file(file: Path | None, known: team_settings.TeamSettings) -> Ro
         raise click.UsageError(f"{named}: {error}") from None
 
 
-def _add_route(
-    order: RunRequest, wishes: SubmitOptions, known: team_settings.TeamSettings
-) -> RunRequest:
-    roster = read_roster_file(wishes.team.roster, known)
-    whole, lane = _is_team_request(wishes, known), wishes.team.lane or ""
-    if not lane:
-        # Loading the router takes a second or two the first time on a machine.
-        common_options.echo_info("routing: looking for the lane that the request belongs to")
-    return as_usage_error(
-        lambda: planning.route_request(order, roster, lane=lane, team=whole, rung=known.rung)
-    )
-
-
-def _add_plan_lanes(
-    order: RunRequest, wishes: SubmitOptions, known: team_settings.TeamSettings
-) -> RunRequest:
-    """Return a request with a plan, with the roster's lanes that its tasks name."""
-    if wishes.team.lane or wishes.team.route:
-        raise click.UsageError("--lane, --route: a plan with tasks says itself who does what")
-    if order.plan is not None:
-        order = replace(order, plan=planning.seat_task_panels(order.plan, order.policy))
-    tasks = order.plan.all_tasks if order.plan else ()
-    lanes = {task.lane for task in tasks} - {"", *order.policy.lanes}
-    whole = _is_team_request(wishes, known)
-    if not lanes and not whole:
-        return order
-    roster = read_roster_file(wishes.team.roster, known)
-    return replace(
-        order, policy=build_team_policy(order.policy, roster, sorted(lanes), roles=whole)
-    )
-
-
-def _is_team_request(wishes: SubmitOptions, known: team_settings.TeamSettings) -> bool:
-    """Return whether all roles take part; a default agent named by option overrides the setting."""
-    if wishes.team.team is not None:
-        return wishes.team.team
-    return known.team and not wishes.agents.names_default
-
-
-def _check_run_request(order: RunRequest) -> None:
-    """Raise for a request that could not be accepted, before anything is started for it."""
-    order.policy.check(order.plan)
+def _check_encoding(order: RunRequest) -> None:
+    """Raise for text that is not valid Unicode, before anything is started for the request."""
     text_content(order.request)
     if order.plan is not None:
         write_plan(order.plan)
-    # Encoding rejects text that is not valid Unicode.
     write_policy(order.policy)
 
 
@@ -683,9 +637,3 @@ def _set_prices(agent: Agent, given: dict[str, int]) -> Agent:
         "--price-usd and --tokens are of programs; of a model: --price-in, --price-out, "
         "--max-output-tokens"
     )
-
-
-def _replace_given(value: T, wished: dict[str, Any]) -> T:
-    # None: the option was not given, so the value of the file or the default stays.
-    given = {name: wish for name, wish in wished.items() if wish is not None}
-    return msgspec.structs.replace(value, **given)  # type: ignore[type-var]

@@ -13,6 +13,7 @@ from starlette.responses import Response
 from forum.app import Approver
 from forum.engine import IdempotencyKey
 from forum.ledger.kinds import Scope
+from forum.planning import CallerAuthority
 from forum.surfaces.http.problems import ProblemError, ProblemType
 from forum.surfaces.schemas.idempotency import IDEMPOTENCY_KEY_FORM, is_idempotency_key
 from forum.work.kinds import Authority, Identity
@@ -55,6 +56,12 @@ class Principal:
     subject: str = ""
     """The subject of an OIDC token."""
     issuer: str = ""
+
+    @property
+    def authority(self) -> CallerAuthority:
+        """What the client's requests may use."""
+        is_operator = self.credential is Credential.OPERATOR
+        return CallerAuthority.OPERATOR if is_operator else CallerAuthority.CLIENT
 
     @property
     def approver(self) -> Approver:

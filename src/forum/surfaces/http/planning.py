@@ -7,7 +7,7 @@ from forum.config import PROJECT_FILE
 from forum.ledger.kinds import Scope
 from forum.surfaces.cpu_limits import run_cpu_bounded
 from forum.surfaces.http import endpoints
-from forum.surfaces.requests import AskForm, RouteAsk, request_from_form
+from forum.surfaces.requests import AskForm, RouteAsk, run_request_from_form
 from forum.surfaces.schemas import lanes, models
 from forum.surfaces.schemas.plans import PlanForm, plan_form
 from forum.work.policy import Role
@@ -26,7 +26,10 @@ async def find_route(visit: endpoints.RequestContext) -> lanes.RouteForm:
 
 async def preview_plan(visit: endpoints.RequestContext) -> Response:
     """Say what would be done."""
-    order = await visit.desk.build_run_request(lambda: request_from_form(visit.body))
+    staff, authority = visit.desk.staff, visit.principal.authority
+    order = await visit.desk.build_run_request(
+        lambda: run_request_from_form(visit.body, staff, authority)
+    )
     return Response(
         await run_cpu_bounded(lambda: encode(plan_form(order))), media_type=endpoints.JSON
     )

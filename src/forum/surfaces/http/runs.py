@@ -1,5 +1,6 @@
 """Endpoints for runs and gates: submit, list, show, cancel, resume and fork runs; decide gates."""
 
+from functools import partial
 from typing import Annotated
 
 from msgspec import Meta, Struct, json
@@ -7,13 +8,13 @@ from starlette.responses import Response
 
 from forum.errors import Malformed, NoSuchEntry
 from forum.ledger.kinds import Scope
-from forum.planning import check_tool_permissions
+from forum.planning import CallerAuthority, check_tool_permissions
 from forum.surfaces.cpu_limits import run_cpu_bounded
 from forum.surfaces.http.endpoints import READERS, Endpoint, RequestContext
 from forum.surfaces.http.events import EVENTS
 from forum.surfaces.http.problems import ProblemError, ProblemType
 from forum.surfaces.http.request_pipeline import MAX_INLINE_BODY_BYTES
-from forum.surfaces.requests import AskForm, check_gate_authority, request_from_form
+from forum.surfaces.requests import AskForm, check_gate_authority, run_request_from_form
 from forum.surfaces.schemas import gates, runs
 from forum.work.plan import read_new_plan
 from forum.work.policy import Answer
@@ -77,27 +78,35 @@ async def create_run(visit: RequestContext) -> Response:
     """Take a request on; the answer comes after it is durable, and before it is carried out."""
     desk, form, actor = visit.desk, visit.body, visit.principal.name
     check_gate_authority(form.gates, visit.principal.scopes)
-    if _is_small(visit) and desk.staff.is_cheap(ask := request_from_form(form)):
+    build = partial(run_request_from_form, form, desk.staff, visit.principal.authority)
+    if _is_small(visit):
         # On the event loop: for small requests this is cheaper
         # than a change of threads, and many may arrive at once.
         await desk.admission.wait_for_slot()
-        order, past = desk.staff.make_run_request(ask), desk.log_follower.latest_checkpoint
+        order, past = build(), desk.log_follower.latest_checkpoint
         return _accepted_run(
             await desk.forum.runs.submit_async(order, actor, past, visit.idempotency_key)
         )
-    order = await desk.build_run_request(lambda: request_from_form(form))
+    order = await desk.build_run_request(build)
     return _accepted_run(await desk.submit(order, actor, lambda: visit.idempotency_key))
 
 
 def _is_small(visit: RequestContext) -> bool:
     """Return whether a request is accepted in less than a millisecond, whatever its content.
 
-    `tests/surfaces/test_limits.py` measures the most expensive one.
+    It then needs no router, model or MCP server.  `tests/surfaces/test_limits.py` measures the most
+    expensive one.
     """
     form: AskForm = visit.body
-    if visit.size > MAX_INLINE_BODY_BYTES or len(form.tasks) > _MAX_INLINE_TASKS or form.panel:
+    staff = visit.desk.staff
+    if visit.size > MAX_INLINE_BODY_BYTES or staff.team_settings.servers or form.panel:
         return False
-    return not any(task.done_when or task.tasks or task.panel for task in form.tasks)
+    if not form.tasks:
+        return not staff.is_routed(
+            staff.base_policy, lane=form.lane, team=form.team, route=form.route
+        )
+    is_plain = not any(task.done_when or task.tasks or task.panel for task in form.tasks)
+    return is_plain and len(form.tasks) <= _MAX_INLINE_TASKS
 
 
 def _accepted_run(run: str) -> Response:
@@ -143,7 +152,7 @@ def fork_run(visit: RequestContext) -> Response:
         inside = False
     if not inside:
         raise ProblemError(ProblemType.UNFIT, f"entry {form.at} is none of run {run}")
-    actor, ceiling = visit.principal.name, visit.desk.staff.team_settings.ceiling
+    actor, ceiling = visit.principal.name, visit.desk.staff.ceiling_for(visit.principal.authority)
     return _accepted_run(
         forum.runs.fork(run, form.at, actor=actor, ticket=visit.idempotency_key, ceiling=ceiling)
     )
@@ -181,7 +190,7 @@ def _replace_gated_content(visit: RequestContext) -> gates.GateEditForm:
     except UnicodeEncodeError as error:
         raise Malformed("text", f"a lone surrogate at {error.start}") from None
     actor = visit.principal.name
-    if form.subject == "plan":
+    if form.subject == "plan" and visit.principal.authority is CallerAuthority.CLIENT:
         # Otherwise the acceptance criteria of an edited plan could get around the tool permissions.
         check_tool_permissions(
             read_new_plan(shown).all_tasks, visit.desk.forum.reads.read_run_context(run).policy

@@ -8,7 +8,7 @@ from starlette.concurrency import run_in_threadpool
 
 from forum.app import Forum
 from forum.engine import IdempotencyKey, RunRequest
-from forum.planning import AgentRegistry, ClientRequest
+from forum.planning import AgentRegistry
 from forum.surfaces.cpu_limits import run_cpu_bounded
 from forum.surfaces.http.delta_queue import DeltaBroadcaster
 from forum.surfaces.http.log_follower import LogFollower
@@ -70,15 +70,15 @@ class Tenant:
         else:
             self.warm_up_error = ""
 
-    async def build_run_request(self, ask: Callable[[], ClientRequest]) -> RunRequest:
-        """Return the run request for a client's request of any size.
+    async def build_run_request(self, build: Callable[[], RunRequest]) -> RunRequest:
+        """Return a run request of any size, built in a thread.
 
         May contact a tool server or a model.  Raises `CheckTooExpensive`, and the errors of
-        building the request.
+        `build`.
         """
         # Not in the CPU-bounded pool: a tool server that hangs must not occupy its few threads.
         await run_in_threadpool(self.staff.refresh_server_tools)
-        return await run_cpu_bounded(lambda: self.staff.make_run_request(ask()))
+        return await run_cpu_bounded(build)
 
     async def submit(
         self, order: RunRequest, actor: str, ticket: Callable[[], IdempotencyKey | None]

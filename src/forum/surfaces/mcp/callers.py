@@ -7,7 +7,7 @@ from forum.app import OPERATOR, Approver, Forum
 from forum.errors import ForumError
 from forum.ledger.access import has_scope
 from forum.ledger.kinds import Scope
-from forum.planning import AgentRegistry
+from forum.planning import AgentRegistry, CallerAuthority
 from forum.work.kinds import Authority
 
 
@@ -22,6 +22,11 @@ class McpCaller(Protocol):
     @property
     def approver(self) -> Approver:
         """The identity that decides at a gate."""
+        ...
+
+    @property
+    def authority(self) -> CallerAuthority:
+        """What the client's requests may use."""
         ...
 
     @property
@@ -67,6 +72,9 @@ class LocalCaller:
     name: str = f"{OPERATOR}/mcp"
     """Distinct from the operator's own name, so that actions of an agent can be told apart."""
     leaving: bool = False
+    # An AI agent that the user gave some scopes, and not the user: a page that it reads could tell
+    # it to use a tool or to read a file.
+    authority: CallerAuthority = CallerAuthority.CLIENT
 
     @property
     def approver(self) -> Approver:

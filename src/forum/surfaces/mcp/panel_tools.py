@@ -12,15 +12,16 @@ from forum.deliberation.persona_generation import PersonaClass, build_persona_ta
 from forum.deliberation.seating import DEFAULT_BUDGET, DEFAULT_PERSONAS, draft_symposium
 from forum.deliberation.symposium.personas import PERSONAS
 from forum.deliberation.symposium.schemas import Persona
+from forum.engine import RunRequest
 from forum.errors import BadPlan
 from forum.ledger.kinds import Outcome, Scope
 from forum.ledger.ports import NO_LIMIT
-from forum.planning import ClientRequest
 from forum.surfaces.formatting import run_duration
 from forum.surfaces.mcp import arguments, results, tool_calls
 from forum.surfaces.mcp.callers import McpCaller
-from forum.surfaces.requests import request_from_form
-from forum.work.plan import RunBudget, Task
+from forum.surfaces.requests import run_request_from_form
+from forum.work.panel import Symposium
+from forum.work.plan import Plan, RunBudget, Task
 
 
 async def deliberate(
@@ -28,9 +29,12 @@ async def deliberate(
 ) -> results.ToolReply:
     """Have a panel deliberate; whoever then goes away does not stop it."""
     caller, form = call.caller, ask.form
-    run = await tool_calls.run_prepared(
-        call, lambda: tool_calls.submit_request(caller, request_from_form(form), form, ask.key)
-    )
+
+    def submit() -> str:
+        order = run_request_from_form(form, caller.staff, caller.authority)
+        return tool_calls.submit_request(caller, order, form, ask.key)
+
+    run = await tool_calls.run_prepared(call, submit)
     if ask.wait:
         await tool_calls.wait_for_run(call, run, ask.seconds)
     view = await call.run_in_thread(caller.forum.reads.view_run, run)
@@ -66,12 +70,14 @@ async def deliberate_adaptive(
     personas = _read_generated_personas(view, ask.kind)
     left = _remaining_budget(budget, view)
     panel = draft_symposium(new_run_id(), ask.question, personas, ask.models, ask.rounds, left)
-    order = ClientRequest(ask.question, budget=left, panel=panel)
     # Minutes may have passed: a key that was revoked meanwhile must not start another run.
     await caller.require_scopes("deliberate_adaptive", frozenset({Scope.SUBMIT}))
-    run = await tool_calls.run_prepared(
-        call, lambda: tool_calls.submit_request(caller, order, arguments.without_wait(ask), key)
-    )
+
+    def submit() -> str:
+        order = _panel_request(caller, ask.question, panel, left)
+        return tool_calls.submit_request(caller, order, arguments.without_wait(ask), key)
+
+    run = await tool_calls.run_prepared(call, submit)
     await tool_calls.wait_for_run(call, run, max(0.0, deadline - monotonic()), told + 1)
     view = await call.run_in_thread(caller.forum.reads.view_run, run)
     return _deliberation_reply(view, results.deliberated_form(view, key, personas))
@@ -111,7 +117,14 @@ def _check_adaptive(caller: McpCaller, ask: arguments.AdaptiveAsk, budget: RunBu
     """Raise now what would otherwise be raised after the personas were generated and paid for."""
     sitting = list(islice(cycle(DEFAULT_PERSONAS), ask.seats))
     panel = draft_symposium(new_run_id(), ask.question, sitting, ask.models, ask.rounds, budget)
-    caller.staff.make_run_request(ClientRequest(ask.question, budget=budget, panel=panel))
+    _panel_request(caller, ask.question, panel, budget)
+
+
+def _panel_request(
+    caller: McpCaller, question: str, panel: Symposium, budget: RunBudget
+) -> RunRequest:
+    order = RunRequest(question, None, caller.staff.current_policy(), budget)
+    return caller.staff.decide(order, caller.authority, panel=panel)
 
 
 def _submit_persona_run(
@@ -120,9 +133,9 @@ def _submit_persona_run(
     """Submit the run that generates personas, and return it."""
     if not caller.staff.team_settings.agents:
         raise BadPlan("nobody can make up a persona: name a model in forum.toml ([models.NAME])")
-    order = ClientRequest(
-        "Make up who sits on a panel.", (task,), team=False, route=False, budget=budget
-    )
+    policy = caller.staff.current_policy()
+    order = RunRequest("Make up who sits on a panel.", Plan((task,)), policy, budget)
+    order = caller.staff.decide(order, caller.authority, team=False)
     return tool_calls.submit_request(caller, order, form, key)
 
 
@@ -147,7 +160,8 @@ def _total_budget(caller: McpCaller, ask: arguments.AdaptiveAsk) -> RunBudget:
     budget = arguments.budget_from_arguments(ask)
     wished = ((name, getattr(budget, name)) for name in RunBudget.__struct_fields__)
     whole = {n: getattr(DEFAULT_BUDGET, n) if value == NO_LIMIT else value for n, value in wished}
-    return RunBudget(**whole).capped_by(caller.staff.team_settings.ceiling)
+    ceiling = caller.staff.ceiling_for(caller.authority)
+    return RunBudget(**whole).capped_by(ceiling) if ceiling else RunBudget(**whole)
 
 
 def _remaining_budget(budget: RunBudget, view: RunView) -> RunBudget:

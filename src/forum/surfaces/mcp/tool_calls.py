@@ -11,8 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from forum.app import Forum
-from forum.engine import IdempotencyKey
-from forum.planning import ClientRequest
+from forum.engine import IdempotencyKey, RunRequest
 from forum.surfaces.cpu_limits import run_cpu_bounded
 from forum.surfaces.formatting import (
     count_passed_tasks,
@@ -70,12 +69,11 @@ async def run_prepared(call: McpCallContext, work: Callable[[], T]) -> T:
     return await run_cpu_bounded(work)
 
 
-def submit_request(caller: McpCaller, ask: ClientRequest, form: Struct, key: str | None) -> str:
+def submit_request(caller: McpCaller, order: RunRequest, form: Struct, key: str | None) -> str:
     """Submit a request, once per idempotency key, and return its run.
 
     The digest of the form detects a key that is reused for another request.
     """
-    order = caller.staff.make_run_request(ask)
     ticket = None
     if key:
         digest = sha256(msgspec.json.encode(form)).hexdigest()

@@ -18,7 +18,7 @@ from forum.surfaces.cpu_limits import run_cpu_bounded
 from forum.surfaces.formatting import pluralize
 from forum.surfaces.mcp import arguments, panel_tools, results, tool_calls
 from forum.surfaces.mcp.callers import McpCaller
-from forum.surfaces.requests import RouteAsk, check_gate_authority, request_from_form
+from forum.surfaces.requests import RouteAsk, check_gate_authority, run_request_from_form
 from forum.surfaces.schemas import gates, ledger, runs
 from forum.surfaces.schemas.lanes import RouteForm, route_form
 from forum.surfaces.schemas.plans import PlanForm, plan_form
@@ -73,7 +73,8 @@ async def submit_run(
 
 def _submit(caller: McpCaller, ask: arguments.SubmitAsk) -> str:
     check_gate_authority(ask.form.gates, caller.scopes)
-    return tool_calls.submit_request(caller, request_from_form(ask.form), ask.form, ask.key)
+    order = run_request_from_form(ask.form, caller.staff, caller.authority)
+    return tool_calls.submit_request(caller, order, ask.form, ask.key)
 
 
 async def get_status(
@@ -107,9 +108,9 @@ async def preview_plan(
     call: tool_calls.McpCallContext, ask: arguments.PlanAsk
 ) -> results.ToolReply:
     """Say what would be done."""
-    staff = call.caller.staff
+    staff, authority = call.caller.staff, call.caller.authority
     form = await tool_calls.run_prepared(
-        call, lambda: plan_form(staff.make_run_request(request_from_form(ask.form)))
+        call, lambda: plan_form(run_request_from_form(ask.form, staff, authority))
     )
     if form.team:
         return results.ToolReply(form, "A team would make the plan. Nothing was recorded.")

@@ -12,18 +12,16 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
 
 from forum.app import Forum, RunView, now
-from forum.engine import MAX_STREAMED_BYTES_PER_S
+from forum.engine import MAX_STREAMED_BYTES_PER_S, RunRequest
 from forum.errors import BodyGone, ReplayMiss, StoreFailed
 from forum.ledger.access import has_scope
 from forum.ledger.entry import MAIN_STRAND, peek_kind
 from forum.ledger.kinds import Outcome
-from forum.planning import ClientRequest
 from forum.surfaces import requests
 from forum.surfaces.formatting import explain_run_state, explain_task_state, session_end, work_tasks
 from forum.surfaces.http.delta_queue import DeltaQueue
@@ -37,12 +35,7 @@ from forum.surfaces.http.problems import ProblemError, ProblemType
 from forum.surfaces.http.tenant import Tenant
 from forum.surfaces.schemas.deliberations import DeliberationForm, deliberation_form
 from forum.work.kinds import StopReason, gate_strand, task_strand
-from forum.work.panel import Panel
-from forum.work.plan import RunBudget
 from forum.work.run_fold import Run, RunState, stop_reason
-
-if TYPE_CHECKING:
-    from forum.engine import RunRequest
 
 ANSWER_TIMEOUT_S = 570.0
 """How long to wait for a whole answer: clients give up after 600 s and retry."""
@@ -102,39 +95,36 @@ async def start_run(
     if choice.replay is not None:
         await _check_replay(visit, choice.replay)
         return StartedRun(desk, choice.replay, choice.model, created, replayed=True)
-    gates, budget = terms.gates, requests.budget_from_form(terms.budget)
-    requests.check_gate_authority(gates, visit.principal.scopes)
+    requests.check_gate_authority(terms.gates, visit.principal.scopes)
 
-    def ask() -> ClientRequest:
-        words = request()
-        return ClientRequest(
-            words,
+    def build() -> RunRequest:
+        form = requests.AskForm(
+            request(),
             lane=choice.lane,
             team=choice.team,
-            budget=budget,
-            gates=gates.what if gates else (),
-            gate_milliseconds=1000 * gates.seconds if gates and gates.seconds else None,
-            gate_default=gates.default if gates else None,
-            panel=_panel(choice, terms, words, budget),
+            budget=terms.budget,
+            gates=terms.gates,
+            panel=_panel(choice, terms),
         )
+        return requests.run_request_from_form(form, desk.staff, visit.principal.authority)
 
-    order = await desk.build_run_request(ask)
+    order = await desk.build_run_request(build)
     run = await desk.submit(order, visit.principal.name, lambda: visit.idempotency_key)
     return StartedRun(
         desk, run, choice.model, created, _find_answering_task(order) if terms.live else ""
     )
 
 
-def _panel(choice: ModelChoice, terms: Terms, request: str, budget: RunBudget) -> Panel | None:
+def _panel(choice: ModelChoice, terms: Terms) -> requests.PanelAsk | None:
     if choice.panel:
-        return requests.panel_from_form(terms.panel or requests.PanelAsk(), request, budget)
+        return terms.panel or requests.PanelAsk()
     if terms.panel is not None:
         why = f"who deliberates is said to the model {PANEL!r}, and not to {choice.model[:64]!r}"
         raise ParameterError(ProblemType.BAD_REQUEST, why, param="forum.panel")
     return None
 
 
-def _find_answering_task(order: "RunRequest") -> str:
+def _find_answering_task(order: RunRequest) -> str:
     """Return the task whose text is the answer, or "" if it must be checked or combined first."""
     plan, policy = order.plan, order.policy
     if plan is None or len(plan.tasks) > 1 or policy.roles or policy.tools or policy.verifiers:

@@ -1,0 +1,172 @@
+"""The same request means the same by HTTP, MCP and command line, for the same authority.
+
+Whoever types commands is the operator, so clients are compared by HTTP and MCP only.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from forum.app import Forum
+from forum.config import load_settings
+from forum.engine import read_body
+from forum.ledger.entry import MAIN_STRAND
+from forum.ledger.kinds import Scope
+from forum.ledger.log import read_strand_entries
+from forum.ledger.ports import Position
+from forum.surfaces.cli.mcp_over_http import PATH, McpExtension
+from forum.surfaces.http.application import make_app
+from forum.surfaces.http.auth import ServerConfig
+from forum.surfaces.http.tenant import Tenant
+from tests.surfaces.halls import showing
+from tests.surfaces.terminal import Terminal
+
+PROJECT = """
+[roster]
+file = "roster.toml"
+rung = "lexical"
+
+[models.default]
+kind = "scripted"
+
+[tools.pay]
+cmd = "pay --now"
+
+[tools.lint]
+cmd = "lint"
+
+[clients]
+usd = 0.25
+"""
+ROSTER = """
+[[lane]]
+name = "code"
+does = "Changes code."
+tools = ["lint"]
+terms = ["code"]
+
+[[lane]]
+name = "prose"
+does = "Writes."
+terms = ["write"]
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A request, in the words of each surface."""
+
+    http: Mapping[str, Any] = field(default_factory=dict)
+    mcp: Mapping[str, Any] = field(default_factory=dict)
+    cli: tuple[str, ...] = ()
+    tasks: tuple[Mapping[str, Any], ...] = ()
+    may_ask: bool = True
+    """Whether clients may ask for it."""
+
+
+def task(done_when: str = "", lane: str = "") -> Mapping[str, Any]:
+    """Return a task of a plan."""
+    return {"id": "a", "instruction": "Do it.", "done_when": done_when, "lane": lane}
+
+
+CASES = {
+    "plain": Case(),
+    "plan": Case(tasks=(task(),)),
+    "plan with a tool": Case(tasks=(task("command pay"),), may_ask=False),
+    "plan with a tool of its lane": Case(tasks=(task("command lint", "code"),)),
+    "plan with a tool of another lane": Case(tasks=(task("command pay", "code"),), may_ask=False),
+    "plan with a file": Case(tasks=(task(f"file a.txt sha256:{'0' * 64}"),), may_ask=False),
+    "lane": Case({"lane": "code"}, {"lane": "code"}, ("--lane", "code")),
+    "team": Case({"team": True}, {"team": True}, ("--team",)),
+    "plan of a team": Case({"team": True}, {"team": True}, ("--team",), (task(lane="prose"),)),
+    "budget": Case(
+        {"budget": {"usd": "0.50", "seconds": "60"}},
+        {"budget_usd": 0.5, "max_seconds": 60},
+        ("--max-usd", "0.50", "--max-seconds", "60"),
+    ),
+    "gates": Case({"gates": {"what": ["plan"]}}, {"gates": ["plan"]}, ("--gate", "plan")),
+}
+REQUEST = "Change the code of the parser."
+
+
+def recorded(forum: Forum, run: str) -> list[tuple[str, object, dict[str, bytes]]]:
+    """Return what was put on record about a request before anybody worked on it."""
+    return [
+        (
+            entry.kind,
+            entry.facts,
+            {
+                name: read_body(forum.ledger, Position(run, MAIN_STRAND, entry.n), name)
+                for name in entry.bodies
+            },
+        )
+        for _, entry in read_strand_entries(forum.ledger, run, MAIN_STRAND)
+        if entry.n > 0  # the first entry opens the run, and names a checkpoint
+    ]
+
+
+def by_command(terminal: Terminal, case: Case) -> str:
+    """Submit a request on the command line, and return its run."""
+    words = ["submit", REQUEST, *case.cli, "--detach"]
+    if case.tasks:
+        (terminal.folder / "plan.json").write_text(json.dumps({"tasks": case.tasks}))
+        words += ["--plan", "plan.json"]
+    return str(terminal.ask(*words)["run"])
+
+
+def by_http(client: TestClient, key: str, case: Case) -> str:
+    """Submit a request over HTTP, and return its run, or "" where it is refused."""
+    body = {"request": REQUEST, "tasks": case.tasks, **case.http}
+    answer = client.post("/api/v1/runs", json=body, headers=showing(key))
+    assert answer.status_code in (202, 422), answer.text
+    return str(answer.json().get("run", ""))
+
+
+def by_mcp(client: TestClient, key: str, case: Case) -> str:
+    """Submit a request over MCP, and return its run, or "" where it is refused."""
+    asked = {"request": REQUEST, "tasks": case.tasks, "wait": False, **case.mcp}
+    call = {"name": "submit", "arguments": asked}
+    answer = client.post(
+        PATH,
+        json={"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call},
+        headers={**showing(key), "Accept": "application/json, text/event-stream"},
+    )
+    (line,) = [line for line in answer.text.splitlines() if line.startswith("data: {")]
+    result = json.loads(line.removeprefix("data: "))["result"]
+    return "" if result["isError"] else str(result["structuredContent"]["run"])
+
+
+@contextmanager
+def serving(forum: Forum) -> Iterator[TestClient]:
+    """Serve a ledger over HTTP and MCP."""
+    app = make_app(ServerConfig([Tenant(forum)]), [McpExtension(1 << 20)])
+    with TestClient(app, "http://localhost", client=("127.0.0.1", 40000)) as client:
+        yield client
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+def test_a_request_means_the_same_over_every_surface(tmp_path: Path, case: Case) -> None:
+    """A tool that the operator may use is not lost, and none is gained, by another way in."""
+    terminal = Terminal(tmp_path)
+    (terminal.folder / "forum.toml").write_text(PROJECT)
+    (terminal.folder / "roster.toml").write_text(ROSTER)
+    typed = by_command(terminal, case)
+    house = Forum(load_settings(terminal.folder, terminal.environment))
+    with house as forum, serving(forum) as client:
+        operator = forum.operator_token()
+        key = str(forum.grant("ci", {Scope.SUBMIT, Scope.READ}))
+        operators = [typed, by_http(client, operator, case), by_mcp(client, operator, case)]
+        clients = [by_http(client, key, case), by_mcp(client, key, case)]
+
+        first, *others = [recorded(forum, run) for run in operators]
+        assert others == [first, first]
+        assert [bool(run) for run in clients] == [case.may_ask] * 2
+        if case.may_ask:
+            one, other = [recorded(forum, run) for run in clients]
+            assert one == other
