@@ -159,8 +159,8 @@ def test_a_request_means_the_same_over_every_surface(tmp_path: Path, case: Case)
     typed = by_command(terminal, case)
     house = Forum(load_settings(terminal.folder, terminal.environment))
     with house as forum, serving(forum) as client:
-        operator = forum.operator_token()
-        key = str(forum.grant("ci", {Scope.SUBMIT, Scope.READ}))
+        operator = forum.access.operator_token()
+        key = str(forum.access.grant("ci", {Scope.SUBMIT, Scope.READ}))
         operators = [typed, by_http(client, operator, case), by_mcp(client, operator, case)]
         clients = [by_http(client, key, case), by_mcp(client, key, case)]
 

@@ -10,9 +10,11 @@ from pathlib import Path
 from time import monotonic
 
 from forum.app import Forum
-from forum.config import Settings, load_settings
+from forum.config import Settings
+from forum.demo.project import create_project
+from forum.demo.smollm2 import MODEL, start_smollm2
 from forum.engine import RunRequest
-from forum.planning import CallerAuthority, Planner, serve_demo_model
+from forum.planning import CallerAuthority, Planner
 from forum.work.kinds import ROLE_PREFIX
 from forum.work.plan import RunBudget
 from forum.work.policy import Chat, Policy
@@ -56,8 +58,8 @@ def run_team_demo(home: Path, request: str, tell: Callable[[str], None]) -> Team
     tell("starting SmolLM2-135M on this machine: no account, no network")
     with start_smollm2() as url, Forum(create_project(home)[0]) as forum:
         tell(f"it answers at {url}")
-        forum.initialise()
-        run = forum.submit(_build_run_request(request, url, model, forum.settings))
+        forum.keys.initialise()
+        run = forum.runs.submit(_build_run_request(request, url, forum.settings))
         tell(f"accepted: run {run}")
         told: set[str] = set()
 
@@ -85,8 +87,8 @@ def run_team_demo(home: Path, request: str, tell: Callable[[str], None]) -> Team
     )
 
 
-def _build_run_request(request: str, url: str, model: str, settings: Settings) -> RunRequest:
-    chat = Chat(url, model, max_tokens=_MAX_TOKENS, options={"temperature": 0})
+def _build_run_request(request: str, url: str, settings: Settings) -> RunRequest:
+    chat = Chat(url, MODEL, max_tokens=_MAX_TOKENS, options={"temperature": 0})
     policy = Policy(agents={"": chat}, call_milliseconds=_CALL_MILLISECONDS, retries=1)
     order = RunRequest(request, None, policy, RunBudget(calls=40, milliseconds=600_000))
     return Planner(settings).decide(order, CallerAuthority.OPERATOR, team=True)

@@ -72,7 +72,7 @@ def create(name: str, scopes: tuple[str, ...], expires: str | None, *, as_json: 
 def list_keys(*, as_json: bool) -> None:
     """List every key that was made, the oldest first."""
     with common_options.open_forum() as forum:
-        found = keys_form(forum.read_access(), now())
+        found = keys_form(forum.access.read_access(), now())
     print_result("forum.keys/1", found, _table(found.keys), as_json=as_json)
     if not found.keys and not as_json:
         common_options.echo_info("no key yet: forum keys create --name NAME --scope read")

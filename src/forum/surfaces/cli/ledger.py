@@ -70,7 +70,7 @@ def verify(
             if why:
                 click.echo(f"everything was checked, not only what is new: {why}", err=True)
         else:
-            report = forum.verify(trust, show, jobs=processes)
+            report = forum.log.verify(trust, show, jobs=processes)
     output.print_report(report, as_json=as_json)
     raise SystemExit(0 if report.ok else EXIT_REJECTED)
 
@@ -252,9 +252,9 @@ def export(run: str, path: Path | None, *, as_json: bool) -> None:
     RUN is the id of a run, or any ENTRY of it.
     """
     with common_options.open_forum() as forum:
-        run = forum.find_run(run)
+        run = forum.reads.find_run(run)
         path = path or Path(f"{run}.zip")
-        path.write_bytes(forum.export(run))
+        path.write_bytes(forum.log.export(run))
     if as_json:
         output.print_json("forum.export/1", {"run": run, "path": str(path)})
     else:
@@ -321,7 +321,7 @@ def quarantine(*, discard: bool, as_json: bool) -> None:
     with common_options.open_forum() as forum:
         rows = forum.store.quarantined_rows()
         if discard:
-            forum.discard_quarantine()
+            forum.log.discard_quarantine()
     lines = [
         f"{row.id:>6}  {format_moment(row.at)}  {row.row.position}  {len(row.row.data)} bytes"
         for row in rows

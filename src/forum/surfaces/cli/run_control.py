@@ -109,7 +109,7 @@ def fork(run: str | None, at: str, *, agents: AgentOptions, detach: bool, as_jso
             reject_unusable_agents(policy, order.plan, here=not detach)
 
         click.echo(f"forking {found[:SHORT_ID_LENGTH]} after entry {index}", err=True)
-        begin = partial(forum.fork, found, index, policy)
+        begin = partial(forum.runs.fork, found, index, policy)
         run_and_follow(forum, begin, as_json=as_json, detach=detach)
 
 

@@ -106,7 +106,7 @@ def runs(
             since=begun,
             matches=runfilter.test(forum),
         )
-        requests = {run: forum.request_of(run) for run, _ in found}
+        requests = {run: forum.reads.request_of(run) for run, _ in found}
     table = _table(found, requests)
     print_result("forum.runs/1", runs_form(found, requests), table, as_json=as_json)
     if as_json:
