@@ -74,7 +74,7 @@ def _section(command: click.Command, context: click.Context) -> str:
     rows = [_row(option) for option in command.params if isinstance(option, click.Option)]
     if rows:
         parts.append("\n".join(["| option | means |", "|---|---|", *rows]))
-    if isinstance(command, ExampleCommand):
+    if isinstance(command, ExampleCommand) and command.examples:
         parts.append("\n".join(["```text", *command.examples, "```"]))
     return "\n\n".join(parts) + "\n"
 

@@ -83,7 +83,7 @@ def test_wishes_that_are_none_are_wrong_usage(user: Terminal, words: tuple[str, 
 
 def test_nothing_found_is_told(user: Terminal) -> None:
     """Not as if there were no runs at all."""
-    assert "no run is like that" in user.call("runs", "--text", "xyz").stderr
+    assert "no run matches" in user.call("runs", "--text", "xyz").stderr
 
 
 def test_a_comparison_begins_with_the_answers(user: Terminal) -> None:

@@ -149,7 +149,7 @@ def test_a_request_is_answered_and_every_step_of_it_can_be_told(bare: Terminal) 
         "",
     ]
     replayed = bare.call("replay", run)
-    assert (replayed.exit_code, replayed.stdout) == (0, "the replay says the same, step by step\n")
+    assert (replayed.exit_code, replayed.stdout) == (0, "the replay is the same, step by step\n")
 
 
 def test_a_prompt_that_looks_like_an_option_arrives_as_it_is(bare: Terminal) -> None:
@@ -391,7 +391,7 @@ def test_runs_that_say_the_same_do_not_differ(library: Library) -> None:
     """One plan from TOML and from JSON, at other times and prices of time, is one plan."""
     compared = library.terminal.call("diff", library.first["run"], library.same["run"])
 
-    assert (compared.exit_code, compared.stdout) == (0, "the runs say the same\n")
+    assert (compared.exit_code, compared.stdout) == (0, "the runs are the same\n")
 
 
 def test_a_difference_is_shown_with_both_sides(library: Library) -> None:
@@ -400,7 +400,7 @@ def test_a_difference_is_shown_with_both_sides(library: Library) -> None:
 
     assert compared.exit_code == 1
     assert compared.stdout.startswith("answer of A (")
-    assert "\n\nA and B part at main, accepted\n  policy, line " in compared.stdout
+    assert "\n\nfirst difference: main, accepted\n  policy, line " in compared.stdout
     assert "  task/announce, attempt/1/call/1/reply: " in compared.stdout
     forked = library.terminal.call("diff", library.first["run"], library.fork["run"], "--json")
     parted = json.loads(forked.stdout)
@@ -563,7 +563,7 @@ def test_a_gate_is_shown_edited_approved_and_passed(bare: Terminal) -> None:
     assert done["gates"][0] | {"decided": "approve", "by": "operator"} == done["gates"][0]
     assert bare.ask("gate", "list")["gates"] == []
     again = bare.call("resume", run)
-    assert (again.exit_code, "it has ended already" in again.stderr) == (0, True)
+    assert (again.exit_code, "the run has already ended" in again.stderr) == (0, True)
 
 
 def test_what_waits_in_a_run_within_a_run_is_told(bare: Terminal) -> None:

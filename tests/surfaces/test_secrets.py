@@ -71,7 +71,7 @@ def test_a_secret_of_the_environment_is_nowhere(tmp_path: Path) -> None:
     assert [s.args for s in said if traces((s.stdout + s.stderr).encode())] == []
     assert [s.returncode for s in said[1:]] == [0] * 10, said
     assert "MINE_API_KEY=[secret MINE_API_KEY]" in said[1].stdout
-    assert said[7].stdout == "the replay says the same, step by step\n"
+    assert said[7].stdout == "the replay is the same, step by step\n"
     # Every agent had it, and the last one was given what the others said.
     assert answer.count("[secret MINE_API_KEY]") >= 3
 

@@ -145,7 +145,7 @@ def _kill_twice(
         tell(f"kill -9 worker {second.pid}: the payment was on its way")
         second.kill()
     with _worker(home, environ) as third:
-        tell(f"worker {third.pid} goes on from the ledger")
+        tell(f"worker {third.pid} continues from the ledger")
         _wait_until(lambda: _is_over(forum, run))
         # The third worker is stopped in an orderly way, unlike the two before it.
         third.send_signal(signal.SIGTERM)
@@ -218,4 +218,4 @@ class DemoTimeout(ForumError):
     """Raised when an event that the demo waits for does not happen."""
 
     def __str__(self) -> str:
-        return "the demo waits in vain; with --keep DIR, DIR/worker.log tells why"
+        return "the demo timed out; with --keep DIR, the reason is in DIR/worker.log"

@@ -2,7 +2,6 @@
 
 import os
 import sys
-from collections.abc import Callable
 from contextlib import redirect_stderr
 from importlib import import_module
 from io import TextIOWrapper
@@ -29,31 +28,34 @@ _SECTIONS = {
     "Start": {
         "demo": ("demo", "See what Forum does, without an account."),
         "init": ("setup", "Make a ledger here: key, policy, local witness."),
-        "doctor": ("doctor", "Check this installation, and say what to do next."),
+        "doctor": ("doctor", "Check this installation, and print a remedy for each problem."),
         "config": ("config", "See every setting, and where it comes from."),
-        "completion": ("completion", "Let your shell complete what you type."),
+        "completion": ("completion", "Print the completion script for your shell."),
     },
     "Work": {
-        "submit": ("submit", "Have a request or a plan carried out, and print the answer."),
-        "deliberate": ("deliberate", "Have a panel deliberate on a question, with its dissent."),
-        "route": ("route", "Say which specialist a request belongs to, and why."),
-        "models": ("models", "See which models would be asked, and try them."),
+        "submit": ("submit", "Carry out a request or a plan, and print the answer."),
+        "deliberate": (
+            "deliberate",
+            "Put a question to a panel, and print its answer and dissent.",
+        ),
+        "route": ("route", "Print the lane of a request, and the evidence for it."),
+        "models": ("models", "List the configured models, and test them."),
     },
     "Look": {
         "runs": ("runs", "List runs, the newest first."),
         "show": ("runs", "Show a run on one screen, now or at any past entry."),
-        "why": ("ledger", "Show in words what led to an entry."),
-        "watch": ("runs", "Watch a run that others carry out."),
-        "diff": ("runs", "Compare the answers of two runs, and show where they part."),
-        "bench": ("runs", "Measure two runs side by side."),
-        "budgets": ("budgets", "See what was used of caps over many runs, and what is left."),
+        "why": ("ledger", "Print the causes of an entry."),
+        "watch": ("runs", "Follow a run that another process carries out."),
+        "diff": ("runs", "Compare two runs: their answers, and the first difference."),
+        "bench": ("runs", "Print the figures of two runs side by side."),
+        "budgets": ("budgets", "Print the usage of caps over many runs, and what is left."),
     },
     "Steer": {
-        "gate": ("gates", "See what waits for approval, and decide."),
-        "resume": ("run_control", "Go on with a run that was interrupted or waited."),
-        "cancel": ("run_control", "Have a run end."),
-        "fork": ("run_control", "Begin a new run from the middle of another one."),
-        "replay": ("run_control", "Play a run again from its record alone."),
+        "gate": ("gates", "List what waits for approval, and decide it."),
+        "resume": ("run_control", "Continue a run that was interrupted or waited."),
+        "cancel": ("run_control", "Cancel a run."),
+        "fork": ("run_control", "Start a new run from an entry of another one."),
+        "replay": ("run_control", "Replay a run from its record alone."),
     },
     "Prove": {
         "ledger": ("ledger", "Read, prove, redact, export and verify the ledger."),
@@ -68,52 +70,44 @@ _SECTIONS = {
         "serve": ("serve", "Serve the ledger over HTTP."),
         "mcp": ("mcp_server", "Serve the ledger to an editor or agent that speaks MCP."),
         "token": ("token", "Print the operator's token for programs on this machine."),
-        "keys": ("keys", "Let others in: make, list, revoke keys; rotate the signing key."),
-        "webhooks": ("webhooks", "See who is told when runs end or gates wait, and try it out."),
+        "keys": ("keys", "Create, list and revoke API keys; rotate the signing key."),
+        "webhooks": ("webhooks", "List the receivers of webhooks, and send test messages."),
         "worker": ("worker", "Carry out runs until stopped."),
         "db": ("setup", "Prepare a Postgres database."),
-        "backup": ("backup", "Copy the ledger into a folder, while others go on writing."),
+        "backup": ("backup", "Back up the ledger into a folder, while it is in use."),
         "restore": ("backup", "Restore a backup without forking the log."),
     },
 }
 _COMMANDS = {name: found for section in _SECTIONS.values() for name, found in section.items()}
 
 
-ResolvedCommand = tuple[str | None, click.Command | None, list[str]]
+class SuggestingGroup(click.Group):
+    """A group that suggests similar names for a misspelled command."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Resolve a command; for an unknown one, raise a usage error that suggests others."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            # Imported here because start-up time is paid by every command, and typos are rare.
+            from difflib import get_close_matches
+
+            known = self.list_commands(ctx)
+            near = get_close_matches(args[0].casefold(), known, 3, 0.6) if args else []
+            if not near or args[0] in known:
+                raise
+            names = " or ".join(near)
+            raise click.UsageError(f"{error.message} Did you mean {names}?", ctx) from None
 
 
-def suggest_command(
-    resolve: Callable[[click.Context, list[str]], ResolvedCommand],
-    ctx: click.Context,
-    args: list[str],
-    known: list[str],
-) -> ResolvedCommand:
-    """Resolve a command; for an unknown one, raise a usage error that suggests similar names."""
-    try:
-        return resolve(ctx, args)
-    except click.UsageError as error:
-        # Imported here because start-up time is paid by every command, and typos are rare.
-        from difflib import get_close_matches
-
-        near = get_close_matches(args[0].casefold(), known, 3, 0.6) if args else []
-        if not near or args[0] in known:
-            raise
-        names = " or ".join(near)
-        raise click.UsageError(f"{error.message} Did you mean {names}?", ctx) from None
-
-
-class LazyGroup(click.Group):
+class LazyGroup(SuggestingGroup):
     """A group that imports the module of a command only when the command is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         """List the commands in the order in which a newcomer needs them."""
         return list(_COMMANDS)
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Resolve a command, with suggestions for a misspelled one."""
-        return suggest_command(super().resolve_command, ctx, args, list(_COMMANDS))
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         """Import a command by its name."""
@@ -147,7 +141,7 @@ class LazyGroup(click.Group):
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--quiet", "-q", is_flag=True, help="No talk on stderr but errors and questions.")
+@click.option("--quiet", "-q", is_flag=True, help="Print only errors and prompts on stderr.")
 @click.version_option(__version__, prog_name="forum")
 @click.pass_context
 def cli(ctx: click.Context, *, quiet: bool) -> None:

@@ -13,14 +13,14 @@ from forum.surfaces.cli.output import print_json
 @click.argument("dest", type=click.Path(path_type=Path))
 @common_options.as_json
 def backup(dest: Path, *, as_json: bool) -> None:
-    """Copy the ledger of this project into the new folder DEST, while others go on writing.
+    """Back up the ledger of this project into the new folder DEST, while it is in use.
 
     Holds the ledger as of one moment, its keys, its policy and forum.toml: keep it as secret as
     the keys.  The state directory is left out on purpose: what this machine remembers must not be
     restored together with the ledger.
     """
     if dest.exists():
-        raise click.UsageError(f"{dest} is there already: name a folder that is not")
+        raise click.UsageError(f"{dest} already exists. Name a new folder.")
     with common_options.open_forum() as forum:
         manifest = create_backup(forum, dest)
     facts = {
@@ -46,11 +46,11 @@ def backup(dest: Path, *, as_json: bool) -> None:
     ),
 )
 @click.argument("src", type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.option("--epoch", is_flag=True, help="Begin a new epoch if the log cannot go on.")
+@click.option("--epoch", is_flag=True, help="Start a new epoch if the log cannot be continued.")
 @click.option(
     "--resume",
     is_flag=True,
-    help="Go on although this machine remembers nothing: nothing was signed after the backup.",
+    help="Continue although this machine has no memory: nothing was signed after the backup.",
 )
 @common_options.as_json
 def restore(src: Path, *, epoch: bool, resume: bool, as_json: bool) -> None:

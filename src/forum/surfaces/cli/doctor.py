@@ -12,7 +12,7 @@ import stat
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property, partial
@@ -134,20 +134,15 @@ class Installation:
             pass
         return self.forum.store
 
-    def close(self) -> None:
-        """Close the database."""
-        self.forum.close()
-
 
 @common_options.command(examples=("forum doctor", "forum doctor --json"))
 @common_options.as_json
 def doctor(*, as_json: bool) -> None:
     """Check this installation: files, key, database, witnesses, workers, models, extras.
 
-    Nothing is written, and no model is asked.  What is not as it should be comes with the next
-    step.
+    Nothing is written, and no model is called.  Each problem is printed with its remedy.
 
-    Exit status: 0 nothing is broken, 1 something is.
+    Exit status: 0 no problem (there may be warnings), 1 a problem.
     """
     found = list(run_doctor_checks(common_options.current_settings))
     broken = sum(one.state is DoctorState.PROBLEM for one in found)
@@ -159,7 +154,7 @@ def doctor(*, as_json: bool) -> None:
             click.echo("\n".join(_lines(one, terminal_width())))
         words = [pluralize(broken, "problem")] if broken else []
         words += [pluralize(doubtful, "warning")] if doubtful else []
-        click.echo(f"\n{', '.join(words) or 'all is well'}", err=True)
+        click.echo(f"\n{', '.join(words) or 'no problems'}", err=True)
     raise SystemExit(EXIT_FAILED if broken else 0)
 
 
@@ -184,23 +179,19 @@ def _lines(one: DoctorFinding, columns: int) -> list[str]:
 
 def run_doctor_checks(load: Callable[[], Settings]) -> Iterator[DoctorFinding]:
     """Run all checks and yield their findings; a failing check does not stop the others."""
-    yield from _run_check("python", _check_python)
+    version = ".".join(map(str, sys.version_info[:3]))
+    yield _ok("python", f"{version} ({sys.executable}), forumd {__version__}")
     try:
         settings = load()
     except (errors.ForumError, OSError) as error:
         file = error.path if isinstance(error, errors.BadSettings) else PROJECT_FILE
         yield _problem("project", str(error), f"correct {file}, then: forum doctor")
     else:
-        yield from _run_checks(Installation(settings))
+        house = Installation(settings)
+        with closing(house.forum):
+            for name, check in _CHECKS.items():
+                yield from _run_check(name, partial(check, house))
     yield from _run_check("extras", _check_extras)
-
-
-def _run_checks(house: Installation) -> Iterator[DoctorFinding]:
-    try:
-        for name, check in _CHECKS.items():
-            yield from _run_check(name, partial(check, house))
-    finally:
-        house.close()
 
 
 def _run_check(name: str, check: Callable[[], Iterable[DoctorFinding]]) -> list[DoctorFinding]:
@@ -213,17 +204,11 @@ def _run_check(name: str, check: Callable[[], Iterable[DoctorFinding]]) -> list[
         )
         return [_problem(name, mask_passwords(" ".join(str(error).split())), remedy)]
     except Exception as error:  # noqa: BLE001  reported as a finding
-        said = f"it could not be looked at: {type(error).__name__}: {error}"
+        said = f"the check failed: {type(error).__name__}: {error}"
         return [_problem(name, mask_passwords(said), "forum --version, and report both")]
 
 
 # This machine
-
-
-def _check_python() -> Iterator[DoctorFinding]:
-    version = ".".join(map(str, sys.version_info[:3]))
-    said = f"{version} ({sys.executable}), forumd {__version__}"
-    yield _ok("python", said)
 
 
 def _check_extras() -> Iterator[DoctorFinding]:
@@ -281,10 +266,10 @@ def _check_folder(name: str, folder: Path) -> DoctorFinding:
 def _check_secrets(house: Installation) -> Iterator[DoctorFinding]:
     """Check the modes of files that contain passwords, keys and tokens."""
     for path, what in _list_secret_files(house.settings):
-        if path.is_file() and not _has_private_mode(path):
-            mode = f"{stat.S_IMODE(path.stat().st_mode):04o}"
-            said = f"{_short_path(path)} holds {what}, and other users may read it (mode {mode})"
-            yield _problem("secrets", said, f"chmod 600 {shlex.quote(str(path))}")
+        if path.is_file() and (
+            exposed := _check_mode("secrets", path, f"others could read {what}")
+        ):
+            yield exposed
     try:
         house.forum.access.check_operator_token()
     except errors.KeyUnreadable as error:
@@ -308,6 +293,14 @@ def _find_exposed_files(folder: Path) -> Iterator[Path]:
         # A file in a private folder is out of reach whatever its own mode is.
         if path.is_file() and path.stat().st_size and not _has_private_mode(path, path.parent):
             yield path
+
+
+def _check_mode(check: str, path: Path, risk: str) -> DoctorFinding | None:
+    """Return a problem if other users have access to a file."""
+    if _has_private_mode(path):
+        return None
+    said = f"{_short_path(path)} has mode {stat.S_IMODE(path.stat().st_mode):04o}: {risk}"
+    return _problem(check, said, f"chmod 600 {shlex.quote(str(path))}")
 
 
 def _has_private_mode(*paths: Path) -> bool:
@@ -341,12 +334,9 @@ def _check_key(house: Installation) -> Iterator[DoctorFinding]:
         yield _warn("key", f"there is none yet at {_short_path(path)}", "forum init")
         return
     house.origin = origin = house.forum.origin
-    mode = stat.S_IMODE(path.stat().st_mode)
-    if mode & 0o077:
-        said = f"{_short_path(path)} has mode {mode:04o}: others could sign for {origin}"
-        yield _problem("key", said, f"chmod 600 {shlex.quote(str(path))}")
-    else:
-        yield _ok("key", f"{_short_path(path)}, for this user only; it signs {origin}")
+    yield _check_mode("key", path, f"others could sign for {origin}") or _ok(
+        "key", f"{_short_path(path)}, for this user only; it signs {origin}"
+    )
 
 
 def _check_database(house: Installation) -> Iterator[DoctorFinding]:
@@ -417,10 +407,8 @@ def _check_writers(house: Installation, store: Store) -> Iterator[DoctorFinding]
     if keys is None:
         yield _warn("writers", f"there is no write key at {_short_path(path)}", "forum init")
         return
-    mode = stat.S_IMODE(path.stat().st_mode)
-    if mode & 0o077:
-        said = f"{_short_path(path)} has mode {mode:04o}: others could forge entries"
-        yield _problem("writers", said, f"chmod 600 {shlex.quote(str(path))}")
+    if exposed := _check_mode("writers", path, "others could forge entries"):
+        yield exposed
     elif not keys.is_enforced:
         said = "entries without a tag are still signed: an older release may be running"
         step = "forum db upgrade --post" if house.settings.database else "stop it; forum init"

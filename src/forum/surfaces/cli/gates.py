@@ -20,24 +20,24 @@ from forum.work.run_fold import Gate
 _MIN_DIGEST_DIGITS = 8
 
 digest_option = click.option(
-    "--digest", help="Only if this is still what is shown (8 digits or more)."
+    "--digest", help="Decide only if the content still has this digest (8 digits or more)."
 )
 
 
 @click.group(cls=common_options.FullHelpGroup)
 def gate() -> None:
-    """See what waits for approval, and approve, edit or reject it.
+    """List what waits for approval, and approve, edit or reject it.
 
-    SUBJECT is `plan`, `task/NAME`, `use/NAME/N` for a use of a tool that [gates] in forum.toml
-    wants approved, or `effect/NAME/N` for an effect of which nobody knows whether it happened:
-    approve it if it did.  A decision names the digest of what it is about.
+    SUBJECT is `plan`, `task/NAME`, `use/NAME/N` for a tool call that [gates] in forum.toml
+    requires approval for, or `effect/NAME/N` for an effect whose outcome is unknown: approve it
+    if it happened.  A decision records the digest of the content that was approved or rejected.
     """
 
 
 @gate.command("list", examples=("forum gate list",))
 @common_options.as_json
 def list_(*, as_json: bool) -> None:
-    """List everything that waits for a person."""
+    """List everything that waits for approval."""
     with common_options.open_forum() as forum:
         found = forum.reads.waiting_gates()
     if as_json:
@@ -59,10 +59,10 @@ def list_(*, as_json: bool) -> None:
 @click.argument("subject")
 @common_options.as_json
 def show(run: str, subject: str, *, as_json: bool) -> None:
-    """Print what waits at a gate of a RUN, as it is, with the results that it is about.
+    """Print what waits at a gate of a RUN, unchanged, with the results that it depends on.
 
-    What waits goes to standard output alone, so that it can be edited; the request, the results
-    before it and the digest go to standard error.
+    Only the waiting content goes to standard output, so that it can be edited; the request, the
+    earlier results and the digest go to standard error.
     """
     with common_options.open_forum() as forum:
         found, subject = forum.reads.find_run(run), _parse_subject(subject)
@@ -107,7 +107,7 @@ def _readable(subject: str, shown: bytes) -> bytes:
 @digest_option
 @common_options.as_json
 def approve(run: str, subject: str, digest: str | None, *, as_json: bool) -> None:
-    """Let go ahead what waits at a gate of a RUN."""
+    """Approve what waits at a gate of a RUN."""
     _decide(run, subject, Answer.APPROVE, digest, as_json=as_json)
 
 
@@ -117,7 +117,7 @@ def approve(run: str, subject: str, digest: str | None, *, as_json: bool) -> Non
 @digest_option
 @common_options.as_json
 def reject(run: str, subject: str, digest: str | None, *, as_json: bool) -> None:
-    """Refuse what waits at a gate of a RUN."""
+    """Reject what waits at a gate of a RUN."""
     _decide(run, subject, Answer.REJECT, digest, as_json=as_json)
 
 
@@ -129,16 +129,11 @@ def reject(run: str, subject: str, digest: str | None, *, as_json: bool) -> None
 )
 @click.argument("run")
 @click.argument("subject")
-@click.option(
-    "--file",
-    required=True,
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="What is to be done instead.",
-)
+@click.option("--file", required=True, type=common_options.FILE, help="The new content.")
 @digest_option
 @common_options.as_json
 def edit(run: str, subject: str, file: Path, digest: str | None, *, as_json: bool) -> None:
-    """Replace what waits at a gate of a RUN, and print its new digest.  It still waits then."""
+    """Replace what waits at a gate of a RUN, and print its new digest.  The gate stays open."""
     with common_options.open_forum() as forum:
         found, subject = forum.reads.find_run(run), _parse_subject(subject)
         shown, before = file.read_bytes(), _check_digest(forum, found, subject, digest)

@@ -21,7 +21,7 @@ _HEADS = ("id", "name", "scopes", "made", "expires", "state")
 
 @click.group(cls=common_options.FullHelpGroup)
 def keys() -> None:
-    """Let others in: make, list and revoke keys; rotate the key that signs the log."""
+    """Create, list and revoke API keys; rotate the key that signs the log."""
 
 
 @keys.command(
@@ -30,22 +30,24 @@ def keys() -> None:
         "forum keys create --name auditor --scope audit --expires 90d > auditor.key",
     ),
 )
-@click.option("--name", required=True, help="Whose it is: up to 40 characters without a space.")
+@click.option(
+    "--name", required=True, help="The name of its owner: up to 40 characters without a space."
+)
 @click.option(
     "--scope",
     "scopes",
     required=True,
     multiple=True,
     type=click.Choice([scope.value for scope in Scope]),
-    help="What it is for.",
+    help="A permission of the key; may be repeated.",
 )
-@click.option("--expires", metavar="TIME", help="How long it holds, like 12h or 90d.")
+@click.option("--expires", metavar="TIME", help="Lifetime of the key, like 12h or 90d.")
 @common_options.as_json
 def create(name: str, scopes: tuple[str, ...], expires: str | None, *, as_json: bool) -> None:
-    """Make a key, and print it.
+    """Create an API key, and print it.
 
-    It is printed this once, and kept nowhere: the ledger holds a digest.  Clients show it as
-    `Authorization: Bearer KEY`.  It opens this ledger, and no other.
+    The key is printed only once and stored nowhere: the ledger holds a digest.  Clients send it as
+    `Authorization: Bearer KEY`.  It is valid for this ledger only.
     """
     ask = _build_key_ask(name, scopes, expires)
     with common_options.open_forum() as forum:
@@ -62,7 +64,7 @@ def create(name: str, scopes: tuple[str, ...], expires: str | None, *, as_json: 
         until = f" until {made.expires}" if made.expires else ""
         common_options.echo_info(f"key {made.id} of {made.name}: {', '.join(made.scopes)}{until}")
         common_options.echo_info(
-            f"it is not shown again; to take it back: forum keys revoke {made.id}"
+            f"it is not shown again; to revoke it: forum keys revoke {made.id}"
         )
         print_publication(publication)
 
@@ -70,19 +72,21 @@ def create(name: str, scopes: tuple[str, ...], expires: str | None, *, as_json: 
 @keys.command("list", examples=("forum keys list",))
 @common_options.as_json
 def list_keys(*, as_json: bool) -> None:
-    """List every key that was made, the oldest first."""
+    """List every API key that was created, the oldest first."""
     with common_options.open_forum() as forum:
         found = keys_form(forum.access.read_access(), now())
     print_result("forum.keys/1", found, _table(found.keys), as_json=as_json)
     if not found.keys and not as_json:
-        common_options.echo_info("no key yet: forum keys create --name NAME --scope read")
+        common_options.echo_info(
+            "there is no key yet; create one: forum keys create --name NAME --scope read"
+        )
 
 
 @keys.command(examples=("forum keys revoke 4f1c09ab77d2",))
 @click.argument("key", metavar="ID")
 @common_options.as_json
 def revoke(key: str, *, as_json: bool) -> None:
-    """Let the key ID open nothing any more.  Servers know it within a second."""
+    """Revoke the API key ID.  Servers reject it within a second."""
     with common_options.open_forum() as forum:
         forum.access.revoke(key)
         form = key_form(forum.access.read_access(), key, now())
@@ -97,7 +101,7 @@ def revoke(key: str, *, as_json: bool) -> None:
 @keys.command("rotate-write")
 @common_options.as_json
 def rotate_write(*, as_json: bool) -> None:
-    """Make a new write key; entries with tags of the older ones still hold.
+    """Create a new write key; tags of the older ones stay valid.
 
     Copy write.key to the other machines that write to this log, and restart what runs there.
     """
@@ -109,14 +113,14 @@ def rotate_write(*, as_json: bool) -> None:
 
 
 @keys.command("rotate-log", examples=("forum keys rotate-log",))
-@click.confirmation_option(prompt="Have this log signed by a new key from now on?")
+@click.confirmation_option(prompt="Sign this log with a new key from now on?")
 @common_options.as_json
 def rotate_log(*, as_json: bool) -> None:
-    """Have the log signed by a new key, to which the old one hands it over.
+    """Sign the log with a new key from now on.
 
-    The hand-over is an entry that the old key signs, so whoever trusts the old key can follow; the
-    name of the log and all that is recorded stay as they are.  Restart servers and workers
-    afterwards.  Tell the operators of remote witnesses, and give readers the new policy.
+    The old key signs an entry that names the new one, so readers who trust the old key can verify
+    the change.  The name of the log and its entries do not change.  Restart servers and workers
+    afterwards, inform the operators of remote witnesses, and give readers the new policy.
     """
     with common_options.open_forum() as forum:
         rotation = forum.keys.rotate_key()

@@ -33,12 +33,12 @@ def ledger() -> None:
 @click.option(
     "--since-seen",
     is_flag=True,
-    help="Check only what is new since this machine last verified it, and say so.",
+    help="Check only entries that are new since this machine last verified the ledger.",
 )
 @click.option(
     "--jobs",
-    type=click.IntRange(min=1),
-    help="Check a long log in so many processes.  Default: one for each core.",
+    type=common_options.POSITIVE,
+    help="Number of processes that check a long log.  Default: one for each core.",
 )
 @common_options.as_json
 def verify(
@@ -50,7 +50,7 @@ def verify(
     since_seen: bool,
     as_json: bool,
 ) -> None:
-    """Check the whole ledger: whether it is intact, complete, and seen by others.
+    """Check the whole ledger: whether it is intact, complete, and witnessed.
 
     Trusts the policy and the memories of this machine's state directory, or what you name.
     Exit status 0 if all three hold, 3 if not.
@@ -83,13 +83,7 @@ def verify(
     type=click.IntRange(min=0),
     help="First index; default: the newest entries.",
 )
-@click.option(
-    "--limit",
-    default=20,
-    show_default=True,
-    type=click.IntRange(min=1),
-    help="At most so many entries; a RUN is shown whole.",
-)
+@common_options.limit_option(20, "Maximum number of entries; a RUN is shown whole.")
 @common_options.as_json
 def show(run: str | None, start: int | None, limit: int, *, as_json: bool) -> None:
     """List entries: the newest, those from an index on, or those of one RUN."""
@@ -130,16 +124,10 @@ def get(entry: str, body: str | None, *, as_json: bool) -> None:
 
 @ledger.command(examples=("forum why 57", "forum why 57 --limit 5"))
 @click.argument("entry")
-@click.option(
-    "--limit",
-    default=50,
-    show_default=True,
-    type=click.IntRange(min=1),
-    help="At most so many causes.",
-)
+@common_options.limit_option(50, "Maximum number of causes.")
 @common_options.as_json
 def why(entry: str, limit: int, *, as_json: bool) -> None:
-    """Show in words what led to an ENTRY: its causes, and theirs.
+    """Print the causes of an ENTRY, and their causes, in words.
 
     ENTRY is an index, an id or the first digits of one, or a position run/strand/n.
     """
@@ -159,7 +147,7 @@ def _format_cause(depth: int, cause: log.LocatedEntry) -> str:
 @click.argument("entry")
 @common_options.as_json
 def proof(entry: str, *, as_json: bool) -> None:
-    """Print the C2SP tlog-proof of an ENTRY: what it takes to believe it offline."""
+    """Print the C2SP tlog-proof of an ENTRY, which can be verified offline."""
     with common_options.open_forum() as forum, forum.open_reader() as reader:
         found = log.find_entry(reader, KINDS, entry)
         if found.index is None:
@@ -196,10 +184,10 @@ def checkpoint(*, as_json: bool) -> None:
 @common_options.idempotency_key
 @common_options.as_json
 def note(content: str | None, idempotency_key: str | None, *, as_json: bool) -> None:
-    """Put a remark on record: CONTENT, or what comes on standard input.
+    """Record a note: CONTENT, or standard input.
 
-    Exit status 0 once it is recorded.  If it cannot be signed at once, a warning says why, and
-    the next write signs it.
+    Exit status 0 once it is recorded.  If it cannot be signed at once, a warning gives the reason,
+    and the next write signs it.
     """
     words = (
         text_content(content) if content is not None else common_options.read_text(sys.stdin.buffer)
@@ -225,13 +213,13 @@ def note(content: str | None, idempotency_key: str | None, *, as_json: bool) -> 
     "--reason",
     type=click.Choice([str(reason) for reason in RedactionReason]),
     default="request",
-    help="Why; it is recorded.",
+    help="The reason, which is recorded.",
 )
 @common_options.as_json
 def redact(entry: str, body: str, reason: str, *, as_json: bool) -> None:
-    """Erase the BODY of an ENTRY, leaving proof that it was there and who erased it.
+    """Erase the BODY of an ENTRY; the ledger still proves that it existed and who erased it.
 
-    Whoever already holds the body and its salt, in an exported bundle, can still prove it.
+    A reader who has the body and its salt in an exported bundle can still prove its content.
     """
     with common_options.open_forum() as forum:
         done = forum.log.redact(entry, body, RedactionReason(reason))
@@ -247,7 +235,7 @@ def redact(entry: str, body: str, reason: str, *, as_json: bool) -> None:
 @click.option("--output", "-o", "path", type=click.Path(path_type=Path), help="Default: RUN.zip")
 @common_options.as_json
 def export(run: str, path: Path | None, *, as_json: bool) -> None:
-    """Write the evidence bundle of a RUN: one file that a stranger can check offline.
+    """Write the evidence bundle of a RUN: one file that anybody can verify offline.
 
     RUN is the id of a run, or any ENTRY of it.
     """
@@ -260,8 +248,8 @@ def export(run: str, path: Path | None, *, as_json: bool) -> None:
     else:
         click.echo(str(path))
         # Keys that come with a bundle prove nothing: its sender could have made both.
-        click.echo("hand out the keys by another way: forum ledger policy > policy", err=True)
-        click.echo(f"then anybody can check: forum verify {path} --policy policy", err=True)
+        click.echo("send the keys separately: forum ledger policy > policy", err=True)
+        click.echo(f"to verify it: forum verify {path} --policy policy", err=True)
 
 
 @ledger.command()
@@ -277,7 +265,7 @@ def policy(*, as_json: bool) -> None:
 @ledger.command()
 @common_options.as_json
 def summary(*, as_json: bool) -> None:
-    """Count what the ledger holds."""
+    """Count the entries and runs of the ledger."""
     show_progress = output.make_progress_bar("counted")
     with common_options.open_forum() as forum, forum.open_reader() as reader:
         head = reader.head()
@@ -310,13 +298,13 @@ def summary(*, as_json: bool) -> None:
 
 @ledger.command()
 @click.option(
-    "--discard", is_flag=True, help="Delete the rows; that they were there stays on record."
+    "--discard", is_flag=True, help="Delete the rows; the ledger still records that they existed."
 )
 @common_options.as_json
 def quarantine(*, discard: bool, as_json: bool) -> None:
-    """List rows that somebody put into the database and no writer of this log wrote.
+    """List rows in the database that no writer of this log has written.
 
-    The sequencer set them aside: they are in no tree.  Exit status 3 if there are any.
+    The sequencer has set them aside, so they are in no tree.  Exit status 3 if there are any.
     """
     with common_options.open_forum() as forum:
         rows = forum.store.quarantined_rows()
@@ -327,17 +315,17 @@ def quarantine(*, discard: bool, as_json: bool) -> None:
         for row in rows
     ]
     form = ledger_forms.quarantine_form(rows, discarded=discard)
-    text = lines or "no row was set aside"
+    text = lines or "no row is quarantined"
     output.print_result("forum.quarantine/1", form, text, as_json=as_json)
     raise SystemExit(EXIT_REJECTED if rows and not discard else 0)
 
 
 @ledger.command()
-@click.confirmation_option(prompt="Leave this log for good and begin its next epoch?")
-@click.option("--reason", default="", help="Why the old log is left; it is recorded.")
+@click.confirmation_option(prompt="Close this log for good and start its next epoch?")
+@click.option("--reason", default="", help="Why the old log is closed; it is recorded.")
 @common_options.as_json
 def epoch(reason: str, *, as_json: bool) -> None:
-    """Begin a new epoch, after the database, the signing key or the signer's memory was lost.
+    """Start a new epoch, after the database, the signing key or the signer's memory was lost.
 
     The old log stays readable.  The new one commits to the last checkpoint that was signed, and
     `forum ledger verify` checks both.  If the signing key is gone, a new one is made: then the

@@ -35,25 +35,19 @@ log_format: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option(
 )
 
 
-class _TextFormatter(logging.Formatter):
-    def format(self, record: logging.LogRecord) -> str:
-        return f"{_time_of(record)} {record.levelname} {_message_of(record)}"
+class _LineFormatter(logging.Formatter):
+    def __init__(self, chosen: str) -> None:
+        super().__init__()
+        self._is_json = chosen == LogFormat.JSON
 
-
-class _JsonFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        fields = {
-            "time": _time_of(record),
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "message": _message_of(record),
-        }
+        moment = datetime.fromtimestamp(record.created, UTC).replace(tzinfo=None)
+        time, message = f"{moment.isoformat(timespec='milliseconds')}Z", _message_of(record)
+        if not self._is_json:
+            return f"{time} {record.levelname} {message}"
+        level = record.levelname.lower()
+        fields = {"time": time, "level": level, "logger": record.name, "message": message}
         return json.dumps(fields)
-
-
-def _time_of(record: logging.LogRecord) -> str:
-    moment = datetime.fromtimestamp(record.created, UTC)
-    return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{moment.microsecond // 1000:03}Z"
 
 
 def _message_of(record: logging.LogRecord) -> str:
@@ -64,21 +58,15 @@ def _message_of(record: logging.LogRecord) -> str:
     return " ".join(text.split())
 
 
-class _StderrHandler(logging.StreamHandler[TextIO]):
-    """Writes to stderr; with --quiet, only warnings and errors."""
-
-    def __init__(self) -> None:
-        context = click.get_current_context(silent=True)
-        aloud: TextIO | None = context.meta.get(UNMUTED_STDERR) if context else None
-        super().__init__(aloud or sys.stderr)
-        self.setLevel(logging.INFO if aloud is None else logging.WARNING)
-
-
 @contextmanager
 def log_to_stderr(chosen: str) -> Iterator[None]:
     """Write all log records to stderr until the end of the block."""
-    handler = _StderrHandler()
-    handler.setFormatter(_JsonFormatter() if chosen == LogFormat.JSON else _TextFormatter())
+    context = click.get_current_context(silent=True)
+    unmuted: TextIO | None = context.meta.get(UNMUTED_STDERR) if context else None
+    handler = logging.StreamHandler(unmuted or sys.stderr)
+    # With --quiet, only warnings and errors.
+    handler.setLevel(logging.INFO if unmuted is None else logging.WARNING)
+    handler.setFormatter(_LineFormatter(chosen))
     # At the root, so that warnings of libraries get the same format.
     root, level = logging.getLogger(), LOG.level
     root.addHandler(handler)

@@ -43,7 +43,7 @@ metrics_options = common_options.collect_options(
     MetricsAddress,
     click.option(
         "--metrics-port",
-        type=click.IntRange(0, 65535),
+        type=common_options.PORT,
         help="Serve metrics for Prometheus at this port, to keys of scope metrics.",
     ),
     click.option(

@@ -35,7 +35,7 @@ _NO_AGENT = "no agent is configured: name one in forum.toml, or with --model or 
 
 @click.group(cls=common_options.FullHelpGroup)
 def models() -> None:
-    """See which models and programs would be asked, and try them."""
+    """List the configured models and programs, and test them."""
 
 
 @models.command(
@@ -46,15 +46,15 @@ def models() -> None:
     ),
 )
 @submit_options.agent_options
-@click.option("--call", is_flag=True, help="Ask each for one word; this may cost a little.")
+@click.option("--call", is_flag=True, help="Call each agent for one word; this may cost a little.")
 @common_options.as_json
 def check(agents: submit_options.AgentOptions, *, call: bool, as_json: bool) -> None:
     """Show every configured agent: where it is, its key, its price, and what it is used for.
 
-    Keys are never shown, only whether there is one.  With --call each agent is asked for one word,
-    within 30 seconds; that is no run, and nothing of it is recorded.
+    Keys are never shown, only whether there is one.  With --call each agent is called for one word,
+    with a limit of 30 seconds; nothing of that is recorded.
 
-    Exit status: 0 all can be asked, 1 one of them cannot, 2 usage.
+    Exit status: 0 all agents are usable, 1 one of them is not, 2 usage.
     """
     settings = common_options.current_settings()
     known = load_team_settings(settings)

@@ -33,8 +33,8 @@ _SHOWN = 6
 @click.option(
     "--roster",
     "file",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="A roster of your own (TOML) in place of the one that would be used here.",
+    type=common_options.FILE,
+    help="Use this roster (TOML) instead of the configured one.",
 )
 @click.option(
     "--rung",
@@ -44,14 +44,14 @@ _SHOWN = 6
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object for each request.")
 def route(text: str, file: Path | None, rung: str | None, *, as_json: bool) -> None:
-    """Say which lane of the roster a request belongs to, and why.
+    """Print the lane of the roster that a request belongs to, and the evidence for it.
 
-    TEXT is one request; `-` reads many from standard input, one on each line.  Nobody is asked and
-    nothing is recorded.  Roster and rung are those of `forum submit`: of [roster] in forum.toml.
+    TEXT is one request; `-` reads many from standard input, one on each line.  No model is called
+    and nothing is recorded.  Roster and rung are those of `forum submit`: [roster] in forum.toml.
 
-    A lane is named only if that is sure enough.  Otherwise the request is left to the Classifier,
-    which is a model; with `--json`, `lane` is then null.  The evidence says how much each word
-    speaks for the nearest lane and against the runner-up; all of it together is the margin.
+    A lane is printed only if the confidence is high enough.  Otherwise the request is left to the
+    Classifier, which is a model; with `--json`, `lane` is then null.  The evidence is the weight of
+    each word for the nearest lane and against the runner-up; their sum is the margin.
 
     Exit status: 0 routed or left to the Classifier, 1 failed, 2 usage.
     """

@@ -22,7 +22,7 @@ _OTHER_WORKER_TIMEOUT_S = 2.0
 """How long to wait for another worker to end the run."""
 
 detach_option = click.option(
-    "--detach", is_flag=True, help="Do not wait; a `forum worker` carries it out."
+    "--detach", is_flag=True, help="Do not wait; a `forum worker` carries out the run."
 )
 
 
@@ -32,15 +32,15 @@ detach_option = click.option(
 @common_options.confine
 @common_options.as_json
 def resume(run: str, *, detach: bool, as_json: bool) -> None:
-    """Go on with a RUN, and print its answer.  Its exit status is that of `forum submit`.
+    """Continue a RUN, and print its answer.  Its exit status is that of `forum submit`.
 
-    A run that was interrupted is carried on by nobody before this.  What is recorded is not done
-    again.  A run that has ended already prints what came of it.
+    No worker continues a run that was interrupted until this command.  Recorded steps are not
+    repeated.  For a run that has ended, its result is printed.
     """
     with common_options.open_forum() as forum:
-        found = forum.reads.find_run(run)
-        if forum.reads.read_run(found).outcome is not None:
-            click.echo("it has ended already", err=True)
+        found = forum.find_run(run)
+        if forum.read_run(found).outcome is not None:
+            click.echo("the run has already ended", err=True)
             print_result_and_exit(forum, found, as_json=as_json)
 
         def go_on() -> str:
@@ -55,9 +55,9 @@ def resume(run: str, *, detach: bool, as_json: bool) -> None:
 @detach_option
 @common_options.as_json
 def cancel(run: str, *, detach: bool, as_json: bool) -> None:
-    """Have a RUN end: its calls are stopped wherever they are made, what is done stays.
+    """Cancel a RUN: calls in progress are stopped on every machine, finished work is kept.
 
-    Exit status 0 once that is recorded.
+    Exit status 0 once the cancellation is recorded.
     """
     with common_options.open_forum() as forum:
         found = forum.reads.find_run(run)
@@ -75,9 +75,9 @@ def cancel(run: str, *, detach: bool, as_json: bool) -> None:
         return
     click.echo(found)
     if state.outcome is not None:
-        click.echo(f"it has ended: {run_status(state)[1]}", err=True)
+        click.echo(f"the run has ended: {run_status(state)[1]}", err=True)
     else:
-        click.echo("asked; it ends as soon as a worker, or forum resume, looks", err=True)
+        click.echo("recorded; the run ends when a worker or forum resume reads it", err=True)
 
 
 @common_options.command(
@@ -93,10 +93,10 @@ def cancel(run: str, *, detach: bool, as_json: bool) -> None:
 @common_options.confine
 @common_options.as_json
 def fork(run: str | None, at: str, *, agents: AgentOptions, detach: bool, as_json: bool) -> None:
-    """Begin a new run that takes over the replies of a RUN up to an entry, and goes on from there.
+    """Start a new run that takes over the replies of a RUN up to an entry, and continues from it.
 
-    What was said up to then is not paid for again; from then on agents are asked, others than
-    before where you name them.  Without a RUN, the one that the entry belongs to.
+    Replies up to the entry are not paid for again.  After it, agents are called: those of the RUN,
+    or those that you name.  Without a RUN, the one that the entry belongs to.
     """
     with common_options.open_forum() as forum:
         forum.log.publish()  # so that the entry has an index
@@ -125,15 +125,15 @@ def _index_in(entry: LocatedEntry, run: str) -> int:
 @click.argument("run")
 @common_options.as_json
 def replay(run: str, *, as_json: bool) -> None:
-    """Play a RUN again from its record alone, and see whether it says the same.
+    """Replay a RUN from its record alone, and compare the result with the record.
 
-    Nobody is asked, nothing is paid, nothing happens: every reply comes from the record, and what
-    the engine then records has to be what was recorded.  Exit status 0 if it is, 4 if not, and 2
-    if the run has not ended.
+    No agent is called and no tool is used: every reply comes from the record, and the engine must
+    record the same steps again.  Exit status 0 if it does, 4 if not, and 2 if the run has not
+    ended.
     """
     with common_options.open_forum() as forum:
-        same = "the replay says the same, step by step"
-        replay_and_compare(forum, forum.reads.find_run(run), same, as_json=as_json)
+        same = "the replay is the same, step by step"
+        replay_and_compare(forum, forum.find_run(run), same, as_json=as_json)
 
 
 def replay_and_compare(forum: Forum, run: str, same: str, *, as_json: bool) -> NoReturn:

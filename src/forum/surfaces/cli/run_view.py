@@ -83,16 +83,18 @@ def task_lines(view: RunView, columns: int, rows: int) -> list[str]:
     cells = [_cells(view, twig) for twig in twigs]
     if not cells:
         return []
+    # Columns without a value are left out, and names get what room the others leave.
     kept = [n for n in range(1, len(_HEADS)) if any(row[n].strip("-") for row in cells)]
-    sizes = {n: max([len(row[n]) for row in cells] + [len(_HEADS[n])]) for n in kept}
-    room = columns - sum(size + 2 for size in sizes.values()) - 2
-    longest = max([len(row[0]) for row in cells] + [len(_HEADS[0])])
-    name_size = max(12, min(room, longest))
-    lines = [click.style(_row(_HEADS, name_size, sizes), dim=True)]
-    for twig, row in zip(twigs, cells, strict=True):
+    table = [_HEADS, *cells]
+    room = max(12, columns - 2 - sum(max(len(row[n]) for row in table) + 2 for n in kept))
+    names = [row[0] if len(row[0]) <= room else f"{row[0][: room - 1]}…" for row in table]
+    shown = [(f"  {name}", *(row[n] for n in kept)) for name, row in zip(names, table, strict=True)]
+    numbers = [column for column, n in enumerate(kept, 1) if n >= _FIRST_NUMBER]
+    head, *drawn = format_table(shown, right=numbers)
+    lines = [click.style(head, dim=True)]
+    for twig, line in zip(twigs, drawn, strict=True):
         task = view.state.task(twig.id)
         mark, color = MARKS[task.state]
-        line = _row(row, name_size, sizes)
         if task.state is run_fold.TaskState.PASSED:
             lines.append(line.replace(mark, click.style(mark, fg=color), 1))
         else:
@@ -107,7 +109,10 @@ def task_lines(view: RunView, columns: int, rows: int) -> list[str]:
     return lines
 
 
-_HEADS = ("task", "state", "agent", "tries", "tokens", "cost", "time", "entry")
+_HEADS = ("task        ", "state", "agent", "tries", "tokens", "cost", "time", "entry")
+"""The columns; the first is at least this wide."""
+_FIRST_NUMBER = 3
+"""The first column with numbers, which are aligned to the right."""
 
 
 def _cells(view: RunView, twig: TaskTreeNode) -> tuple[str, ...]:
@@ -124,15 +129,6 @@ def _cells(view: RunView, twig: TaskTreeNode) -> tuple[str, ...]:
         units.format_duration(task_duration(task, view.at)) if task.calls else "-",
         str(view.entries.get(twig.id, "-")),
     )
-
-
-def _row(row: Sequence[str], name_size: int, sizes: dict[int, int]) -> str:
-    name = row[0] if len(row[0]) <= name_size else f"{row[0][: name_size - 1]}…"
-    cells = [f"{name:<{name_size}}"]
-    for number, size in sizes.items():
-        # Text is aligned to the left, numbers to the right.
-        cells.append(f"{row[number]:<{size}}" if number < 3 else f"{row[number]:>{size}}")
-    return ("  " + "  ".join(cells)).rstrip()
 
 
 URGENT_STATES = (

@@ -62,15 +62,15 @@ filter_options = common_options.collect_options(
         multiple=True,
         metavar="WORD",
         type=click.Choice(RUN_LABELS),
-        help=f"Only runs of which this is true; may be repeated: {', '.join(RUN_LABELS)}.",
+        help=f"Only runs in this state; may be repeated: {', '.join(RUN_LABELS)}.",
     ),
     click.option(
         "--since",
         metavar="WHEN",
         help="Only runs begun since: 90m, 12h, 2d, 1w ago, or 2026-11-16, or 2026-11-16T08:00.",
     ),
-    click.option("--text", metavar="WORDS", help="Only runs whose request has these words in it."),
-    click.option("--lane", metavar="NAME", help="Only runs that this lane of the roster did."),
+    click.option("--text", metavar="WORDS", help="Only runs whose request contains this text."),
+    click.option("--lane", metavar="NAME", help="Only runs of this lane of the roster."),
 )
 
 
@@ -82,15 +82,9 @@ filter_options = common_options.collect_options(
     ),
 )
 @filter_options
-@click.option(
-    "--limit",
-    default=20,
-    show_default=True,
-    type=click.IntRange(min=1),
-    help="At most so many.",
-)
-@click.option("--before", metavar="RUN", help="Only runs that are older than this one.")
-@click.option("--all", "every", is_flag=True, help="Also the runs within runs.")
+@common_options.limit_option(20, "Maximum number of runs.")
+@click.option("--before", metavar="RUN", help="Only runs older than this one.")
+@click.option("--all", "every", is_flag=True, help="Also list runs that other runs have started.")
 @common_options.as_json
 def runs(
     limit: int, before: str | None, *, runfilter: RunFilter, every: bool, as_json: bool
@@ -151,8 +145,8 @@ def _table(found: list[tuple[str, Run]], requests: dict[str, str | None]) -> lis
     ),
 )
 @click.argument("run", required=False)
-@click.option("--until", metavar="ENTRY", help="As it stood when this entry was the last.")
-@click.option("--answer", is_flag=True, help="Print the answer alone, as it is.")
+@click.option("--until", metavar="ENTRY", help="Show the run as of this entry.")
+@click.option("--answer", is_flag=True, help="Print only the answer, unchanged.")
 @click.option(
     "--transcript",
     is_flag=True,
@@ -171,8 +165,8 @@ def show(
 ) -> None:
     """Show a RUN on one screen: its tasks with state, agent, tokens, cost and time.
 
-    RUN is its name, the beginning of it, or any entry of it; without one, the newest run.  It may
-    also be an evidence bundle (a file); whether that is genuine says `forum verify`.
+    RUN is its id, the beginning of it, or any entry of it; without one, the newest run.  It may
+    also be an evidence bundle (a file); `forum verify` checks whether that is genuine.
     A task is drawn under the last one that it waits for; `(+ a)` names the others.
     """
     if transcript and (answer or until):
@@ -185,7 +179,7 @@ def show(
                 app.view_record(record), record if transcript else None, answer, every, as_json
             )
         common_options.echo_info(
-            f"\nshown as it is; is it genuine? forum verify {run} --policy POLICY"
+            f"\nnot verified; to verify it: forum verify {run} --policy POLICY"
         )
         return
     with common_options.open_forum() as forum:
@@ -220,7 +214,7 @@ def _print_run(
     elif not answer:
         click.echo("\n".join(render_run(view, every=every)))
     elif view.answer is None:
-        raise click.ClickException("it has no answer, or that was erased")
+        raise click.ClickException("the run has no answer, or its answer was erased")
     else:
         print_bytes(view.answer)
 
@@ -236,10 +230,10 @@ def _print_hints(view: app.RunView) -> None:
 @click.argument("run", required=False)
 @common_options.as_json
 def watch(run: str | None, *, as_json: bool) -> None:
-    """Watch a RUN that others carry out, until it has ended or waits for approval.
+    """Follow a RUN that another process carries out, until it has ended or waits for approval.
 
-    Without a RUN, the newest one.  It only reads: Ctrl-C ends the watching, not the run.  Its exit
-    status is that of `forum submit`.
+    Without a RUN, the newest one.  Ctrl-C ends only this command, not the run.  Its exit status is
+    that of `forum submit`.
     """
     with common_options.open_forum() as forum:
         found = forum.reads.find_run(run) if run else _newest_run(forum)
@@ -263,9 +257,9 @@ def _newest_run(forum: app.Forum) -> str:
 @click.argument("b")
 @common_options.as_json
 def diff(a: str, b: str, *, as_json: bool) -> None:
-    """Show the answers of two runs A and B, and where they part: the first step not shared.
+    """Print the answers of two runs A and B, and the first step in which they differ.
 
-    How long something took is no difference.  Exit status 0 if they say the same, 1 if not.
+    Durations are not compared.  Exit status 0 if the runs are the same, 1 if not.
     """
     with common_options.open_forum() as forum:
         first, second = forum.reads.find_run(a), forum.reads.find_run(b)
@@ -280,7 +274,7 @@ def diff(a: str, b: str, *, as_json: bool) -> None:
     if as_json:
         print_json("forum.diff/1", comparison.diff_form(first, second, found, answers))
     elif not found:
-        click.echo("the runs say the same")
+        click.echo("the runs are the same")
     else:
         print_answers(("A", "B"), (first, second), answers)
         print_divergences(found, ("A", "B"), bodies)
@@ -292,7 +286,7 @@ def diff(a: str, b: str, *, as_json: bool) -> None:
 @click.argument("b")
 @common_options.as_json
 def bench(a: str, b: str, *, as_json: bool) -> None:
-    """Measure two runs A and B side by side: what they did, cost and took."""
+    """Print the figures of two runs A and B side by side: results, costs and durations."""
     with common_options.open_forum() as forum:
         views = [forum.reads.view_run(forum.reads.find_run(one)) for one in (a, b)]
     measured = comparison.BenchForm(*map(comparison.measure_form, views))

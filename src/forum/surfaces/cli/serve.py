@@ -11,14 +11,13 @@ from forum.app import Forum
 from forum.config import PROJECT_FILE, Settings, load_settings
 from forum.errors import BadSettings, MissingExtra, require_extra
 from forum.surfaces.cli import common_options
+from forum.surfaces.cli.common_options import FILE, FOLDER, PORT
 from forum.surfaces.cli.logging_options import log_format, log_line, log_to_stderr
 
 if TYPE_CHECKING:
     from forum.surfaces.http.application import ServerExtension
     from forum.surfaces.http.auth import ServerConfig, TokenVerifier
 
-_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
-_FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 _LOOPBACK_HOSTS = ("127.0.0.1", "::1", "localhost")
 _WILDCARD_HOSTS = ("0.0.0.0", "::")  # noqa: S104  compared with, not listened at
 
@@ -73,6 +72,9 @@ open_loopback = click.option(
 )
 require_keys = click.option("--require-keys", is_flag=True, hidden=True)
 """An option of release 0.1, which is now always in effect."""
+port_option = click.option(
+    "--port", default=8080, show_default=True, type=PORT, help="The port to listen on."
+)
 
 
 def check_open_loopback(host: str, *, open_loopback: bool, require_keys: bool) -> None:
@@ -100,9 +102,9 @@ def check_open_loopback(host: str, *, open_loopback: bool, require_keys: bool) -
     click.option(
         "--host", default="127.0.0.1", show_default=True, help="The address to listen at."
     ),
-    click.option("--port", default=8080, show_default=True, type=click.IntRange(0, 65535)),
-    click.option("--tls-cert", type=_FILE, help="The certificate, if no proxy speaks TLS for us."),
-    click.option("--tls-key", type=_FILE, help="The key of the certificate."),
+    port_option,
+    click.option("--tls-cert", type=FILE, help="The certificate, if no proxy ends TLS."),
+    click.option("--tls-key", type=FILE, help="The key of the certificate."),
 )
 @common_options.collect_options(
     "rules",
@@ -128,12 +130,10 @@ def check_open_loopback(host: str, *, open_loopback: bool, require_keys: bool) -
         show_default=True,
         type=click.IntRange(min=1024),
         metavar="BYTES",
-        help="The largest request that is taken.",
+        help="The largest request that is accepted.",
     ),
 )
-@click.option(
-    "--tenant", multiple=True, type=_FOLDER, help="Another project whose ledger is served too."
-)
+@click.option("--tenant", multiple=True, type=FOLDER, help="Another project to serve, too.")
 @log_format
 def serve(
     place: BindAddress, rules: AccessOptions, tenant: tuple[Path, ...], log_format: str

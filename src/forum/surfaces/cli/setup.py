@@ -15,14 +15,14 @@ from forum.surfaces.cli.output import print_json
 @click.option(
     "--new-log",
     is_flag=True,
-    help="Put a new log in the place of this project's log, which is kept but no longer used.",
+    help="Start a new log for this project; the current one is kept but no longer used.",
 )
 @common_options.as_json
 def init(*, new_log: bool, as_json: bool) -> None:
-    """Make a ledger in this folder: forum.toml, a signing key, a policy, a local witness.
+    """Create a ledger in this folder: forum.toml, a signing key, a policy, a local witness.
 
-    Running it again changes nothing that is there.  If this machine remembers a log of this
-    project and its key is gone, nothing is made: restore the key, or begin an epoch.
+    Running it again changes nothing that exists.  If this machine remembers a log of this project
+    and its key is missing, nothing is created: restore the key, or start an epoch.
     """
     path = Path(PROJECT_FILE)
     written = not path.exists()
@@ -51,7 +51,7 @@ def init(*, new_log: bool, as_json: bool) -> None:
         click.echo(f"  {name:<8} {facts[name]}")
     step = "" if configured else f"name a model in {PROJECT_FILE}, then: "
     click.echo(f'next: {step}forum submit "Name three rivers."', err=True)
-    click.echo("is all well? forum doctor", err=True)
+    click.echo("check the installation: forum doctor", err=True)
 
 
 @click.group(cls=common_options.FullHelpGroup)

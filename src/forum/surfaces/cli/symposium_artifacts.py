@@ -26,6 +26,7 @@ from forum.deliberation.symposium.transcript import to_json_object
 from forum.deliberation.symposium.violations import Violation
 from forum.errors import Malformed, ReplayMiss
 from forum.surfaces.cli import EXIT_FAILED, EXIT_MISMATCH, common_options, session_folders
+from forum.surfaces.cli.common_options import FILE
 from forum.surfaces.cli.output import print_json, print_result
 from forum.surfaces.cli.run_control import replay_and_compare
 from forum.surfaces.formatting import (
@@ -45,7 +46,6 @@ T = TypeVar("T")
 EXIT_UNHELD_PIN = 7
 """Exit status for a session that cannot be executed again because a pin is not fixed."""
 
-_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _BALLOTS = "the same, ballot by ballot"
 _ADVICE = {
     ReplayPin.RUNTIME: (
@@ -116,8 +116,8 @@ def replay(what: str, *, as_json: bool) -> None:
     ),
 )
 @click.argument("what", metavar="RUN_OR_PATH")
-@click.option("--script", type=_FILE, help="What its calls were answered, if no ledger says so.")
-@click.option("--selector-script", type=_FILE, help="What the choice of its panel was answered.")
+@click.option("--script", type=FILE, help="What its calls were answered, if no ledger says so.")
+@click.option("--selector-script", type=FILE, help="What the choice of its panel was answered.")
 @common_options.as_json
 def execution_replay(
     what: str, script: Path | None, selector_script: Path | None, *, as_json: bool

@@ -13,18 +13,19 @@ from forum.surfaces.cli.output import print_result
         "forum token --rotate",
     ),
 )
-@click.option("--rotate", is_flag=True, help="Replace it; the old one opens nothing any more.")
+@click.option("--rotate", is_flag=True, help="Replace the token; the old one becomes invalid.")
 @common_options.as_json
 def token(*, rotate: bool, as_json: bool) -> None:
     """Print the token of this project's operator.
 
-    It opens everything in this project's ledger at the servers of this machine: `forum up` and
-    `forum serve`.  Commands of `forum` need none.  It is made when it is first needed, and kept in
-    the state directory in a file that only you can read.  Give others keys: `forum keys create`.
+    It gives full access to this project's ledger at the servers of this machine, `forum up` and
+    `forum serve`.  Commands of `forum` need none.  It is created when it is first needed, and kept
+    in the state directory in a file that only you can read.  For others, create API keys:
+    `forum keys create`.
     """
     with common_options.open_forum() as forum:
         forum.verifier  # noqa: B018  raises where there is no ledger: its token opens nothing
         made = forum.access.operator_token(rotate=rotate)
     print_result("forum.token/1", {"token": made}, made, as_json=as_json)
     if rotate:
-        common_options.echo_info("servers take the new token from now on, and the old one no more")
+        common_options.echo_info("servers accept only the new token from now on")

@@ -20,6 +20,7 @@ from forum.surfaces.cli.serve import (
     check_open_loopback,
     load_extensions,
     open_loopback,
+    port_option,
     require_keys,
 )
 from forum.surfaces.cli.startup_notice import announce_runs
@@ -27,7 +28,7 @@ from forum.surfaces.cli.worker import STOP_TIMEOUT_S, tasks_option
 
 
 @click.command(cls=ServerCommand, examples=("forum up", "forum up --port 9000"))
-@click.option("--port", default=8080, show_default=True, type=click.IntRange(0, 65535))
+@port_option
 @open_loopback
 @require_keys
 @tasks_option

@@ -21,7 +21,7 @@ _MAX_REQUEST_SHOWN = 300
 @common_options.command(
     examples=("forum verify run.zip --policy policy", "forum show run.zip --transcript"),
 )
-@click.argument("bundle", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("bundle", type=common_options.FILE)
 @common_options.trust_options
 @common_options.as_json
 def verify(

@@ -41,7 +41,7 @@ class TrialForm(msgspec.Struct, frozen=True):
 
 @click.group(cls=common_options.FullHelpGroup)
 def webhooks() -> None:
-    """See who is told when runs end or gates wait, and try it out."""
+    """List the receivers of webhooks, and send test messages."""
 
 
 @webhooks.command("list", examples=("forum webhooks list",))
@@ -54,7 +54,7 @@ def list_webhooks(*, as_json: bool) -> None:
         print_json("forum.webhooks/1", {"webhooks": found})
         return
     if not found:
-        common_options.echo_info("nobody is told: there is no [webhooks.NAME] in forum.toml")
+        common_options.echo_info("no webhook is configured; add [webhooks.NAME] to forum.toml")
     for one in found:
         click.echo(f"{one.name}  {one.state}  {one.waiting} waiting  {','.join(one.events)}")
         click.echo(click.style(f"  {one.url}", dim=True))
@@ -64,7 +64,7 @@ def list_webhooks(*, as_json: bool) -> None:
 @click.argument("name")
 @common_options.as_json
 def send_test(name: str, *, as_json: bool) -> None:
-    """Send the receiver NAME a signed message that says nothing, once, and print its answer."""
+    """Send the receiver NAME one signed test message, and print its answer."""
     with common_options.open_forum() as forum:
         known = {webhook.name: webhook for webhook in _read_all(forum)}
         if name not in known:

@@ -27,10 +27,14 @@ def witness() -> None:
 @click.option(
     "--rotated",
     is_flag=True,
-    help="A --log may be a further key of a log that is known: its owner has rotated it.",
+    help="Accept a --log that is a new key of a known log: its owner has rotated the key.",
 )
 @click.option("--name", help="Name of a new witness, such as example.com/witness.")
-@click.option("--folder", type=click.Path(path_type=Path), help="Where key and memory are.")
+@click.option(
+    "--folder",
+    type=click.Path(path_type=Path),
+    help="Folder of the key and of the remembered checkpoints.",
+)
 @click.option(
     "--audit",
     "audited",

@@ -26,8 +26,8 @@ tasks_option = click.option(
     "--tasks",
     default=_DEFAULT_CAPACITY.tasks,
     show_default=True,
-    type=click.IntRange(min=1),
-    help="At most so many tasks at once, turns of panels included, those of all runs together.",
+    type=common_options.POSITIVE,
+    help="Maximum number of tasks at once, in all runs together; a turn of a panel is a task.",
 )
 
 
@@ -38,8 +38,8 @@ tasks_option = click.option(
     "--runs",
     default=_DEFAULT_CAPACITY.runs,
     show_default=True,
-    type=click.IntRange(min=1),
-    help="At most so many runs at once.",
+    type=common_options.POSITIVE,
+    help="Maximum number of runs at once.",
 )
 @tasks_option
 @metrics_options
