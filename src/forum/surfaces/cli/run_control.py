@@ -38,8 +38,8 @@ def resume(run: str, *, detach: bool, as_json: bool) -> None:
     repeated.  For a run that has ended, its result is printed.
     """
     with common_options.open_forum() as forum:
-        found = forum.find_run(run)
-        if forum.read_run(found).outcome is not None:
+        found = forum.reads.find_run(run)
+        if forum.reads.read_run(found).outcome is not None:
             click.echo("the run has already ended", err=True)
             print_result_and_exit(forum, found, as_json=as_json)
 
@@ -133,7 +133,7 @@ def replay(run: str, *, as_json: bool) -> None:
     """
     with common_options.open_forum() as forum:
         same = "the replay is the same, step by step"
-        replay_and_compare(forum, forum.find_run(run), same, as_json=as_json)
+        replay_and_compare(forum, forum.reads.find_run(run), same, as_json=as_json)
 
 
 def replay_and_compare(forum: Forum, run: str, same: str, *, as_json: bool) -> NoReturn:
