@@ -173,8 +173,8 @@ def test_a_panel_that_nobody_was_heard_in_says_why(tmp_path: Path) -> None:
     [
         ("panel", {"models": ["eve"]}, "no agent is called 'eve'"),
         ("panel", {"seats": 0}, ">= 1"),
-        ("forum", {"seats": 3}, "is said to the model 'panel'"),
-        ("lane/panel", {"seats": 3}, "is said to the model 'panel'"),
+        ("forum", {"seats": 3}, "is only for the model 'panel'"),
+        ("lane/panel", {"seats": 3}, "is only for the model 'panel'"),
     ],
 )
 def test_a_panel_that_cannot_sit_is_refused(

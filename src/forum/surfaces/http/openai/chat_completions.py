@@ -1,6 +1,6 @@
 """The chat completions endpoint: a conversation in, one answer out, whole or streamed."""
 
-from collections.abc import AsyncIterator
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 import msgspec
@@ -11,11 +11,11 @@ from forum.ledger.kinds import Scope
 from forum.surfaces.http.endpoints import Endpoint, RequestContext
 from forum.surfaces.http.events import EVENT_STREAM
 from forum.surfaces.http.openai import conversation, http_responses, run_stream
+from forum.surfaces.http.openai.conversation import harmless
 from forum.surfaces.http.openai.errors import NoAnswer, openai_error_response
-from forum.surfaces.http.openai.models import resolve_requested_model
 from forum.surfaces.http.problems import ProblemType
 
-DONE = b"data: [DONE]\n\n"
+_DONE = b"data: [DONE]\n\n"
 
 
 class StreamOptions(Struct, frozen=True):
@@ -24,45 +24,25 @@ class StreamOptions(Struct, frozen=True):
     include_usage: bool | None = None
 
 
-class ChatAsk(Struct, frozen=True):
+class ChatAsk(http_responses.AnswerAsk, frozen=True, kw_only=True):
     """What clients send.  Members that are not listed are ignored, as are those that only tune."""
 
-    model: Annotated[str, Meta(min_length=1, examples=["forum"])]
     messages: Annotated[
         tuple[conversation.Message, ...], Meta(min_length=1, max_length=conversation.MAX_MESSAGES)
     ]
-    stream: bool | None = None
     stream_options: StreamOptions | None = None
-    metadata: dict[str, Any] | None = None
-    forum: conversation.Terms = conversation.Terms()
-    n: Any = None
-    tools: Any = None
-    tool_choice: Any = None
-    functions: Any = None
-    function_call: Any = None
-    response_format: Any = None
-    modalities: Any = None
-    audio: Any = None
-    logprobs: Any = None
-    top_logprobs: Any = None
-    stop: Any = None
-    web_search_options: Any = None
-
-
-_SUPPORTED_VALUES: dict[str, tuple[Any, ...]] = {
-    "n": (None, 1),
-    "tools": (None, []),
-    "tool_choice": (None, "none", "auto"),
-    "functions": (None, []),
-    "function_call": (None, "none", "auto"),
-    "response_format": (None, {"type": "text"}),
-    "modalities": (None, ["text"]),
-    "audio": (None,),
-    "logprobs": (None, False),
-    "top_logprobs": (None, 0),
-    "stop": (None, [], ""),
-    "web_search_options": (None,),
-}
+    n: Annotated[Any, harmless(1)] = None
+    tools: Annotated[Any, harmless([])] = None
+    tool_choice: Annotated[Any, harmless("none", "auto")] = None
+    functions: Annotated[Any, harmless([])] = None
+    function_call: Annotated[Any, harmless("none", "auto")] = None
+    response_format: Annotated[Any, harmless({"type": "text"})] = None
+    modalities: Annotated[Any, harmless(["text"])] = None
+    audio: Annotated[Any, harmless()] = None
+    logprobs: Annotated[Any, harmless(0)] = None
+    top_logprobs: Annotated[Any, harmless(0)] = None
+    stop: Annotated[Any, harmless([], "")] = None
+    web_search_options: Annotated[Any, harmless()] = None
 
 
 class UsageForm(Struct, frozen=True):
@@ -133,86 +113,79 @@ class Chunk(Struct, frozen=True, omit_defaults=True):
 
 
 async def create_chat_completion(visit: RequestContext) -> Response:
-    """Have a conversation answered."""
+    """Answer a conversation."""
     ask: ChatAsk = visit.body
-    conversation.reject_unsupported(ask, _SUPPORTED_VALUES)
-    choice = await resolve_requested_model(visit, ask.model, ask.metadata or {})
 
     def request() -> str:
         return conversation.build_request_text(conversation.read_messages(ask.messages), "messages")
 
-    try:
-        begun = await run_stream.start_run(visit, choice, request, ask.forum)
-        if not ask.stream:
-            return http_responses.json_response(
-                begun.run, _completion(begun, await run_stream.wait_for_answer(visit, begun))
-            )
-    except NoAnswer as error:
-        return error.response()
     usage = bool(ask.stream_options and ask.stream_options.include_usage)
-    return http_responses.stream_response(begun.run, _chunks(begun, usage=usage))
-
-
-def _completion(begun: run_stream.StartedRun, ended: run_stream.AnsweredRun) -> Completion:
-    return Completion(
-        _completion_id(begun),
-        "chat.completion",
-        begun.created,
-        begun.model,
-        (Alternative(0, Reply("assistant", ended.answer), "stop"),),
-        _usage(ended.usage),
-        _fingerprint(begun),
-        http_responses.build_provenance(begun.run, ended.deliberation),
+    return await http_responses.answer_request(
+        visit, ask, request, lambda started: ChatFormat(started, usage=usage)
     )
 
 
-async def _chunks(begun: run_stream.StartedRun, *, usage: bool) -> AsyncIterator[bytes]:
-    """Yield the events of a stream; after a failure, an error replaces the final chunk."""
-    yield _chunk(begun, ChunkChoice(0, ChunkDelta("assistant", "")))
-    try:
-        async for piece in run_stream.stream_answer(begun):
-            if isinstance(piece, run_stream.AnsweredRun):
-                proof = http_responses.build_provenance(begun.run, piece.deliberation)
-                yield _chunk(begun, ChunkChoice(0, ChunkDelta(), "stop"), proof=proof)
-                if usage:
-                    yield _chunk(begun, usage=piece.usage)
-            else:
-                yield (
-                    _chunk(begun, ChunkChoice(0, ChunkDelta(content=piece)))
-                    if piece
-                    else http_responses.KEEP_ALIVE
-                )
-    except NoAnswer as error:
-        yield b"data: %s\n\n" % msgspec.json.encode(error.form)
-    yield DONE
+class ChatFormat(http_responses.AnswerFormat):
+    """The answer as a completion, or as chunks; `usage` adds a chunk with the tokens."""
 
+    def __init__(self, started: run_stream.StartedRun, *, usage: bool) -> None:
+        super().__init__(started)
+        self._with_usage = usage
+        self._id = f"chatcmpl-{started.run}"
+        self._fingerprint = f"fp_{started.desk.staff.roster.digest[:16]}"
+        """Changes with the lanes."""
 
-def _chunk(
-    begun: run_stream.StartedRun,
-    *choices: ChunkChoice,
-    usage: run_stream.CompletionUsage | None = None,
-    proof: http_responses.Provenance | None = None,
-) -> bytes:
-    chunk = Chunk(
-        _completion_id(begun),
-        "chat.completion.chunk",
-        begun.created,
-        begun.model,
-        choices,
-        _fingerprint(begun),
-        proof or http_responses.build_provenance(begun.run),
-        _usage(usage) if usage else None,
-    )
-    return b"data: %s\n\n" % msgspec.json.encode(chunk)
+    def whole(self, answered: run_stream.AnsweredRun) -> Completion:
+        """Return the answer in one piece."""
+        started = self.started
+        return Completion(
+            self._id,
+            "chat.completion",
+            started.created,
+            started.model,
+            (Alternative(0, Reply("assistant", answered.answer), "stop"),),
+            _usage(answered.usage),
+            self._fingerprint,
+            http_responses.build_provenance(started.run, answered.deliberation),
+        )
 
+    def begin(self) -> Iterator[bytes]:
+        """Yield the chunk that names the role."""
+        yield self._chunk(ChunkChoice(0, ChunkDelta("assistant", "")))
 
-def _completion_id(begun: run_stream.StartedRun) -> str:
-    return f"chatcmpl-{begun.run}"
+    def events(self, piece: str | run_stream.AnsweredRun | NoAnswer) -> Iterator[bytes]:
+        """Yield the chunks for a piece of the text, for its end, or for a failure."""
+        match piece:
+            case str():
+                yield self._chunk(ChunkChoice(0, ChunkDelta(content=piece)))
+                return
+            case NoAnswer():
+                yield b"data: %s\n\n" % msgspec.json.encode(piece.form)
+            case run_stream.AnsweredRun():
+                proof = http_responses.build_provenance(self.started.run, piece.deliberation)
+                yield self._chunk(ChunkChoice(0, ChunkDelta(), "stop"), proof=proof)
+                if self._with_usage:
+                    yield self._chunk(usage=_usage(piece.usage))
+        yield _DONE
 
-
-def _fingerprint(begun: run_stream.StartedRun) -> str:
-    """Return a fingerprint that changes with the lanes."""
-    return f"fp_{begun.desk.staff.roster.digest[:16]}"
+    def _chunk(
+        self,
+        *choices: ChunkChoice,
+        usage: UsageForm | None = None,
+        proof: http_responses.Provenance | None = None,
+    ) -> bytes:
+        started = self.started
+        chunk = Chunk(
+            self._id,
+            "chat.completion.chunk",
+            started.created,
+            started.model,
+            choices,
+            self._fingerprint,
+            proof or http_responses.build_provenance(started.run),
+            usage,
+        )
+        return b"data: %s\n\n" % msgspec.json.encode(chunk)
 
 
 def _usage(usage: run_stream.CompletionUsage) -> UsageForm:

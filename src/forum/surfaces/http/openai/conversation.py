@@ -8,7 +8,8 @@ their authors could not have written; so text from an earlier turn cannot preten
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, Any
+from functools import cache
+from typing import Annotated, Any, get_type_hints
 
 from msgspec import Meta, Struct
 
@@ -81,23 +82,23 @@ class ConversationTurn:
 def read_messages(messages: Sequence[Message]) -> list[ConversationTurn]:
     """Return the turns of a chat."""
     return [
-        ConversationTurn(one.role, _text(one.content, f"messages[{number}].content"))
-        for number, one in enumerate(messages)
+        ConversationTurn(message.role, _text(message.content, f"messages[{number}].content"))
+        for number, message in enumerate(messages)
     ]
 
 
 def read_input(given: str | Sequence[Item], instructions: str | None) -> list[ConversationTurn]:
     """Return the turns of an input of the Responses API."""
-    said = [ConversationTurn(Speaker.DEVELOPER, instructions)] if instructions else []
+    turns = [ConversationTurn(Speaker.DEVELOPER, instructions)] if instructions else []
     if isinstance(given, str):
-        return [*said, ConversationTurn(Speaker.USER, given)]
-    for number, one in enumerate(given):
-        if one.type != "message" or one.role is None:
-            raise unsupported_parameter(
-                f"input[{number}]", f"of items, only messages: no {one.type[:64]!r}"
-            )
-        said.append(ConversationTurn(one.role, _text(one.content, f"input[{number}].content")))
-    return said
+        return [*turns, ConversationTurn(Speaker.USER, given)]
+    for number, item in enumerate(given):
+        where = f"input[{number}]"
+        if item.type != "message" or item.role is None:
+            why = f"only items of the type 'message' are supported, not {item.type[:64]!r}"
+            raise unsupported_parameter(where, why)
+        turns.append(ConversationTurn(item.role, _text(item.content, f"{where}.content")))
+    return turns
 
 
 def _text(content: str | tuple[Part, ...] | None, where: str) -> str:
@@ -105,40 +106,54 @@ def _text(content: str | tuple[Part, ...] | None, where: str) -> str:
         return content or ""
     for number, part in enumerate(content):
         if part.type not in _TEXT_PART_TYPES:
-            raise unsupported_parameter(
-                f"{where}[{number}]", f"only texts are taken: no {part.type[:64]!r}"
-            )
+            why = f"only text parts are supported, not {part.type[:64]!r}"
+            raise unsupported_parameter(f"{where}[{number}]", why)
     return "\n".join(part.text or "" for part in content)
 
 
-def build_request_text(said: Sequence[ConversationTurn], where: str) -> str:
+def build_request_text(turns: Sequence[ConversationTurn], where: str) -> str:
     """Return the request as one text.
 
     Raises `ParameterError` if the user's last message is empty.
     """
-    asked = max((n for n, one in enumerate(said) if one.who is Speaker.USER), default=None)
-    if asked is None or not said[asked].text.strip():
-        why = "the user's last message is the request, and here it says nothing"
+    last = max((n for n, turn in enumerate(turns) if turn.who is Speaker.USER), default=None)
+    if last is None or not turns[last].text.strip():
+        why = "the last message of the user is the request, and it is missing or empty"
         raise ParameterError(ProblemType.BAD_REQUEST, why, param=where)
-    instructions = [one.text for one in said if one.who in _INSTRUCTION_ROLES and one.text.strip()]
+    instructions = [t.text for t in turns if t.who in _INSTRUCTION_ROLES and t.text.strip()]
     others = [
-        _quoted(number, one)
-        for number, one in enumerate(said)
-        if number != asked and one.who not in _INSTRUCTION_ROLES and one.text.strip()
+        _quoted(number, turn)
+        for number, turn in enumerate(turns)
+        if number != last and turn.who not in _INSTRUCTION_ROLES and turn.text.strip()
     ]
-    return task_prompt("\n\n".join([*instructions, said[asked].text]), "", others).decode()
+    return task_prompt("\n\n".join([*instructions, turns[last].text]), "", others).decode()
 
 
-def _quoted(number: int, said: ConversationTurn) -> Quotation:
-    text = said.text.encode()
-    return Quotation(f"{said.who}, message {number + 1}", text, len(text))
+def _quoted(number: int, turn: ConversationTurn) -> Quotation:
+    text = turn.text.encode()
+    return Quotation(f"{turn.who}, message {number + 1}", text, len(text))
 
 
-def reject_unsupported(given: Struct, taken: dict[str, tuple[Any, ...]]) -> None:
-    """Raise `ParameterError` for a parameter that must not be ignored silently.
+_HARMLESS = "harmless"
 
-    Values that mean the same as an absent parameter are accepted.
-    """
-    for param, harmless in taken.items():
-        if getattr(given, param) not in harmless:
+
+def harmless(*values: object) -> Meta:
+    """Mark a parameter that is not supported, with the values that mean the same as its absence."""
+    return Meta(extra={_HARMLESS: (None, *values)})
+
+
+@cache
+def _unsupported_parameters(form: type[Struct]) -> dict[str, tuple[Any, ...]]:
+    return {
+        name: meta.extra[_HARMLESS]
+        for name, hint in get_type_hints(form, include_extras=True).items()
+        for meta in getattr(hint, "__metadata__", ())
+        if meta.extra and _HARMLESS in meta.extra
+    }
+
+
+def reject_unsupported(given: Struct) -> None:
+    """Raise `ParameterError` for a parameter that must not be ignored silently."""
+    for param, accepted in _unsupported_parameters(type(given)).items():
+        if getattr(given, param) not in accepted:
             raise unsupported_parameter(param, f"{param} is not supported here; leave it out")

@@ -1,15 +1,19 @@
 """Responses with an answer, whole or streamed, and the provenance that they contain."""
 
-from collections.abc import AsyncIterator
-from typing import Annotated
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta, Struct
 from starlette.responses import Response, StreamingResponse
 
-from forum.surfaces.http.endpoints import JSON, NO_STORE
+from forum.surfaces.http.endpoints import JSON, NO_STORE, RequestContext
 from forum.surfaces.http.events import EVENT_STREAM, STREAM_HEADERS
-from forum.surfaces.http.openai.errors import run_link_headers
+from forum.surfaces.http.openai import run_stream
+from forum.surfaces.http.openai.conversation import Terms, reject_unsupported
+from forum.surfaces.http.openai.errors import NoAnswer, run_link_headers
+from forum.surfaces.http.openai.models import resolve_requested_model
 from forum.surfaces.schemas.deliberations import DeliberationForm
 
 KEEP_ALIVE = b": keep-alive\n\n"
@@ -34,11 +38,63 @@ def build_provenance(run: str, deliberation: DeliberationForm | None = None) -> 
     return Provenance(run, href, f"{href}/bundle", deliberation)
 
 
-def json_response(run: str, answer: Struct) -> Response:
-    """Return the answer of a run as JSON."""
-    return Response(msgspec.json.encode(answer), 200, {**NO_STORE, **run_link_headers(run)}, JSON)
+class AnswerAsk(Struct, frozen=True, kw_only=True):
+    """What clients send to either API."""
+
+    model: Annotated[str, Meta(min_length=1, examples=["forum"])]
+    stream: bool | None = None
+    metadata: dict[str, Any] | None = None
+    forum: Terms = Terms()
 
 
-def stream_response(run: str, events: AsyncIterator[bytes]) -> Response:
-    """Return the answer of a run as an event stream."""
-    return StreamingResponse(events, 200, {**STREAM_HEADERS, **run_link_headers(run)}, EVENT_STREAM)
+class AnswerFormat(ABC):
+    """The form that one API gives to the answer of a run, whole or streamed."""
+
+    def __init__(self, started: run_stream.StartedRun) -> None:
+        self.started = started
+
+    @abstractmethod
+    def whole(self, answered: run_stream.AnsweredRun) -> Struct:
+        """Return the answer in one piece."""
+
+    @abstractmethod
+    def begin(self) -> Iterator[bytes]:
+        """Yield the events before the text."""
+
+    @abstractmethod
+    def events(self, piece: str | run_stream.AnsweredRun | NoAnswer) -> Iterator[bytes]:
+        """Yield the events for a piece of the text, for its end, or for a failure."""
+
+
+async def answer_request(
+    visit: RequestContext,
+    ask: AnswerAsk,
+    request: Callable[[], str],
+    make_format: Callable[[run_stream.StartedRun], AnswerFormat],
+) -> Response:
+    """Start the run that a client asks for, and return its answer, whole or as a stream."""
+    reject_unsupported(ask)
+    choice = await resolve_requested_model(visit, ask.model, ask.metadata or {})
+    try:
+        started = await run_stream.start_run(visit, choice, request, ask.forum)
+        answer_format = make_format(started)
+        links = run_link_headers(started.run)
+        if ask.stream:
+            events = _stream_events(answer_format)
+            return StreamingResponse(events, 200, {**STREAM_HEADERS, **links}, EVENT_STREAM)
+        answer = answer_format.whole(await run_stream.wait_for_answer(visit, started))
+        return Response(msgspec.json.encode(answer), 200, {**NO_STORE, **links}, JSON)
+    except NoAnswer as error:
+        return error.response()
+
+
+async def _stream_events(answer_format: AnswerFormat) -> AsyncIterator[bytes]:
+    for event in answer_format.begin():
+        yield event
+    try:
+        async for piece in run_stream.stream_answer(answer_format.started):
+            for event in answer_format.events(piece) if piece else (KEEP_ALIVE,):
+                yield event
+    except NoAnswer as error:
+        for event in answer_format.events(error):
+            yield event

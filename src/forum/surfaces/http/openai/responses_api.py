@@ -1,7 +1,6 @@
 """The responses endpoint: the same as chat completions, in OpenAI's newer form."""
 
-from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 from itertools import count
 from typing import Annotated, Any
 
@@ -16,48 +15,30 @@ from forum.surfaces.http.openai import http_responses, run_stream
 from forum.surfaces.http.openai.conversation import (
     MAX_MESSAGES,
     Item,
-    Terms,
     build_request_text,
+    harmless,
     read_input,
-    reject_unsupported,
 )
 from forum.surfaces.http.openai.errors import NoAnswer, openai_error_response
-from forum.surfaces.http.openai.models import resolve_requested_model
 from forum.surfaces.http.problems import ProblemType
 
 _TEXT = {"format": {"type": "text"}}
 
 
-class ResponsesAsk(Struct, frozen=True):
+class ResponsesAsk(http_responses.AnswerAsk, frozen=True, kw_only=True):
     """What clients send.  Members that are not listed are ignored, as are those that only tune."""
 
-    model: Annotated[str, Meta(min_length=1, examples=["forum"])]
     input: str | Annotated[tuple[Item, ...], Meta(min_length=1, max_length=MAX_MESSAGES)]
     instructions: str | None = None
-    stream: bool | None = None
-    metadata: dict[str, Any] | None = None
-    forum: Terms = Terms()
-    tools: Any = None
-    tool_choice: Any = None
-    text: Any = None
-    background: Any = None
-    previous_response_id: Any = None
-    conversation: Any = None
-    prompt: Any = None
-    include: Any = None
-    top_logprobs: Any = None
-
-
-_SUPPORTED_VALUES: dict[str, tuple[Any, ...]] = {
-    "tools": (None, []),
-    "tool_choice": (None, "none", "auto"),
-    "background": (None, False),
-    "previous_response_id": (None,),
-    "conversation": (None,),
-    "prompt": (None,),
-    "include": (None, [], ["reasoning.encrypted_content"]),
-    "top_logprobs": (None, 0),
-}
+    tools: Annotated[Any, harmless([])] = None
+    tool_choice: Annotated[Any, harmless("none", "auto")] = None
+    text: Annotated[Any, harmless({}, _TEXT)] = None
+    background: Annotated[Any, harmless(0)] = None
+    previous_response_id: Annotated[Any, harmless()] = None
+    conversation: Annotated[Any, harmless()] = None
+    prompt: Annotated[Any, harmless()] = None
+    include: Annotated[Any, harmless([], ["reasoning.encrypted_content"])] = None
+    top_logprobs: Annotated[Any, harmless(0)] = None
 
 
 class OutputText(Struct, frozen=True):
@@ -136,108 +117,92 @@ class ResponseForm(Struct, frozen=True):
     ] = None
 
 
-@dataclass(frozen=True, slots=True)
-class ResponseBuilder:
-    """Builds the responses for one run and the client's own metadata."""
-
-    begun: run_stream.StartedRun
-    metadata: Mapping[str, Any]
-    instructions: str | None
-
-    @property
-    def item(self) -> str:
-        """The id of the message in the response."""
-        return f"msg_{self.begun.run}"
-
-    def form(
-        self,
-        status: str,
-        ended: run_stream.AnsweredRun | None = None,
-        error: NoAnswer | None = None,
-    ) -> ResponseForm:
-        """Return the response in its current state."""
-        begun, proof = self.begun, http_responses.build_provenance(self.begun.run)
-        known = {"forum_run": proof.run, "forum_verify": proof.verify}
-        return ResponseForm(
-            f"resp_{begun.run}",
-            begun.created,
-            begun.model,
-            status,
-            {**self.metadata, **known},
-            (self.message(ended.answer),) if ended else (),
-            _usage(ended.usage) if ended else None,
-            ResponseError(error.code, str(error)) if error else None,
-            instructions=self.instructions,
-            forum=http_responses.build_provenance(begun.run, ended.deliberation) if ended else None,
-        )
-
-    def message(self, text: str) -> OutputMessage:
-        """Return the complete answer as a message."""
-        return OutputMessage(self.item, "completed", (OutputText(text),))
-
-
-def _usage(usage: run_stream.CompletionUsage) -> ResponseUsage:
-    return ResponseUsage(usage.read, usage.written, usage.read + usage.written)
-
-
 async def create_response(visit: RequestContext) -> Response:
-    """Have a request answered."""
+    """Answer a request."""
     ask: ResponsesAsk = visit.body
-    reject_unsupported(
-        ask, _SUPPORTED_VALUES | {"text": (None, {}, _TEXT, *_verbosity_variants(ask.text))}
-    )
-    metadata = ask.metadata or {}
-    choice = await resolve_requested_model(visit, ask.model, metadata)
+    if isinstance(ask.text, dict) and ask.text.get("verbosity"):
+        # Verbosity only tunes, so it is ignored; the other members of `text` are not.
+        others = {name: value for name, value in ask.text.items() if name != "verbosity"}
+        ask = msgspec.structs.replace(ask, text=others)
 
     def request() -> str:
         return build_request_text(read_input(ask.input, ask.instructions), "input")
 
-    try:
-        begun = await run_stream.start_run(visit, choice, request, ask.forum)
-        answering = ResponseBuilder(begun, metadata, ask.instructions)
-        if not ask.stream:
-            answer = answering.form("completed", await run_stream.wait_for_answer(visit, begun))
-            return http_responses.json_response(begun.run, answer)
-    except NoAnswer as error:
-        return error.response()
-    return http_responses.stream_response(begun.run, _stream_events(answering))
+    return await http_responses.answer_request(
+        visit, ask, request, lambda started: ResponsesFormat(started, ask)
+    )
 
 
-def _verbosity_variants(text: object) -> tuple[Any, ...]:
-    """Return the values of `text` that differ from the default only in verbosity."""
-    wished = text.get("verbosity") if isinstance(text, dict) else None
-    return ({"verbosity": wished}, {**_TEXT, "verbosity": wished}) if wished else ()
+class ResponsesFormat(http_responses.AnswerFormat):
+    """The answer as a response, or as numbered events."""
 
+    def __init__(self, started: run_stream.StartedRun, ask: ResponsesAsk) -> None:
+        super().__init__(started)
+        self._ask, self._numbers = ask, count()
+        self._item = f"msg_{started.run}"
+        self._at = {"item_id": self._item, "output_index": 0, "content_index": 0}
 
-async def _stream_events(answering: ResponseBuilder) -> AsyncIterator[bytes]:
-    """Yield the numbered events of a stream."""
-    numbers = count()
+    def whole(self, answered: run_stream.AnsweredRun) -> ResponseForm:
+        """Return the completed response."""
+        return self._form("completed", answered)
 
-    def event(kind: str, **members: Any) -> bytes:  # noqa: ANN401  what the event tells
-        told = {"type": kind, "sequence_number": next(numbers), **members}
-        return b"event: %s\ndata: %s\n\n" % (kind.encode(), msgspec.json.encode(told))
+    def begin(self) -> Iterator[bytes]:
+        """Yield the events before the text."""
+        for kind in ("response.created", "response.in_progress"):
+            yield self._event(kind, response=self._form("in_progress"))
+        message = OutputMessage(self._item, "in_progress", ())
+        yield self._event("response.output_item.added", output_index=0, item=message)
+        yield self._event("response.content_part.added", **self._at, part=OutputText(""))
 
-    item, at = answering.item, {"item_id": answering.item, "output_index": 0, "content_index": 0}
-    yield event("response.created", response=answering.form("in_progress"))
-    yield event("response.in_progress", response=answering.form("in_progress"))
-    message = OutputMessage(item, "in_progress", ())
-    yield event("response.output_item.added", output_index=0, item=message)
-    yield event("response.content_part.added", **at, part=OutputText(""))
-    try:
-        async for piece in run_stream.stream_answer(answering.begun):
-            if isinstance(piece, run_stream.AnsweredRun):
-                text = piece.answer
-                whole_message = answering.message(text)
-                yield event("response.output_text.done", **at, text=text, logprobs=())
-                yield event("response.content_part.done", **at, part=OutputText(text))
-                yield event("response.output_item.done", output_index=0, item=whole_message)
-                yield event("response.completed", response=answering.form("completed", piece))
-            elif piece:
-                yield event("response.output_text.delta", **at, delta=piece, logprobs=())
-            else:
-                yield http_responses.KEEP_ALIVE
-    except NoAnswer as error:
-        yield event("response.failed", response=answering.form("failed", error=error))
+    def events(self, piece: str | run_stream.AnsweredRun | NoAnswer) -> Iterator[bytes]:
+        """Yield the events for a piece of the text, for its end, or for a failure."""
+        match piece:
+            case str():
+                yield self._event(
+                    "response.output_text.delta", **self._at, delta=piece, logprobs=()
+                )
+            case NoAnswer():
+                yield self._event("response.failed", response=self._form("failed", error=piece))
+            case run_stream.AnsweredRun(answer=text):
+                message = self._message(text)
+                yield self._event("response.output_text.done", **self._at, text=text, logprobs=())
+                yield self._event("response.content_part.done", **self._at, part=OutputText(text))
+                yield self._event("response.output_item.done", output_index=0, item=message)
+                yield self._event("response.completed", response=self.whole(piece))
+
+    def _event(self, kind: str, **members: Any) -> bytes:  # noqa: ANN401  the members of any event
+        data = {"type": kind, "sequence_number": next(self._numbers), **members}
+        return b"event: %s\ndata: %s\n\n" % (kind.encode(), msgspec.json.encode(data))
+
+    def _form(
+        self,
+        status: str,
+        answered: run_stream.AnsweredRun | None = None,
+        error: NoAnswer | None = None,
+    ) -> ResponseForm:
+        started, proof = self.started, http_responses.build_provenance(self.started.run)
+        links = {"forum_run": proof.run, "forum_verify": proof.verify}
+        form = ResponseForm(
+            f"resp_{started.run}",
+            started.created,
+            started.model,
+            status,
+            {**(self._ask.metadata or {}), **links},
+            error=ResponseError(error.code, str(error)) if error else None,
+            instructions=self._ask.instructions,
+        )
+        if answered is None:
+            return form
+        usage = answered.usage
+        return msgspec.structs.replace(
+            form,
+            output=(self._message(answered.answer),),
+            usage=ResponseUsage(usage.read, usage.written, usage.read + usage.written),
+            forum=msgspec.structs.replace(proof, deliberation=answered.deliberation),
+        )
+
+    def _message(self, text: str) -> OutputMessage:
+        return OutputMessage(self._item, "completed", (OutputText(text),))
 
 
 RESPONSES = Endpoint(

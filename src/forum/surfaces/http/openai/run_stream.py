@@ -96,17 +96,18 @@ async def start_run(
         await _check_replay(visit, choice.replay)
         return StartedRun(desk, choice.replay, choice.model, created, replayed=True)
     requests.check_gate_authority(terms.gates, visit.principal.scopes)
+    panel = _panel(choice, terms)
 
-    def build() -> RunRequest:
+    def ask() -> ClientRequest:
         form = requests.AskForm(
             request(),
             lane=choice.lane,
             team=choice.team,
             budget=terms.budget,
             gates=terms.gates,
-            panel=_panel(choice, terms),
+            panel=panel,
         )
-        return requests.run_request_from_form(form, desk.staff, visit.principal.authority)
+        return requests.request_from_form(form)
 
     order = await desk.build_run_request(build)
     run = await desk.submit(order, visit.principal.name, lambda: visit.idempotency_key)
@@ -116,12 +117,10 @@ async def start_run(
 
 
 def _panel(choice: ModelChoice, terms: Terms) -> requests.PanelAsk | None:
-    if choice.panel:
-        return terms.panel or requests.PanelAsk()
-    if terms.panel is not None:
-        why = f"who deliberates is said to the model {PANEL!r}, and not to {choice.model[:64]!r}"
+    if terms.panel is not None and not choice.panel:
+        why = f"forum.panel is only for the model {PANEL!r}, not for {choice.model[:64]!r}"
         raise ParameterError(ProblemType.BAD_REQUEST, why, param="forum.panel")
-    return None
+    return terms.panel or requests.PanelAsk() if choice.panel else None
 
 
 def _find_answering_task(order: RunRequest) -> str:
@@ -136,7 +135,7 @@ async def _check_replay(visit: RequestContext, run: str) -> None:
     """Replay a run, and raise `NoAnswer` unless the replay agrees with the record."""
     # A client with only the submit scope must not read the requests of others.
     if not has_scope(visit.principal.scopes, READERS):
-        raise ProblemError(ProblemType.FORBIDDEN, "to replay a run needs the scope read or audit")
+        raise ProblemError(ProblemType.FORBIDDEN, "replaying a run requires scope read or audit")
     forum = visit.desk.forum
     if (await run_in_threadpool(forum.reads.read_run, run)).outcome is None:
         raise NoAnswer(run, 409, "run_not_ended", "only a run that has ended can be replayed")
@@ -147,7 +146,7 @@ async def _check_replay(visit: RequestContext, run: str) -> None:
         raise NoAnswer(run, 409, "replay_diverged", f"it cannot be replayed: {error}") from None
     if found:
         where = f"{found[0].strand} {found[0].step}: {found[0].parting}"
-        raise NoAnswer(run, 409, "replay_diverged", f"the replay says something else at {where}")
+        raise NoAnswer(run, 409, "replay_diverged", f"the replay differs from the record: {where}")
 
 
 # Following
@@ -171,7 +170,7 @@ async def wait_for_answer(visit: RequestContext, begun: StartedRun) -> AnsweredR
 
 def still_running_error(run: str, why: str) -> NoAnswer:
     """Return the error for a run that continues without the client."""
-    where = f"it goes on, and its answer will be at /api/v1/runs/{run}"
+    where = f"it continues, and its answer will be at /api/v1/runs/{run}"
     return NoAnswer(run, 503, "still_running", f"{why}; {where}")
 
 
@@ -214,13 +213,13 @@ def _open_live_text(begun: StartedRun) -> "LiveText":
     return LiveText("" if begun_before else begun.speaker)
 
 
-def _remaining_text(run: str, answer: str, said: str) -> str:
+def _remaining_text(run: str, answer: str, streamed: str) -> str:
     """Return the part of the answer that was not streamed.  Raises `NoAnswer` on a mismatch."""
-    if not answer.startswith(said):
-        why = "what was said while it ran is not the answer that was recorded"
+    if not answer.startswith(streamed):
+        why = "the text that was streamed differs from the recorded answer"
         where = f"read it at /api/v1/runs/{run}"
         raise NoAnswer(run, 409, "answer_changed", f"{why}; {where}")
-    return answer[len(said) :]
+    return answer[len(streamed) :]
 
 
 class LiveText:
@@ -250,7 +249,7 @@ async def _poll_run(begun: StartedRun) -> AnsweredRun | NoAnswer | None:
     except StoreFailed:  # the database restarts; the next poll reads it
         ended = None
     if ended is None and begun.desk.log_follower.closed:
-        return still_running_error(begun.run, "this server is about to end")
+        return still_running_error(begun.run, "this server is shutting down")
     if begun.replayed and isinstance(ended, AnsweredRun):
         return replace(ended, usage=CompletionUsage())  # a replay uses no tokens
     return ended
@@ -287,8 +286,8 @@ def _failure_error(view: RunView) -> NoAnswer:
     status, code = _ERROR_BY_STOP_REASON.get(stop, _FAILED) if stop else _FAILED
     if closed is not None and state.stopped is None:
         # A panel's question is addressed to the person at the client; no one else may answer it.
-        said = (view.answer or b"").decode(errors="replace")
-        return NoAnswer(view.run, status, closed.reason.value, said or explain_run_state(view))
+        question = (view.answer or b"").decode(errors="replace")
+        return NoAnswer(view.run, status, closed.reason.value, question or explain_run_state(view))
     reasons = [explain_run_state(view)] + [
         f"{name}: {reason}"
         for name in work_tasks(state)
