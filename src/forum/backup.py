@@ -23,6 +23,7 @@ from msgspec import Struct
 
 from forum import __version__, errors, tlog
 from forum.app import KINDS, Forum, now
+from forum.backends.state_files import make_private_folder, read_key, write_durably
 from forum.config import PROJECT_FILE, Settings
 from forum.ledger.ports import Reader, TreeHead
 
@@ -105,7 +106,7 @@ def create_backup(forum: Forum, target: Path) -> BackupManifest:
     for path in _files_in(target):
         _sync(path)
     # The manifest is written last: a backup without one is incomplete.
-    _write(target / MANIFEST, msgspec.json.format(msgspec.json.encode(manifest), indent=1))
+    write_durably(target / MANIFEST, msgspec.json.format(msgspec.json.encode(manifest), indent=1))
     return manifest
 
 
@@ -146,8 +147,6 @@ def restore_backup(
     remembers nothing of it; the operator thereby asserts that nothing was signed after the backup.
     Raises `BackupRejected` and `RestoreRefused`; nothing has changed then.
     """
-    from forum.backends.state_files import read_key
-
     manifest = read_backup(source)
     _check_absent(settings)
     with Forum(settings) as forum:
@@ -214,10 +213,10 @@ def _copy_files(forum: Forum, target: Path) -> None:
     for path in dict.fromkeys((*beside, settings.key_file)):
         known = path.name.startswith((*_NOT_COPIED, ".")) or path.name.endswith((".lock", ".new"))
         if path.is_file() and not known:
-            _write(target / DATA / path.name, path.read_bytes())
-    _write(target / POLICY, forum.policy.encode())
+            write_durably(target / DATA / path.name, path.read_bytes())
+    write_durably(target / POLICY, forum.policy.encode())
     if settings.file is not None:
-        _write(target / PROJECT_FILE, settings.file.read_bytes())
+        write_durably(target / PROJECT_FILE, settings.file.read_bytes())
 
 
 def _files_in(folder: Path) -> list[Path]:
@@ -231,12 +230,6 @@ def _describe_file(folder: Path, path: Path) -> BackupFile:
             digest.update(piece)
             size += len(piece)
     return BackupFile(path.relative_to(folder).as_posix(), size, digest.hexdigest())
-
-
-def _write(path: Path, data: bytes) -> None:
-    from forum.backends.state_files import write_durably
-
-    write_durably(path, data)
 
 
 def _sync(path: Path) -> None:
@@ -354,11 +347,9 @@ def _place_files(forum: Forum, source: Path, manifest: BackupManifest) -> None:
 
     Without it no command treats the folder as a ledger.
     """
-    from forum.backends.state_files import make_private_folder
-
     settings = forum.settings
     make_private_folder(settings.data)
-    _write(settings.data / ".gitignore", b"*\n")
+    write_durably(settings.data / ".gitignore", b"*\n")
     if not manifest.tables:
         draft = settings.ledger_file.with_name(f"{LEDGER}.restoring")
         # Created with private permissions before the content is copied, and renamed when it is
@@ -372,21 +363,16 @@ def _place_files(forum: Forum, source: Path, manifest: BackupManifest) -> None:
     for path in saved:
         target = settings.key_file if path.name == manifest.key else settings.data / path.name
         make_private_folder(target.parent)
-        _write(target, path.read_bytes())
+        write_durably(target, path.read_bytes())
 
 
 def _place_policy(forum: Forum, source: Path) -> None:
     """Restore the policy, unless it requires the local witness of another machine."""
-    from forum.backends.state_files import make_private_folder
     from forum.verify import LOCAL_WITNESS
 
     data = (source / POLICY).read_bytes()
-    local = [
-        w.key
-        for w in tlog.WitnessPolicy.parse(data).witnesses
-        if w.key.name.startswith(LOCAL_WITNESS)
-    ]
-    gone = any(key != forum.witness.local.verifier for key in local)
-    if not forum.policy_file.exists() and not gone:
+    keys = [witness.key for witness in tlog.WitnessPolicy.parse(data).witnesses]
+    local = [key for key in keys if key.name.startswith(LOCAL_WITNESS)]
+    if not forum.policy_file.exists() and all(key == forum.witness.verifier for key in local):
         make_private_folder(forum.policy_file.parent)
-        _write(forum.policy_file, data)
+        write_durably(forum.policy_file, data)

@@ -8,7 +8,7 @@ import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
-from forum.backends import postgres
+from forum.backends import postgres, sql_store
 from forum.backends.group_commit import GroupCommitter
 from forum.backends.postgres import PostgresStore, upgrade_schema
 from forum.backends.sql_store import missing_migrations
@@ -81,10 +81,14 @@ def test_a_database_of_the_first_release_is_upgraded_with_what_it_holds(
     """Its entries stay as they are; what this release needs beside them is made."""
     chain = Chain("o")
     with monkeypatch.context() as old:
-        old.setattr(postgres, "missing_migrations", lambda *args: missing_migrations(*args)[:1])
+        old.setattr(
+            sql_store,
+            "missing_migrations",
+            lambda *args, **options: missing_migrations(*args, **options)[:1],
+        )
         old.setitem(vars(postgres)["_SQL"], "append", APPEND_OF_THE_FIRST_RELEASE)
         first = upgrade_schema(empty_database)
-        old.setattr(postgres, "missing_migrations", lambda *_: [])
+        old.setattr(sql_store, "missing_migrations", lambda *_, **__: [])
         store = PostgresStore(empty_database, "o")
         store.append(chain.take(2))
         store.close()

@@ -253,7 +253,6 @@ def test_only_who_reads_everything_anyway_uses_statements_that_do() -> None:
         "unsequenced_entries",
         "unsequenced_rows",
         "count_rows",
-        "list_origins",
     }
     assert users == SCANNERS
 

@@ -9,7 +9,7 @@ its row until the transaction ends.
 import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 from threading import Lock
 from typing import Any, NamedTuple
@@ -51,29 +51,30 @@ class PendingKey(NamedTuple):
     n: int
 
 
-class PostgresReader(sql_store.SqlReader):
-    """A reader of one log in one transaction: all queries see the same snapshot."""
-
-    def __init__(self, connection: Connection, origin: str, log: int) -> None:
-        super().__init__(origin)
-        self._db, self._log, self._process = connection, log, os.getpid()
-
-    def _fetch_rows(self, query: str, **parameters: object) -> list[Any]:
-        if self._process != os.getpid():
-            raise errors.StoreFailed(
-                "reading", "this moment was opened before a fork; open it again"
-            )
-        return _fetch(self._db, query, parameters)
+class _PostgresQueries(sql_store.SqlReader):
+    """The parameters of queries in the form that Postgres needs."""
 
     def _list(self, values: list[int] | list[str]) -> object:
         return values
 
     def _entries_at(self, places: list[tuple[int | None, int]]) -> list[Any]:
         strands, ns = [place[0] for place in places], [place[1] for place in places]
-        return self._fetch_rows("entries_at", log=self._log, strands=strands, ns=ns)
+        return self._fetch_rows("entries_at", strands=strands, ns=ns)
 
 
-class PostgresStore(sql_store.SqlStore, ForkAware):
+class PostgresReader(_PostgresQueries):
+    """A reader of one log in one transaction: all queries see the same snapshot."""
+
+    def __init__(self, connection: Connection, origin: str, log: int) -> None:
+        super().__init__(origin)
+        self._db, self._log, self._process = connection, log, os.getpid()
+
+    def _fetch(self, query: str, parameters: dict[str, object]) -> list[Any]:
+        sql_store.check_not_forked(self._process)
+        return _fetch(self._db, query, parameters)
+
+
+class PostgresStore(_PostgresQueries, sql_store.SqlStore, ForkAware):
     """A store of one log in a Postgres database; a forked child reconnects on first use."""
 
     def __init__(self, url: str, origin: str, connections: int = _POOL_SIZE) -> None:
@@ -82,7 +83,7 @@ class PostgresStore(sql_store.SqlStore, ForkAware):
         self._url, self._connections = url, connections
         self._reset_connections()
         try:
-            with _translate_errors("connecting"):
+            with translate_errors("connecting"):
                 # Connect once without the pool: the pool retries silently, and its timeout would
                 # not give the reason.
                 _connect(url).close()
@@ -151,7 +152,7 @@ class PostgresStore(sql_store.SqlStore, ForkAware):
 
         Raises `EntryLost` if a pending entry is no longer stored.
         """
-        found = self._fetch_rows("waiting", log=self._log, limit=limit)
+        found = self._fetch_rows("waiting", limit=limit)
         rows = []
         for _, _, run, strand, n, data, tag in found:
             if data is None:
@@ -207,7 +208,7 @@ class PostgresStore(sql_store.SqlStore, ForkAware):
             for seq, gone in sorted(by_commit.items()):
                 self._remove_waiting(execute, seq, gone)
                 for key in gone:
-                    place = {"log": self._log, "strand": key.strand, "n": key.n}
+                    place = {"strand": key.strand, "n": key.n}
                     row = execute("add_quarantine", **place).fetchall()
                     execute("add_quarantine_bodies", quarantine=row[0][0], **place)
                     execute("remove_bodies", **place)
@@ -220,41 +221,17 @@ class PostgresStore(sql_store.SqlStore, ForkAware):
 
         Raises `ConcurrentUpdate` if one of them is no longer pending.
         """
-        commit = execute("pending_row", log=self._log, seq=seq).fetchall()
+        commit = execute("pending_row", seq=seq).fetchall()
         waiting = list(zip(*commit[0], strict=True)) if commit else []
         removed = {(key.strand, key.n) for key in gone}
         if not removed.issubset(waiting):
             raise errors.ConcurrentUpdate(f"the waiting entries of {self._origin}")
         left = [place for place in waiting if place not in removed]
         if not left:
-            execute("remove_commit", log=self._log, seq=seq)
+            execute("remove_commit", seq=seq)
             return
         strands, ns = [place[0] for place in left], [place[1] for place in left]
-        execute("set_pending", log=self._log, seq=seq, strands=strands, ns=ns)
-
-    def discard_quarantine(self, ids: Sequence[int]) -> None:
-        """Delete rows from the quarantine."""
-        with self._write_transaction("discarding rows") as execute:
-            for row in ids:
-                execute("discard_quarantine", log=self._log, id=row)
-
-    def save_checkpoint(self, size: int, note: bytes) -> None:
-        """Store a signed checkpoint; one with more cosignatures replaces one of the same size."""
-        with self._connection("publishing") as db:
-            db.execute(_SQL["save_checkpoint"], (self._log, size, note))
-
-    def erase_body(self, position: ports.Position, name: str) -> None:
-        """Erase a body and its salt.
-
-        Postgres frees the space at the next vacuum and overwrites it when it is reused.  The
-        write-ahead log and backups contain the row for as long as they are retained.
-        """
-        key = self._body_key(position, name)
-        with self._write_transaction("erasing") as execute:
-            execute("erase", **key)
-            # The digest in the idempotency record is not salted: with it, an attacker could
-            # confirm guesses of the erased request.
-            execute("forget_asked", log=self._log, run=position.run)
+        execute("set_pending", seq=seq, strands=strands, ns=ns)
 
     def try_lead(self) -> bool:
         """Return whether this process holds the sequencer lock; try to take it if not.
@@ -262,7 +239,7 @@ class PostgresStore(sql_store.SqlStore, ForkAware):
         The lock is an advisory lock of one database session, so Postgres frees it when the process
         or its connection is gone.
         """
-        with self._lead_lock, _translate_errors("asking to lead"):
+        with self._lead_lock, translate_errors("asking to lead"):
             if self._session is not None and not _is_alive(self._session):
                 self._session.close()
                 self._session, self._leads = None, False
@@ -274,17 +251,9 @@ class PostgresStore(sql_store.SqlStore, ForkAware):
             self._leads = row is not None and bool(row[0])
             return self._leads
 
-    @contextmanager
-    def snapshot(self) -> Iterator[ports.Reader]:
+    def snapshot(self) -> AbstractContextManager[ports.Reader]:
         """Open a reader in a read-only transaction of its own: all its reads see one snapshot."""
-        with (
-            _translate_errors("reading"),
-            _connect(self._url) as db,
-        ):
-            db.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
-            db.read_only = True
-            db.execute("SELECT 1")  # the first statement takes the snapshot
-            yield PostgresReader(db, self._origin, self._log)
+        return open_reader(self._url, self._origin)
 
     def close(self) -> None:
         """Close all connections."""
@@ -292,44 +261,32 @@ class PostgresStore(sql_store.SqlStore, ForkAware):
             self._session.close()
         self._pool.close()
 
-    def _fetch_rows(self, query: str, **parameters: object) -> list[Any]:
+    def _fetch(self, query: str, parameters: dict[str, object]) -> list[Any]:
         try:
-            return self._fetch(query, parameters)
+            return self._fetch_once(query, parameters)
         except errors.StoreConnectionLost:
             # The server was restarted: drop the broken connections from the pool and retry once.
             # A read can always be repeated.
             self._open().check()
-            return self._fetch(query, parameters)
+            return self._fetch_once(query, parameters)
 
-    def _list(self, values: list[int] | list[str]) -> object:
-        return values
-
-    def _entries_at(self, places: list[tuple[int | None, int]]) -> list[Any]:
-        strands, ns = [place[0] for place in places], [place[1] for place in places]
-        return self._fetch_rows("entries_at", log=self._log, strands=strands, ns=ns)
-
-    def _fetch(self, query: str, parameters: Mapping[str, object]) -> list[Any]:
+    def _fetch_once(self, query: str, parameters: Mapping[str, object]) -> list[Any]:
         with self._connection(f"reading ({query})") as db:
             return _fetch(db, query, parameters)
 
     @contextmanager
     def _connection(self, doing: str) -> Iterator[Connection]:
-        with _translate_errors(doing), self._open().connection() as db:
+        with translate_errors(doing), self._open().connection() as db:
             yield db
 
     @contextmanager
     def _write_transaction(self, doing: str) -> Iterator[sql_store.QueryExecutor]:
         with self._connection(doing) as db, db.transaction():
-            yield partial(_execute, db)
+            yield partial(_execute, db, log=self._log)
 
     def _begin(self) -> None:
-        version = self._fetch_one("version") if self._fetch_one("has_schema") else 0
-        known = (
-            {row[0] for row in self._fetch_rows("additions")}
-            if self._fetch_one("has_additions")
-            else set()
-        )
-        missing = _missing_migrations(version, known)
+        with self._connection("opening the log") as db:
+            version, missing = _missing_migrations(db)
         if missing:
             raise errors.SchemaTooOld(version, missing[-1].number)
         fsync, commit = self._fetch_rows("durability")[0]
@@ -368,7 +325,7 @@ class PostgresStore(sql_store.SqlStore, ForkAware):
             # deadlocks between these tables.  Entries are inserted in the order of the records: if
             # two transactions race for the same positions in opposite order, Postgres aborts one
             # of them, and `append` retries it.
-            self._apply_effects(partial(_execute, db), records)
+            self._apply_effects(partial(_execute, db, log=self._log), records)
         # After the commit: if the transaction had failed, these ids would not exist.
         self._cache_strand_keys(added)
 
@@ -424,7 +381,7 @@ class PostgresStore(sql_store.SqlStore, ForkAware):
             name: [getattr(account.cap, name) for account in accounts]
             for name in ports.Amount._fields
         }
-        execute("open_accounts", log=self._log, runs=[a.run for a in accounts], **caps)
+        execute("open_accounts", runs=[a.run for a in accounts], **caps)
 
     def _set_timers(self, execute: sql_store.QueryExecutor, alarms: Sequence[ports.Timer]) -> None:
         # One statement cannot change a row twice, so keep only the last time of each timer.
@@ -433,23 +390,14 @@ class PostgresStore(sql_store.SqlStore, ForkAware):
             some = [(*place, at) for place, at in last.items() if (at is not None) is wanted]
             if some:
                 runs, strands, ats = (list(column) for column in zip(*some, strict=True))
-                execute(query, log=self._log, runs=runs, strands=strands, ats=ats)
+                execute(query, runs=runs, strands=strands, ats=ats)
 
     def _claim_due_timers(
         self, claim: ports.TimerClaim, pauses: dict[str, int]
     ) -> list[ports.Timer]:
         with self._connection("claiming timers") as db:
-            rows = _execute(
-                db,
-                "claim_due",
-                log=self._log,
-                worker=claim.worker,
-                limit=claim.limit,
-                anew=claim.anew,
-                own=list(claim.own),
-                **pauses,
-            ).fetchall()
-        return [ports.Timer(*row) for row in rows]
+            asked = claim._asdict() | pauses | {"log": self._log, "own": list(claim.own)}
+            return [ports.Timer(*row) for row in _execute(db, "claim_due", **asked).fetchall()]
 
     def _add_leaves(self, db: Connection, first: int, leaves: Sequence[bytes]) -> None:
         # In the order of the index on the prefix, so that neighbours go to the same page.
@@ -489,13 +437,14 @@ _abandoned: list[Connection] = []
 def open_reader(url: str, origin: str) -> Iterator[PostgresReader]:
     """Open a reader of one snapshot of a log in a read-only transaction.  Raises `NoSuchLog`."""
     check_database_url(url)
-    with _translate_errors("reading"), _connect(url) as db:
+    with translate_errors("reading"), _connect(url) as db:
         db.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         db.read_only = True
-        found = _fetch(db, "log", {"origin": origin})
-        if not found:
+        # The first statement takes the snapshot.
+        rows = _fetch(db, "log", {"origin": origin})
+        if not rows:
             raise errors.NoSuchLog(origin)
-        yield PostgresReader(db, origin, found[0][0])
+        yield PostgresReader(db, origin, rows[0][0])
 
 
 def check_database_url(url: str) -> None:
@@ -518,13 +467,9 @@ def upgrade_schema(url: str, *, post: bool = False) -> list[int]:
     database again.
     """
     check_database_url(url)
-    with _translate_errors("upgrading the schema"), psycopg.connect(url) as db:
+    with translate_errors("upgrading the schema"), psycopg.connect(url) as db:
         db.execute("SELECT pg_advisory_xact_lock(hashtext('forum.upgrade'))")
-        version = _fetch(db, "version", {})[0][0] if _fetch(db, "has_schema", {})[0][0] else 0
-        known = set()
-        if _fetch(db, "has_additions", {})[0][0]:
-            known = {row[0] for row in _fetch(db, "additions", {})}
-        missing = _missing_migrations(version, known, post=post)
+        _, missing = _missing_migrations(db, post=post)
         for migration in missing:
             db.execute(migration.sql.encode())
             _record_migration(db, migration)
@@ -532,11 +477,17 @@ def upgrade_schema(url: str, *, post: bool = False) -> list[int]:
 
 
 def _missing_migrations(
-    version: int, known: set[int], *, post: bool = False
-) -> list[sql_store.Migration]:
-    """Return the missing migrations; those that lock out older releases only with `post`."""
-    behind = [m for m in sql_store.missing_migrations("postgres", version) if m.number not in known]
-    return [migration for migration in behind if migration.is_additive or post]
+    db: Connection, *, post: bool = False
+) -> tuple[int, list[sql_store.Migration]]:
+    """Return the version of a schema, and the migrations that it lacks."""
+
+    def column(query: str, has_table: str) -> list[Any]:
+        there = _fetch(db, has_table, {})[0][0]
+        return [row[0] for row in _fetch(db, query, {})] if there else []
+
+    version = max(column("version", "has_schema"), default=0)
+    applied = column("additions", "has_additions")
+    return version, sql_store.missing_migrations("postgres", version, applied, post=post)
 
 
 def _record_migration(db: Connection, migration: sql_store.Migration) -> None:
@@ -583,7 +534,8 @@ def _remedy(error: psycopg.Error) -> str:
 
 
 @contextmanager
-def _translate_errors(doing: str) -> Iterator[None]:
+def translate_errors(doing: str) -> Iterator[None]:
+    """Turn errors of the driver into errors of the store."""
     try:
         yield
     except (psycopg.OperationalError, PoolTimeout) as error:

@@ -13,8 +13,8 @@ from pathlib import Path
 import psycopg
 from psycopg import sql
 
-from forum.backends.postgres import Connection, PostgresReader, check_database_url
-from forum.errors import BackupRejected, NoSuchLog, StoreFailed
+from forum.backends import postgres
+from forum.errors import BackupRejected, NoSuchLog
 from forum.ledger.ports import Reader
 
 _SCHEMA = "forum"
@@ -34,8 +34,8 @@ def copy_rows(
 
     Yields a reader of the log in the snapshot that was copied, and the columns of each table.
     """
-    check_database_url(url)
-    with _translate_errors("backing up"), psycopg.connect(url) as db:
+    postgres.check_database_url(url)
+    with postgres.translate_errors("backing up"), psycopg.connect(url) as db:
         db.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         db.read_only = True
         logs, columns = _log_ids(db, base), _columns(db)
@@ -51,7 +51,7 @@ def copy_rows(
                     file.write(piece)
         if origin not in logs:
             raise NoSuchLog(origin)
-        yield PostgresReader(db, origin, logs[origin]), columns
+        yield postgres.PostgresReader(db, origin, logs[origin]), columns
 
 
 @contextmanager
@@ -61,8 +61,8 @@ def restore_rows(url: str, origin: str, folder: Path, columns: Columns) -> Itera
     If the block raises, the database stays unchanged.  Raises `BackupRejected` if the database has
     one of the logs already, or lacks a column.
     """
-    check_database_url(url)
-    with _translate_errors("restoring"), psycopg.connect(url) as db:
+    postgres.check_database_url(url)
+    with postgres.translate_errors("restoring"), psycopg.connect(url) as db:
         _check_columns(db, columns)
         for table in columns:
             _load(db, table, columns[table], folder / f"{table}.copy")
@@ -75,10 +75,10 @@ def restore_rows(url: str, origin: str, folder: Path, columns: Columns) -> Itera
         row = db.execute("SELECT id FROM forum.log WHERE origin = %s", (origin,)).fetchone()
         if row is None:
             raise BackupRejected(f"it does not hold the log {origin} that it names")
-        yield PostgresReader(db, origin, row[0])
+        yield postgres.PostgresReader(db, origin, row[0])
 
 
-def _log_ids(db: Connection, base: str) -> dict[str, int]:
+def _log_ids(db: postgres.Connection, base: str) -> dict[str, int]:
     """Return the ids of a log and its epochs, keyed by origin."""
     rows = db.execute(
         "SELECT origin, id FROM forum.log"
@@ -88,7 +88,7 @@ def _log_ids(db: Connection, base: str) -> dict[str, int]:
     return dict(rows.fetchall())
 
 
-def _columns(db: Connection) -> dict[str, list[str]]:
+def _columns(db: postgres.Connection) -> dict[str, list[str]]:
     """Return the columns of every table with rows of logs, read from the database's catalog.
 
     So tables that later releases add are included.
@@ -104,7 +104,7 @@ def _columns(db: Connection) -> dict[str, list[str]]:
     return {t: names for t, names in found.items() if t == "log" or "log" in names}
 
 
-def _check_columns(db: Connection, columns: Columns) -> None:
+def _check_columns(db: postgres.Connection, columns: Columns) -> None:
     here = _columns(db)
     for table, names in columns.items():
         missing = set(names) - set(here.get(table, []))
@@ -113,7 +113,7 @@ def _check_columns(db: Connection, columns: Columns) -> None:
             raise BackupRejected(f"this database has no {what}: upgrade it with forum db upgrade")
 
 
-def _load(db: Connection, table: str, names: Sequence[str], path: Path) -> None:
+def _load(db: postgres.Connection, table: str, names: Sequence[str], path: Path) -> None:
     """Load copied rows into a temporary table, where they can be joined with the new ids."""
     create = "CREATE TEMP TABLE {copied} ON COMMIT DROP AS SELECT {names} FROM {table} WHERE false"
     parts = {"copied": _staging_table(table), "names": _list(names), "table": _name(table)}
@@ -124,7 +124,7 @@ def _load(db: Connection, table: str, names: Sequence[str], path: Path) -> None:
             copy.write(piece)
 
 
-def _check_absent(db: Connection) -> None:
+def _check_absent(db: postgres.Connection) -> None:
     there = db.execute("SELECT origin FROM forum.log JOIN copied_log USING (origin)").fetchone()
     if there is not None:
         why = (
@@ -135,7 +135,7 @@ def _check_absent(db: Connection) -> None:
         raise BackupRejected(why)
 
 
-def _restore_logs(db: Connection, names: Sequence[str]) -> None:
+def _restore_logs(db: postgres.Connection, names: Sequence[str]) -> None:
     own = [name for name in names if name != "id"]
     insert = "INSERT INTO forum.log ({own}) SELECT {own} FROM copied_log ORDER BY id"
     db.execute(sql.SQL(insert).format(own=_list(own)))
@@ -145,7 +145,7 @@ def _restore_logs(db: Connection, names: Sequence[str]) -> None:
     )
 
 
-def _restore_strands(db: Connection, names: Sequence[str]) -> None:
+def _restore_strands(db: postgres.Connection, names: Sequence[str]) -> None:
     own = [name for name in names if name not in ("id", "log")]
     insert = (
         "INSERT INTO forum.strand (log, {own}) SELECT m.new, {own}"
@@ -161,49 +161,36 @@ def _restore_strands(db: Connection, names: Sequence[str]) -> None:
     db.execute("ANALYZE new_strand")
 
 
-def _restore_table(db: Connection, table: str, names: Sequence[str]) -> None:
-    given = _generated_columns(db, table)
-    kinds = _types(db, table)
-    own = [name for name in names if name not in given]
+def _restore_table(db: postgres.Connection, table: str, names: Sequence[str]) -> None:
+    rows = db.execute(
+        "SELECT column_name, data_type, is_identity FROM information_schema.columns"
+        " WHERE table_schema = %s AND table_name = %s",
+        (_SCHEMA, table),
+    ).fetchall()
+    types = {name: data_type for name, data_type, _ in rows}
+    generated = {name for name, _, is_identity in rows if is_identity == "YES"}
+    own = [name for name in names if name not in generated]
     # Generated numbers express an order, for example that of commits that wait for an index.
     # Insert in the old order, so that the new numbers express the same order.
-    order = _list([name for name in names if name in given] or ["log"])
+    order = _list([name for name in names if name in generated] or ["log"])
     insert = "INSERT INTO {table} ({own}) SELECT {values} FROM {copied} c ORDER BY {order}"
-    values = sql.SQL(", ").join(_value(name, kinds[name]) for name in own)
+    values = sql.SQL(", ").join(_value(name, types[name]) for name in own)
     parts = {"table": _name(table), "own": _list(own), "copied": _staging_table(table)}
     db.execute(sql.SQL(insert).format(values=values, order=order, **parts))
 
 
-def _value(column: str, kind: str) -> sql.Composable:
+def _value(column: str, data_type: str) -> sql.Composable:
     """Return the SQL expression for a restored column; ids of logs and strands are mapped."""
     if column == "log":
         return sql.SQL("(SELECT new FROM new_log WHERE old = c.log)")
-    if (column, kind) == ("strand", "bigint"):
+    if (column, data_type) == ("strand", "bigint"):
         return sql.SQL("(SELECT new FROM new_strand WHERE old = c.strand)")
-    if (column, kind) == ("strands", "ARRAY"):
+    if (column, data_type) == ("strands", "ARRAY"):
         return sql.SQL(
             "(SELECT array_agg(m.new ORDER BY u.place) FROM unnest(c.strands)"
             " WITH ORDINALITY AS u (old, place) JOIN new_strand m ON m.old = u.old)"
         )
     return sql.SQL("c.{}").format(sql.Identifier(column))
-
-
-def _generated_columns(db: Connection, table: str) -> set[str]:
-    rows = db.execute(
-        "SELECT column_name FROM information_schema.columns"
-        " WHERE table_schema = %s AND table_name = %s AND is_identity = 'YES'",
-        (_SCHEMA, table),
-    )
-    return {row[0] for row in rows}
-
-
-def _types(db: Connection, table: str) -> dict[str, str]:
-    rows = db.execute(
-        "SELECT column_name, data_type FROM information_schema.columns"
-        " WHERE table_schema = %s AND table_name = %s",
-        (_SCHEMA, table),
-    )
-    return dict(rows.fetchall())
 
 
 def _name(table: str) -> sql.Identifier:
@@ -216,11 +203,3 @@ def _staging_table(table: str) -> sql.Identifier:
 
 def _list(names: Sequence[str]) -> sql.Composed:
     return sql.SQL(", ").join(map(sql.Identifier, names))
-
-
-@contextmanager
-def _translate_errors(doing: str) -> Iterator[None]:
-    try:
-        yield
-    except psycopg.Error as error:
-        raise StoreFailed(doing, str(error).strip()) from error

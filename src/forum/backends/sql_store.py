@@ -5,9 +5,10 @@ file of named queries.  The shared code runs the same query names with the same 
 databases; only the SQL text differs.
 """
 
+import os
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from importlib.resources import files
@@ -73,15 +74,27 @@ def load_migrations(database: str) -> list[Migration]:
     return [Migration(int(n[:4]), (folder / n).read_text(), "_post_" not in n) for n in names]
 
 
-def missing_migrations(database: str, version: int) -> list[Migration]:
-    """Return the migrations after a version.
+def missing_migrations(
+    database: str, version: int, applied: Collection[int] = (), *, post: bool = False
+) -> list[Migration]:
+    """Return the migrations after a version that were not applied.
 
-    Raises `SchemaTooNew` if the version is newer than this release knows.
+    With `post`, include those with which processes of the previous release cannot work.  Raises
+    `SchemaTooNew` if the version is newer than this release knows.
     """
-    known = load_migrations(database)
-    if version > known[-1].number:
-        raise errors.SchemaTooNew(version, known[-1].number)
-    return [migration for migration in known if migration.number > version]
+    migrations = load_migrations(database)
+    if version > migrations[-1].number:
+        raise errors.SchemaTooNew(version, migrations[-1].number)
+    behind = (m for m in migrations if m.number > version and m.number not in applied)
+    return [migration for migration in behind if migration.is_additive or post]
+
+
+def check_not_forked(process: int) -> None:
+    """Raise `StoreFailed` in a child of the process that opened a snapshot."""
+    if process != os.getpid():
+        raise errors.StoreFailed(
+            "reading", "this snapshot was opened before a fork; open a new one"
+        )
 
 
 def leaf_prefix(leaf: bytes) -> int:
@@ -155,10 +168,6 @@ def _group_into_pages(strands: Sequence[_StrandRow]) -> Iterator[list[_StrandRow
         yield page
 
 
-def _single_chunk(data: bytes) -> Iterator[bytes]:
-    yield data
-
-
 class SqlReader(ABC):
     """A reader of one log that runs the named queries of a database."""
 
@@ -169,12 +178,20 @@ class SqlReader(ABC):
         self.check: ports.RowCheck = PositionCheck(origin)
 
     @abstractmethod
-    def _fetch_rows(self, query: str, **parameters: object) -> list[Any]:
+    def _fetch(self, query: str, parameters: dict[str, object]) -> list[Any]:
         """Run a query and return all of its rows."""
 
-    def _fetch_one(self, query: str, **parameters: object) -> Any:  # noqa: ANN401  a column of any type
-        rows = self._fetch_rows(query, **parameters)
-        return rows[0][0] if rows else None
+    def _fetch_rows(self, query: str, **parameters: object) -> list[Any]:
+        """Run a query with the id of this log as the parameter `log`, and return all rows."""
+        return self._fetch(query, {"log": self._log, **parameters})
+
+    def _fetch_column(self, query: str, **parameters: object) -> list[Any]:
+        """Return the first column of all rows."""
+        return [row[0] for row in self._fetch_rows(query, **parameters)]
+
+    def _fetch_one(self, query: str, **parameters: object) -> Any:  # noqa: ANN401  a column may have any type
+        """Return the first column of the first row, or None."""
+        return next(iter(self._fetch_column(query, **parameters)), None)
 
     @property
     def origin(self) -> str:
@@ -183,13 +200,13 @@ class SqlReader(ABC):
 
     def head(self) -> ports.TreeHead:
         """Return the size and the root of the tree that the sequencer committed last."""
-        size, root = self._fetch_rows("head", log=self._log)[0]
+        size, root = self._fetch_rows("head")[0]
         return ports.TreeHead(size, Hash(root))
 
     def read_tile(self, tile: TileId, width: int) -> bytes:
         """Return the first `width` hashes of a tile."""
         hashes: bytes | None = self._fetch_one(
-            "tile", log=self._log, level=tile.level, idx=tile.index, length=32 * width
+            "tile", level=tile.level, idx=tile.index, length=32 * width
         )
         return hashes or b""
 
@@ -204,7 +221,7 @@ class SqlReader(ABC):
         """Yield the unchecked row at each index from `start` to `stop`; None if it is missing."""
         for low in range(start, stop, PAGE_ROWS):
             high = min(low + PAGE_ROWS, stop)
-            page = self._fetch_rows("entries", log=self._log, start=low, stop=high)
+            page = self._fetch_rows("entries", start=low, stop=high)
             # Fast path: no index is missing, and every row has its entry and its strand.
             if len(page) == high - low and all(row[4] and row[1] for row in page):
                 yield from map(ports.EntryRow._make, map(_WITHOUT_INDEX, page))
@@ -217,16 +234,14 @@ class SqlReader(ABC):
         # All leaves with one prefix share the sign bit, so the signed keys keep their order and
         # one range query finds them.
         low, high = (leaf_prefix(prefix[:8].ljust(8, end)) for end in (b"\0", b"\xff"))
-        return [row[0] for row in self._fetch_rows("find", log=self._log, low=low, high=high)]
+        return self._fetch_column("find", low=low, high=high)
 
     def indexes(self, leaves: Sequence[Hash]) -> list[int | None]:
         """Return the index of each leaf, or None for a leaf that has no index yet."""
         found: dict[int, list[int]] = {}
         for low in range(0, len(leaves), PAGE_ROWS):
             prefixes = [leaf_prefix(leaf) for leaf in leaves[low : low + PAGE_ROWS]]
-            for prefix, index in self._fetch_rows(
-                "indexes", log=self._log, prefixes=self._list(prefixes)
-            ):
+            for prefix, index in self._fetch_rows("indexes", prefixes=self._list(prefixes)):
                 found.setdefault(prefix, []).append(index)
         return [self._match_leaf(leaf, found.get(leaf_prefix(leaf), [])) for leaf in leaves]
 
@@ -254,7 +269,7 @@ class SqlReader(ABC):
 
         Raises `TamperDetected` at a gap in the positions.
         """
-        for row in self._strand_rows(run, strand, start):
+        for row in self.strand_rows(run, strand, start):
             self.check.check_row(row)
             if row.n != start:
                 raise errors.TamperDetected(
@@ -263,30 +278,25 @@ class SqlReader(ABC):
             start += 1
             yield row.data
 
-    def strand_rows(self, run: str, strand: str) -> Iterator[ports.EntryRow]:
-        """Yield the rows of a strand without checking them."""
-        return self._strand_rows(run, strand, 0)
+    def strand_rows(self, run: str, strand: str, start: int = 0) -> Iterator[ports.EntryRow]:
+        """Yield the rows of a strand from position `start`, without checking them."""
+        key = self._strand_key(run, strand)
+        if key is not None:
+            for columns in self._fetch_pages("strand_entries", "n", start, strand=key):
+                yield ports.EntryRow(run, strand, *columns)
 
     def last_entry(self, run: str, strand: str) -> bytes | None:
         """Return the last entry of a strand, or None if the strand has no entries."""
         key = self._strand_key(run, strand)
-        found = [] if key is None else self._fetch_rows("last", log=self._log, strand=key)
-        if not found:
-            return None
-        row = ports.EntryRow(run, strand, *found[0])
-        self.check.check_row(row)
-        return row.data
-
-    def _strand_rows(self, run: str, strand: str, start: int) -> Iterator[ports.EntryRow]:
-        key = self._strand_key(run, strand)
-        if key is not None:
-            place = {"log": self._log, "strand": key}
-            for found in self._fetch_pages("strand_entries", "n", start, **place):
-                yield ports.EntryRow(run, strand, *found)
+        for columns in [] if key is None else self._fetch_rows("last", strand=key):
+            row = ports.EntryRow(run, strand, *columns)
+            self.check.check_row(row)
+            return row.data
+        return None
 
     def strands(self, run: str) -> list[str]:
         """Return the names of a run's strands."""
-        return [row[0] for row in self._fetch_rows("strands", log=self._log, run=run)]
+        return self._fetch_column("strands", run=run)
 
     def strand_lengths(self, run: str) -> dict[str, int]:
         """Return the number of entries of each strand of a run, keyed by strand name."""
@@ -311,7 +321,7 @@ class SqlReader(ABC):
         keys = self._list([strand.key for strand in strands])
         rows: dict[int, list[ports.EntryRow]] = {strand.key: [] for strand in strands}
         names = {strand.key: strand.name for strand in strands}
-        for key, *found in self._fetch_rows("entries_of_strands", log=self._log, strands=keys):
+        for key, *found in self._fetch_rows("entries_of_strands", strands=keys):
             rows[key].append(ports.EntryRow(run, names[key], *found))
         for strand in strands:
             # The length is the highest position plus one: fewer rows mean a gap.
@@ -346,31 +356,29 @@ class SqlReader(ABC):
             # One query returns all small bodies of the page.  A large body is read part by part,
             # and only when its reader asks for it.
             for key, n, name, salt, data in self._fetch_rows(
-                "bodies_of_strands", log=self._log, strands=keys, size=_MAX_SMALL_BODY_BYTES
+                "bodies_of_strands", strands=keys, size=_MAX_SMALL_BODY_BYTES
             ):
-                place = {"log": self._log, "strand": key, "n": n, "name": name}
+                place = {"strand": key, "n": n, "name": name}
                 read = (
                     partial(self._read_body_chunks, place)
                     if data is None
-                    else partial(_single_chunk, data)
+                    else partial(iter, [data])
                 )
                 yield ports.Position(run, names[key], n), name, StoredBody(salt, read)
 
     def _strands_of(self, run: str) -> list[_StrandRow]:
-        strands = [
-            _StrandRow(*row) for row in self._fetch_rows("strand_lengths", log=self._log, run=run)
-        ]
+        strands = [_StrandRow(*row) for row in self._fetch_rows("strand_lengths", run=run)]
         self._cache_strand_keys({(run, strand.name): strand.key for strand in strands})
         return strands
 
     def runs(self, after: str, limit: int) -> list[str]:
         """Return up to `limit` runs after `after`, in the order of their names."""
-        return [row[0] for row in self._fetch_rows("runs", log=self._log, run=after, limit=limit)]
+        return self._fetch_column("runs", run=after, limit=limit)
 
     def runs_before(self, before: str | None, limit: int) -> list[str]:
         """Return up to `limit` runs in descending order, from before `before` or from the last."""
         query = "last_runs" if before is None else "runs_before"
-        return [row[0] for row in self._fetch_rows(query, log=self._log, run=before, limit=limit)]
+        return self._fetch_column(query, run=before, limit=limit)
 
     def body(self, position: ports.Position, name: str) -> StoredBody | None:
         """Return a body of an entry, or None if it is not stored."""
@@ -384,12 +392,12 @@ class SqlReader(ABC):
 
     def checkpoint_rows(self, start: int = 0) -> Iterator[tuple[int, bytes]]:
         """Yield the signed notes like `checkpoints`, each with the tree size it is stored under."""
-        yield from self._fetch_pages("checkpoints", "size", start, log=self._log)
+        yield from self._fetch_pages("checkpoints", "size", start)
 
     def checkpoint(self, most: int | None = None) -> bytes | None:
         """Return the signed note of the largest tree of at most `most` leaves, or None."""
         size = 2**62 if most is None else most
-        found: bytes | None = self._fetch_one("checkpoint", log=self._log, size=size)
+        found: bytes | None = self._fetch_one("checkpoint", size=size)
         return found
 
     def unsequenced_entries(self) -> Iterator[bytes | None]:
@@ -398,32 +406,29 @@ class SqlReader(ABC):
 
     def unsequenced_rows(self) -> Iterator[ports.EntryRow | None]:
         """Yield the rows that have no index yet, unchecked; None for a missing entry."""
-        yield from (_row(row) for row in self._fetch_rows("unsequenced", log=self._log))
+        yield from (_row(row) for row in self._fetch_rows("unsequenced"))
 
     def count_entries(self) -> int:
         """Count the stored entries, whether or not they are sequenced or pending."""
-        return int(self._fetch_one("stored", log=self._log))
+        return int(self._fetch_one("stored"))
 
     def strand_head(self, strand: str) -> ports.TaggedHead | None:
         """Return the stored head of one of the log's own strands, unchecked, or None."""
-        rows = self._fetch_rows("strand_head", log=self._log, strand=strand)
+        rows = self._fetch_rows("strand_head", strand=strand)
         return ports.TaggedHead(strand, rows[0][0], Hash(rows[0][1]), rows[0][2]) if rows else None
 
     def count_rows(self) -> ports.TableCounts:
         """Count the rows of this log in every table, including rows that the log does not use."""
-        return ports.TableCounts(*self._fetch_rows("count_rows", log=self._log)[0])
+        return ports.TableCounts(*self._fetch_rows("count_rows")[0])
 
     def accounts(self, runs: Sequence[str]) -> dict[str, ports.BudgetAccount]:
         """Return the budget accounts of these runs; a run without an account is left out."""
-        rows = self._fetch_rows("accounts", log=self._log, runs=self._list(list(runs)))
+        rows = self._fetch_rows("accounts", runs=self._list(list(runs)))
         return {row[0]: _account(row[1:]) for row in rows}
 
     def account_runs(self, after: str, limit: int) -> list[str]:
         """Return up to `limit` runs after `after` that have an account, in name order."""
-        return [
-            row[0]
-            for row in self._fetch_rows("account_runs", log=self._log, run=after, limit=limit)
-        ]
+        return self._fetch_column("account_runs", run=after, limit=limit)
 
     def timers(self, after: ports.Timer | None, limit: int, *, due: bool) -> list[ports.Timer]:
         """Return up to `limit` timers after `after`, ordered by run and strand.
@@ -431,57 +436,45 @@ class SqlReader(ABC):
         With `due`, return only due timers, the longest due first.
         """
         run, strand, at = after or ports.Timer("", "", None)
-        place = {"run": run, "strand": strand, "limit": limit}
+        place: dict[str, object] = {"run": run, "strand": strand, "limit": limit}
         if due:
-            rows = self._fetch_rows(
-                "due_alarms", log=self._log, at=_EARLIEST_TIME if at is None else at, **place
-            )
-        else:
-            rows = self._fetch_rows("alarms", log=self._log, **place)
+            place["at"] = _EARLIEST_TIME if at is None else at
+        rows = self._fetch_rows("due_alarms" if due else "alarms", **place)
         return [ports.Timer(*row) for row in rows]
 
     def interrupted_runs(self, after: str, limit: int) -> list[str]:
         """Return up to `limit` interrupted runs after `after`, in the order of their names."""
-        rows = self._fetch_rows("interrupted_runs", log=self._log, run=after, limit=limit)
-        return [row[0] for row in rows]
+        return self._fetch_column("interrupted_runs", run=after, limit=limit)
 
     def idempotency_rows(self, after: str, limit: int) -> list[ports.IdempotencyRecord]:
         """Return up to `limit` idempotency records after the key `after`, in key order."""
-        rows = self._fetch_rows("idempotency_rows", log=self._log, name=after, limit=limit)
+        rows = self._fetch_rows("idempotency_rows", name=after, limit=limit)
         return [ports.IdempotencyRecord(*row) for row in rows]
 
     def budget_use(self) -> list[ports.BudgetUse]:
         """Return the use of each shared cap in the current day and the current month."""
         clock = _Periods(*self._fetch_rows("periods")[0])
-        rows = [
-            row
-            for period in (clock.day, clock.month)
-            for row in self._fetch_rows("budget_use", log=self._log, period=period)
-        ]
         return [
-            ports.BudgetUse(scope, period, until, ports.Spend(*used))
-            for scope, period, until, *used in rows
+            ports.BudgetUse(scope, name, until, ports.Spend(*used))
+            for period in (clock.day, clock.month)
+            for scope, name, until, *used in self._fetch_rows("budget_use", period=period)
         ]
 
     def count_quarantined(self) -> int:
         """Count the rows in the quarantine."""
-        return int(self._fetch_one("quarantined", log=self._log))
+        return int(self._fetch_one("quarantined"))
 
     def quarantined_rows(self) -> list[ports.QuarantinedRow]:
         """Return the rows in the quarantine, oldest first."""
-        rows = self._fetch_rows("quarantine", log=self._log)
+        rows = self._fetch_rows("quarantine")
         return [ports.QuarantinedRow(row[0], ports.EntryRow(*row[1:6]), row[6]) for row in rows]
 
     def backlog(self) -> int:
         """Return the number of entries without an index; an estimate if there are many."""
-        oldest = _PendingSample(
-            *self._fetch_rows("oldest_pending", log=self._log, limit=_SAMPLE_ROWS)[0]
-        )
+        oldest = _PendingSample(*self._fetch_rows("oldest_pending", limit=_SAMPLE_ROWS)[0])
         if oldest.rows < _SAMPLE_ROWS:
             return oldest.entries
-        newest = _PendingSample(
-            *self._fetch_rows("newest_pending", log=self._log, limit=_SAMPLE_ROWS)[0]
-        )
+        newest = _PendingSample(*self._fetch_rows("newest_pending", limit=_SAMPLE_ROWS)[0])
         return _estimate_pending(oldest, newest)
 
     def _fetch_pages(self, query: str, name: str, start: int, **place: object) -> Iterator[Any]:
@@ -493,12 +486,8 @@ class SqlReader(ABC):
             start = page[-1][0] + 1
 
     def _strand_key(self, run: str, name: str) -> int | None:
-        known = self._strand_ids.get((run, name))
-        return (
-            known
-            if known is not None
-            else self._fetch_one("strand", log=self._log, run=run, name=name)
-        )
+        key = self._strand_ids.get((run, name))
+        return self._fetch_one("strand", run=run, name=name) if key is None else key
 
     def _cache_strand_keys(self, strands: dict[tuple[str, str], int]) -> None:
         """Cache the keys of committed strands, and clear the cache when it grows too large."""
@@ -508,7 +497,7 @@ class SqlReader(ABC):
 
     def _body_key(self, position: ports.Position, name: str) -> dict[str, Any]:
         strand = self._strand_key(position.run, position.strand)
-        return {"log": self._log, "strand": strand, "n": position.n, "name": name}
+        return {"strand": strand, "n": position.n, "name": name}
 
     def _read_body_chunks(self, key: dict[str, Any]) -> Iterator[bytes]:
         part = 0
@@ -523,11 +512,9 @@ class QueryResult(Protocol):
     @property
     def rowcount(self) -> int:
         """The number of rows found or changed."""
-        ...
 
     def fetchall(self) -> list[Any]:
         """Return all rows of the result."""
-        ...
 
 
 class QueryExecutor(Protocol):
@@ -535,7 +522,6 @@ class QueryExecutor(Protocol):
 
     def __call__(self, query: str, **parameters: object) -> QueryResult:
         """Run the query and return its result."""
-        ...
 
 
 class SqlStore(SqlReader):
@@ -548,9 +534,14 @@ class SqlStore(SqlReader):
     def _write_transaction(self, doing: str) -> AbstractContextManager[QueryExecutor]:
         """Open a transaction: commit at the end of the block, roll back if the block raises."""
 
+    def _change(self, doing: str, query: str, **parameters: object) -> None:
+        """Run one statement in a transaction of its own."""
+        with self._write_transaction(doing) as execute:
+            execute(query, **parameters)
+
     def account(self, run: str) -> ports.BudgetAccount | None:
         """Return the budget account of a run, or None."""
-        return _first_account(self._fetch_rows("account", log=self._log, run=run))
+        return _first_account(self._fetch_rows("account", run=run))
 
     def take_slice(
         self, scope: str, per: str, owner: str, need: ports.Spend, cap: ports.Spend
@@ -563,7 +554,7 @@ class SqlStore(SqlReader):
         with self._write_transaction("taking a slice") as execute:
             clock = _Periods(*execute("periods").fetchall()[0])
             period, until = clock.find(per)
-            place = {"log": self._log, "period": period, "scope": scope}
+            place = {"period": period, "scope": scope}
             for name in ("", owner):
                 execute("add_slice", **place, owner=name, until=until)
             # From here on, slices of this scope and period are allocated one at a time: two
@@ -584,7 +575,7 @@ class SqlStore(SqlReader):
     def return_slice(self, taken: ports.BudgetSlice) -> None:
         """Return the unused part of a slice; the used part stays counted against the cap."""
         with self._write_transaction("returning a slice") as execute:
-            place = {"log": self._log, "period": taken.period, "scope": taken.scope}
+            place = {"period": taken.period, "scope": taken.scope}
             execute("lock_budget", **place)
             for row in execute("remove_slice", **place, owner=taken.owner).fetchall():
                 # The row with the empty owner counts the use of slices that were returned.
@@ -593,12 +584,12 @@ class SqlStore(SqlReader):
 
     def timer(self, run: str, strand: str) -> ports.Timer | None:
         """Return the timer of a strand, or None if none is set."""
-        rows = self._fetch_rows("alarm", log=self._log, run=run, strand=strand)
+        rows = self._fetch_rows("alarm", run=run, strand=strand)
         return ports.Timer(*rows[0]) if rows else None
 
     def count_pending_gates(self, limit: int) -> int:
         """Count the gates that wait for a decision, but at most `limit`."""
-        return int(self._fetch_one("gates_waiting", log=self._log, limit=limit))
+        return int(self._fetch_one("gates_waiting", limit=limit))
 
     def now(self) -> int:
         """Return the time by the store's own clock, in microseconds since 1970."""
@@ -606,7 +597,7 @@ class SqlStore(SqlReader):
 
     def pending_span(self) -> tuple[int, int] | None:
         """Return the sequence numbers of the oldest and the newest pending entry, or None."""
-        first, last = self._fetch_rows("pending_span", log=self._log)[0]
+        first, last = self._fetch_rows("pending_span")[0]
         return None if first is None else (first, last)
 
     def claim_due_timers(self, claim: ports.TimerClaim) -> list[ports.Timer]:
@@ -627,8 +618,7 @@ class SqlStore(SqlReader):
 
     def mark_driver(self, run: str, worker: str) -> None:
         """Reserve the timer of a run for the worker that drives it, while its lease is valid."""
-        with self._write_transaction("marking a driver") as execute:
-            execute("mark_driver", log=self._log, run=run, strand=MAIN_STRAND, worker=worker)
+        self._change("marking a driver", "mark_driver", run=run, strand=MAIN_STRAND, worker=worker)
 
     def reschedule(self, alarms: Sequence[ports.Timer], seconds: float | None) -> None:
         """Make timers due after some seconds, or delete them if `seconds` is None.
@@ -639,35 +629,51 @@ class SqlStore(SqlReader):
         query = "silence" if micros is None else "snooze"
         with self._write_transaction("snoozing") as execute:
             for alarm in sorted(alarms, key=_effect_order):
-                execute(query, log=self._log, micros=micros, **alarm._asdict())
+                execute(query, micros=micros, **alarm._asdict())
 
     def renew_lease(self, worker: str, seconds: float) -> None:
         """Renew the lease of a worker for some seconds from now, by the store's own clock."""
-        with self._write_transaction("holding a lease") as execute:
-            execute("hold_lease", log=self._log, worker=worker, micros=_micros(seconds))
+        self._change("holding a lease", "hold_lease", worker=worker, micros=_micros(seconds))
 
     def release_lease(self, worker: str) -> None:
         """Delete the lease of a worker."""
-        with self._write_transaction("dropping a lease") as execute:
-            execute("drop_lease", log=self._log, worker=worker)
+        self._change("dropping a lease", "drop_lease", worker=worker)
 
     def expired_workers(self) -> list[str]:
         """Return the workers with an expired lease (by the store's clock) not yet released."""
-        return [row[0] for row in self._fetch_rows("lost_workers", log=self._log)]
+        return self._fetch_column("lost_workers")
 
     def workers(self) -> list[str]:
         """Return the workers that have a lease, expired or not."""
-        return [row[0] for row in self._fetch_rows("workers", log=self._log)]
+        return self._fetch_column("workers")
+
+    def save_checkpoint(self, size: int, note: bytes) -> None:
+        """Store a signed checkpoint; one with more cosignatures replaces one of the same size."""
+        self._change("publishing", "save_checkpoint", size=size, note=note)
+
+    def erase_body(self, position: ports.Position, name: str) -> None:
+        """Erase a body and its salt."""
+        key = self._body_key(position, name)
+        with self._write_transaction("erasing") as execute:
+            execute("erase", **key)
+            # The digest in the idempotency record is not salted: with it, an attacker could
+            # confirm guesses of the erased request.
+            execute("forget_asked", run=position.run)
+
+    def discard_quarantine(self, ids: Sequence[int]) -> None:
+        """Delete rows and their bodies from the quarantine."""
+        with self._write_transaction("discarding rows") as execute:
+            for row in ids:
+                execute("discard_quarantine_bodies", id=row)
+                execute("discard_quarantine", id=row)
 
     def tag_idempotency(self, row: ports.IdempotencyRecord) -> None:
         """Store the writer's tag of an idempotency record."""
-        with self._write_transaction("tagging") as execute:
-            execute("tag_idempotency", log=self._log, name=row.name, tag=row.tag)
+        self._change("tagging", "tag_idempotency", name=row.name, tag=row.tag)
 
     def save_strand_head(self, head: ports.TaggedHead) -> None:
         """Store the head of one of the log's own strands."""
-        with self._write_transaction("keeping a head") as execute:
-            execute("set_strand_head", log=self._log, **head._asdict())
+        self._change("keeping a head", "set_strand_head", **head._asdict())
 
     def _apply_effects(self, execute: QueryExecutor, records: Sequence[ports.EntryWrite]) -> None:
         # Called after the entries are inserted: when a commit with an unknown outcome is retried,
@@ -704,13 +710,13 @@ class SqlStore(SqlReader):
         elif isinstance(effect, ports.BudgetSliceCharge):
             self._charge_slice(execute, effect)
         elif isinstance(effect, ports.TaggedHead):
-            execute("set_strand_head", log=self._log, **effect._asdict())
+            execute("set_strand_head", **effect._asdict())
         elif isinstance(effect, ports.InterruptedRun):
             query = "list_interrupted" if effect.listed else "unlist_interrupted"
-            execute(query, log=self._log, run=effect.run)
+            execute(query, run=effect.run)
 
     def _charge(self, execute: QueryExecutor, charge: ports.BudgetCharge) -> None:
-        account = {"log": self._log, "run": charge.run}
+        account = {"run": charge.run}
         amount = charge.amount._asdict()
         for _ in range(_MAX_CHARGE_ATTEMPTS):
             if execute("charge", **account, **amount, guarded=charge.guarded).rowcount == 1:
@@ -721,7 +727,7 @@ class SqlStore(SqlReader):
         raise errors.StoreFailed("charging", f"the account of run {charge.run} does not hold still")
 
     def _charge_slice(self, execute: QueryExecutor, charge: ports.BudgetSliceCharge) -> None:
-        parameters = {"log": self._log, **charge.slice._asdict(), **charge.amount._asdict()}
+        parameters = {**charge.slice._asdict(), **charge.amount._asdict()}
         if execute("charge_slice", **parameters, guarded=charge.guarded).rowcount == 1:
             return
         if charge.guarded:
@@ -731,9 +737,9 @@ class SqlStore(SqlReader):
         execute("charge_slice", **(parameters | {"owner": ""}), guarded=False)
 
     def _record_idempotency(self, execute: QueryExecutor, once: ports.IdempotencyRecord) -> None:
-        if execute("ask_once", log=self._log, **once._asdict()).rowcount == 1:
+        if execute("ask_once", **once._asdict()).rowcount == 1:
             return
-        run, digest, tag = execute("asked", log=self._log, name=once.name).fetchall()[0]
+        run, digest, tag = execute("asked", name=once.name).fetchall()[0]
         raise errors.IdempotencyKeyUsed(run, digest, tag)
 
 
@@ -752,7 +758,7 @@ def _effect_order(effect: ports.Effect) -> tuple[int, str, str, bool]:
             return 2, taken.scope, taken.period, False
 
 
-def _read_slices(execute: QueryExecutor, place: dict[str, object]) -> list[_SliceRow]:
+def _read_slices(execute: QueryExecutor, place: Mapping[str, object]) -> list[_SliceRow]:
     rows = execute("slices", **place).fetchall()
     return [_SliceRow(row[0], ports.Spend(*row[1:4]), ports.Spend(*row[4:])) for row in rows]
 

@@ -7,7 +7,7 @@ durable when it returns, and `secure_delete`, so that erased bodies are overwrit
 import os
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from itertools import chain
 from pathlib import Path
 from struct import unpack
@@ -104,23 +104,20 @@ class SqliteReader(sql_store.SqlReader):
         over the column consistent with it.
         """
         stop = start + len(leaves)
-        rows = self._fetch_rows("prefixes", log=self._log, start=start, stop=stop)
+        rows = self._fetch_rows("prefixes", start=start, stop=stop)
         own = unpack(f">{len(leaves)}q", b"".join([leaf[:8] for leaf in leaves]))
         if rows == list(zip(own)):
             return []
         return super().find_misplaced(start, leaves)
 
-    def _fetch_rows(self, query: str, **parameters: object) -> list[Any]:
+    def _fetch(self, query: str, parameters: dict[str, object]) -> list[Any]:
         db = self._current()
         with db.lock, _translate_errors(f"reading ({query})"):
             return db.execute(_SQL[query], parameters).fetchall()
 
     def _current(self) -> _SharedConnection:
         """Return the connection; raise `StoreFailed` in a forked child."""
-        if self._process != os.getpid():
-            raise errors.StoreFailed(
-                "reading", "this moment was opened before a fork; open it again"
-            )
+        sql_store.check_not_forked(self._process)
         return self._db
 
 
@@ -145,16 +142,10 @@ class SqliteStore(SqliteReader, sql_store.SqlStore):
 
         Raises `PositionTaken`, and the errors of the effects of the records.
         """
-        found: dict[tuple[str, str], int] = {}
+        added: dict[tuple[str, str], int] = {}
         with self._write_transaction("appending") as execute:
             rows = [
-                (
-                    self._strand_id(r.position.run, r.position.strand, found),
-                    r.position.n,
-                    r.data,
-                    r.tag,
-                )
-                for r in records
+                (self._strand_id(r.position, added), r.position.n, r.data, r.tag) for r in records
             ]
             try:
                 self._insert_rows("add_entries", rows)
@@ -167,14 +158,14 @@ class SqliteStore(SqliteReader, sql_store.SqlStore):
                         self._db.execute(_SQL["add_body"], row)
             self._apply_effects(execute, records)
         # After the commit: if the transaction had failed, these keys would not exist.
-        self._cache_strand_keys(found)
+        self._cache_strand_keys(added)
 
     def pending_entries(self, limit: int) -> ports.PendingEntries:
         """Return the next entries without an index, in the order of their commits.
 
         SQLite serializes commits, so the row ids give this order.
         """
-        rows = self._fetch_rows("waiting", log=self._log, limit=limit)
+        rows = self._fetch_rows("waiting", limit=limit)
         return ports.PendingEntries(
             [ports.EntryRow(*row[1:]) for row in rows], [row[0] for row in rows]
         )
@@ -216,21 +207,14 @@ class SqliteStore(SqliteReader, sql_store.SqlStore):
         """
         with self._write_transaction("setting rows aside") as execute:
             for key, row in zip(batch.keys, batch.rows, strict=True):
-                self._db.execute(_SQL["add_quarantine"], {"id": key})
+                execute("add_quarantine", id=key)
                 quarantine = self._db.execute("SELECT last_insert_rowid()").fetchone()[0]
                 execute("add_quarantine_bodies", id=key, quarantine=quarantine)
                 execute("remove_bodies", id=key)
-                removed = execute("remove_entry", id=key, log=self._log, data=row.data)
+                removed = execute("remove_entry", id=key, data=row.data)
                 if removed.rowcount != 1:
                     raise errors.ConcurrentUpdate(f"the waiting entries of {self._origin}")
-                execute("remove_waiting", id=key, log=self._log)
-
-    def discard_quarantine(self, ids: Sequence[int]) -> None:
-        """Delete rows from the quarantine."""
-        with self._write_transaction("discarding rows") as execute:
-            for row in ids:
-                execute("discard_quarantine_bodies", log=self._log, id=row)
-                execute("discard_quarantine", log=self._log, id=row)
+                execute("remove_waiting", id=key)
 
     def enforce_tags(self) -> bool:
         """Apply the migration that requires a tag on every entry, if no other process is connected.
@@ -252,11 +236,6 @@ class SqliteStore(SqliteReader, sql_store.SqlStore):
             _use_wal(self._db)
             return True
 
-    def save_checkpoint(self, size: int, note: bytes) -> None:
-        """Store a signed checkpoint; one with more cosignatures replaces one of the same size."""
-        with self._write_transaction("publishing"):
-            self._db.execute(_SQL["save_checkpoint"], (self._log, size, note))
-
     def erase_body(self, position: ports.Position, name: str) -> None:
         """Erase a body and its salt, also from the write-ahead log.
 
@@ -266,11 +245,7 @@ class SqliteStore(SqliteReader, sql_store.SqlStore):
             # Truncate before the erasure too: if a reader prevents it, nothing has been erased
             # yet, and a retry still finds the body.
             self._truncate_wal()
-            with _transaction(self._db):
-                self._db.execute(_SQL["erase"], self._body_key(position, name))
-                # The digest in the idempotency record is not salted: with it, an attacker could
-                # confirm guesses of the erased request.
-                self._execute("forget_asked", log=self._log, run=position.run)
+            super().erase_body(position, name)
             # secure_delete has overwritten the freed pages; now clear the write-ahead log.
             self._truncate_wal()
 
@@ -278,11 +253,9 @@ class SqliteStore(SqliteReader, sql_store.SqlStore):
         """Return True: any process may sequence, and the compare-and-set detects conflicts."""
         return True
 
-    @contextmanager
-    def snapshot(self) -> Iterator[ports.Reader]:
+    def snapshot(self) -> AbstractContextManager[ports.Reader]:
         """Open a reader of one snapshot of the log, on a connection of its own."""
-        with open_reader(self._path, self._origin) as reader:
-            yield reader
+        return open_reader(self._path, self._origin)
 
     def close(self) -> None:
         """Close the connection to the file."""
@@ -306,19 +279,19 @@ class SqliteStore(SqliteReader, sql_store.SqlStore):
         self, execute: sql_store.QueryExecutor, accounts: Sequence[ports.OpenBudgetAccount]
     ) -> None:
         for run, cap in accounts:
-            execute("open_account", log=self._log, run=run, **cap._asdict())
+            execute("open_account", run=run, **cap._asdict())
 
     def _set_timers(self, execute: sql_store.QueryExecutor, alarms: Sequence[ports.Timer]) -> None:
         for run, strand, at in alarms:
             if at is None:
-                execute("clear_alarm", log=self._log, run=run, strand=strand)
+                execute("clear_alarm", run=run, strand=strand)
             else:
-                execute("set_alarm", log=self._log, run=run, strand=strand, at=at)
+                execute("set_alarm", run=run, strand=strand, at=at)
 
     def _claim_due_timers(
         self, claim: ports.TimerClaim, pauses: dict[str, int]
     ) -> list[ports.Timer]:
-        look = {"log": self._log, "worker": claim.worker, "limit": claim.limit}
+        look = {"worker": claim.worker, "limit": claim.limit}
         # Check first without a write lock: idle workers poll often, and writers would wait.
         if not self._fetch_rows("claimable", **look):
             return []
@@ -326,12 +299,12 @@ class SqliteStore(SqliteReader, sql_store.SqlStore):
         with self._write_transaction("claiming timers") as execute:
             claimed = [ports.Timer(*row) for row in execute("claimable", **look).fetchall()]
             for run, strand, _ in claimed:
-                place = {"log": self._log, "run": run, "strand": strand}
-                execute("put_off", **place, own=run in own, anew=claim.anew, **pauses)
+                place = {"run": run, "strand": strand, "own": run in own}
+                execute("put_off", **place, anew=claim.anew, **pauses)
         return claimed
 
     def _execute(self, query: str, **parameters: object) -> sqlite3.Cursor:
-        return self._db.execute(_SQL[query], parameters)
+        return self._db.execute(_SQL[query], {"log": self._log, **parameters})
 
     def _truncate_wal(self) -> None:
         """Move the whole write-ahead log into the file and truncate it.
@@ -350,12 +323,12 @@ class SqliteStore(SqliteReader, sql_store.SqlStore):
             values = ",".join([marks] * len(part))
             self._db.execute(_SQL[query] + values, list(chain.from_iterable(part)))
 
-    def _strand_id(self, run: str, name: str, found: dict[tuple[str, str], int]) -> int:
-        key = (run, name)
-        strand = self._strand_ids.get(key) or found.get(key)
+    def _strand_id(self, position: ports.Position, added: dict[tuple[str, str], int]) -> int:
+        run, name = key = (position.run, position.strand)
+        strand = self._strand_ids.get(key) or added.get(key)
         if strand is None:
             self._db.execute(_SQL["add_strand"], (self._log, run, name))
-            strand = found[key] = self._fetch_one("strand", log=self._log, run=run, name=name)
+            strand = added[key] = self._fetch_one("strand", run=run, name=name)
         return strand
 
 
@@ -368,12 +341,6 @@ def open_reader(path: Path, origin: str) -> Iterator[SqliteReader]:
                 connection.executescript(_OLD_SCHEMA_VIEWS)
             connection.execute("BEGIN")
         yield SqliteReader(connection, origin)
-
-
-def list_origins(path: Path) -> list[str]:
-    """Return the names of the logs in a ledger file, oldest first."""
-    with closing(_connect(path, read_only=True)) as db, db.lock, _translate_errors("reading"):
-        return [row[0] for row in db.execute(_SQL["origins"])]
 
 
 def copy_ledger(path: Path, target: Path) -> None:
@@ -400,9 +367,7 @@ def open_copy(path: Path, origin: str) -> Iterator[SqliteReader]:
         uri = f"{path.absolute().as_uri()}?mode=ro&immutable=1"
         connection = _SharedConnection(uri, uri=True, isolation_level=None, check_same_thread=False)
     with closing(connection), _translate_errors("reading"):
-        sql_store.missing_migrations(
-            "sqlite", _version(connection)
-        )  # raises if the schema is newer than this release
+        _check_version(connection)
         yield SqliteReader(connection, origin)
 
 
@@ -421,9 +386,7 @@ def _connect(path: Path, *, read_only: bool = False) -> _SharedConnection:
             )
         try:
             with connection.lock:
-                sql_store.missing_migrations(
-                    "sqlite", _version(connection)
-                )  # raises if it is newer
+                _check_version(connection)
                 if not read_only:
                     _make_durable(connection)
         except BaseException:
@@ -492,19 +455,14 @@ def _make_durable(connection: sqlite3.Connection) -> None:
 
 def _migrate(connection: sqlite3.Connection) -> None:
     with _translate_errors("preparing the schema"):
-        if not _missing(connection):
-            return
-        _apply(connection, sql_store.load_migrations("sqlite"), additive=True)
+        if _missing(connection):
+            _apply(connection, sql_store.load_migrations("sqlite"), additive=True)
 
 
 def _missing(connection: sqlite3.Connection) -> list[sql_store.Migration]:
     """Return the missing migrations with which older releases keep working."""
-    known = _additions(connection)
-    return [
-        migration
-        for migration in sql_store.missing_migrations("sqlite", _version(connection))
-        if migration.is_additive and migration.number not in known
-    ]
+    version, applied = _version(connection), _additions(connection)
+    return sql_store.missing_migrations("sqlite", version, applied)
 
 
 def _additions(connection: sqlite3.Connection) -> set[int]:
@@ -551,6 +509,11 @@ def _is_only_connection(connection: sqlite3.Connection) -> bool:
     finally:
         connection.execute(f"PRAGMA busy_timeout = {round(1000 * _BUSY_TIMEOUT_S)}")
     return bool(journal == "delete")
+
+
+def _check_version(connection: sqlite3.Connection) -> None:
+    """Raise `SchemaTooNew` if the schema is newer than this release."""
+    sql_store.missing_migrations("sqlite", _version(connection))
 
 
 def _version(connection: sqlite3.Connection) -> int:

@@ -1,6 +1,6 @@
--- The time is statement_timestamp(): that of the server, and one for all rows of a statement, so
--- that an index can serve.  clock_timestamp() is another for each row; now() is as old as the
--- transaction.
+-- All times are statement_timestamp(): the server's clock, constant during a statement, so that
+-- comparisons can use an index.  clock_timestamp() differs from row to row, and now() is the start
+-- of the transaction.
 
 -- name: version
 SELECT coalesce(max(number), 0) FROM forum.migration
@@ -129,7 +129,7 @@ WHERE log = %(log)s AND size >= %(size)s ORDER BY size LIMIT %(limit)s
 SELECT note FROM forum.checkpoint
 WHERE log = %(log)s AND size <= %(size)s ORDER BY size DESC LIMIT 1
 -- name: save_checkpoint
-INSERT INTO forum.checkpoint AS old (log, size, note) VALUES (%s, %s, %s)
+INSERT INTO forum.checkpoint AS old (log, size, note) VALUES (%(log)s, %(size)s, %(note)s)
 ON CONFLICT (log, size) DO UPDATE SET note = excluded.note
 WHERE length(excluded.note) > length(old.note)
 -- name: waiting
@@ -149,7 +149,7 @@ LEFT JOIN LATERAL (
 WHERE p.before < %(limit)s
 ORDER BY p.seq, u.place
 -- name: unsequenced
--- scan: reads all that waits for an index
+-- scan: reads all entries without an index
 SELECT t.run, t.name, u.n, e.bytes, e.tag
 FROM forum.pending p CROSS JOIN unnest(p.strands, p.ns) WITH ORDINALITY AS u (strand, n, place)
 LEFT JOIN LATERAL (
@@ -224,6 +224,10 @@ SELECT strands, ns FROM forum.pending WHERE log = %(log)s AND seq = %(seq)s FOR 
 DELETE FROM forum.pending WHERE log = %(log)s AND seq = %(seq)s
 -- name: set_pending
 UPDATE forum.pending SET strands = %(strands)b, ns = %(ns)b WHERE log = %(log)s AND seq = %(seq)s
+-- name: discard_quarantine_bodies
+DELETE FROM forum.quarantine_body WHERE quarantine = (
+    SELECT id FROM forum.quarantine WHERE log = %(log)s AND id = %(id)s
+)
 -- name: discard_quarantine
 DELETE FROM forum.quarantine WHERE log = %(log)s AND id = %(id)s
 -- name: swap
@@ -271,14 +275,14 @@ FROM (SELECT statement_timestamp() AT TIME ZONE 'UTC') AS clock (t)
 INSERT INTO forum.budget (log, period, scope, owner, until)
 VALUES (%(log)s, %(period)s, %(scope)s, %(owner)s, %(until)s) ON CONFLICT DO NOTHING
 -- name: lock_budget
--- The row lock is held to the end of the transaction: slices are taken one after another.
+-- The row lock is held until the transaction ends, so that slices are allocated one at a time.
 UPDATE forum.budget SET until = until
 WHERE log = %(log)s AND period = %(period)s AND scope = %(scope)s AND owner = ''
 -- name: slices
 SELECT owner, usd_held, tokens_held, runs_held, usd, tokens, runs FROM forum.budget
 WHERE log = %(log)s AND period = %(period)s AND scope = %(scope)s
 -- name: take_back
--- A charge that is under way is waited for, and then counted: the columns are those after it.
+-- Waits for concurrent charges of these rows; the columns then include their amounts.
 UPDATE forum.budget SET usd_held = least(usd_held, usd), tokens_held = least(tokens_held, tokens),
     runs_held = least(runs_held, runs)
 WHERE log = %(log)s AND period = %(period)s AND scope = %(scope)s AND owner <> %(owner)s
@@ -349,18 +353,18 @@ SELECT count(*) FROM (
     WHERE log = %(log)s AND strand >= 'gate/' AND strand < 'gate0' LIMIT %(limit)s
 ) AS gate
 -- name: due_alarms
--- The longest due come first: in the order of the index, however many there are.
+-- The longest due timers come first, which is the order of the index.
 SELECT run, strand, at FROM forum.alarm
 WHERE log = %(log)s AND at <= (extract(epoch FROM statement_timestamp()) * 1000000)::bigint
     AND (at, run, strand) > (%(at)s, %(run)s, %(strand)s)
 ORDER BY at, run, strand LIMIT %(limit)s
 -- name: claim_due
--- Locked rows are left to whoever has locked them: two workers that look at the same moment get
--- different timers.  The timer of a run that a live worker drives is left to that one: it alone can
--- tell the driver.  A time below `anew` was set to ring at once; a timer that was put off before
--- and rings again unchanged is put off for twice as long.
--- The planner takes a limit that it does not know for a tenth of the table, and would read all of it
--- to find the claimed rows again: the second limit is one that it knows.
+-- SKIP LOCKED: two workers that poll at the same moment claim different timers.  The timer of a run
+-- that a live worker drives is claimed only by that worker, because no other can signal the driver.
+-- A time below `anew` means that the timer was set to be due at once.  A timer that was postponed
+-- before and becomes due again without being set is postponed for twice as long.
+-- The planner estimates an unknown limit as a tenth of the table, and would read the whole table to
+-- join the claimed rows; the second, constant limit prevents that.
 WITH due AS (
     SELECT timer.ctid AS place, run, strand, at, CASE
         WHEN run = ANY(%(own)b::text[]) THEN %(longest)s::bigint

@@ -1,5 +1,5 @@
--- SQLite lets any type stand in any column: what is read as bytes is cast to bytes.
--- The time is taken from julianday, of which every SQLite has the fractions of a second.
+-- A column of SQLite can hold values of any type, so columns are cast to the type that is expected.
+-- The time is computed with julianday, which has fractions of a second in every version of SQLite.
 
 -- name: has_additions
 SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'addition'
@@ -13,9 +13,6 @@ INSERT INTO addition (number) VALUES (?)
 INSERT INTO log (origin, root) VALUES (:origin, :root) ON CONFLICT DO NOTHING
 -- name: log
 SELECT id FROM log WHERE origin = :origin
--- name: origins
--- scan: lists all logs of a file
-SELECT origin FROM log ORDER BY id
 -- name: add_strand
 INSERT INTO strand (log, run, name) VALUES (?, ?, ?) ON CONFLICT DO NOTHING
 -- name: strand
@@ -38,7 +35,7 @@ WHERE leaf.log = :log AND leaf.idx >= :start AND leaf.idx < :stop ORDER BY leaf.
 -- name: prefixes
 SELECT prefix FROM leaf WHERE log = :log AND idx >= :start AND idx < :stop ORDER BY idx
 -- name: find
--- Without the hint, a planner without statistics goes through all indexes for the sake of the order.
+-- Without this hint and without statistics, the planner would scan all indexes to get the order.
 SELECT CAST(idx AS INTEGER) FROM leaf INDEXED BY leaf_prefix
 WHERE log = :log AND prefix BETWEEN :low AND :high ORDER BY idx
 -- name: indexes
@@ -85,11 +82,11 @@ SELECT CAST(size AS INTEGER), CAST(note AS BLOB) FROM checkpoint WHERE log = :lo
 -- name: checkpoint
 SELECT CAST(note AS BLOB) FROM checkpoint WHERE log = :log AND size <= :size ORDER BY size DESC LIMIT 1
 -- name: save_checkpoint
-INSERT INTO checkpoint (log, size, note) VALUES (?, ?, ?)
+INSERT INTO checkpoint (log, size, note) VALUES (:log, :size, :note)
 ON CONFLICT DO UPDATE SET note = excluded.note WHERE length(excluded.note) > length(note)
 -- name: waiting
--- CROSS JOIN keeps this order of the tables: begun at the strands, it would read all of the log.
--- Below `last` there are rows that a sequencer of an older release has left behind.
+-- CROSS JOIN fixes the order of the tables: a join that starts at the strands would read the whole
+-- log.  Rows up to `last` were left behind by a sequencer of an older release.
 SELECT entry.id, strand.run, strand.name, entry.n,
     CAST(entry.bytes AS BLOB), CAST(entry.tag AS BLOB)
 FROM pending
@@ -98,7 +95,7 @@ WHERE pending.log = :log AND pending.entry > (SELECT last FROM log WHERE id = :l
     AND strand.log = :log
 ORDER BY pending.entry LIMIT :limit
 -- name: unsequenced
--- scan: reads what all logs have added since this one was sequenced, and trusts no other table
+-- scan: reads all entries of the file since this log was sequenced, and relies on no other table
 SELECT strand.run, strand.name, entry.n,
     CAST(entry.bytes AS BLOB), CAST(entry.tag AS BLOB)
 FROM entry CROSS JOIN strand ON strand.id = entry.strand
@@ -185,8 +182,8 @@ FROM entry JOIN body ON body.strand = entry.strand AND body.n = entry.n WHERE en
 -- name: remove_bodies
 DELETE FROM body WHERE (strand, n) = (SELECT strand, n FROM entry WHERE id = :id)
 -- name: remove_entry
--- An empty row of no strand keeps the id: SQLite gives the id of a deleted last row again, and a
--- sequencer that has seen the old row would take the new one for it.
+-- An empty row without a strand keeps the id: SQLite reuses the id of a deleted last row, and a
+-- sequencer that has read the old row would mistake the new one for it.
 UPDATE entry SET strand = -id, n = 0, bytes = x'', tag = x''
 WHERE id = :id AND bytes = :data AND id > (SELECT last FROM log WHERE id = :log)
 -- name: remove_waiting
@@ -305,13 +302,14 @@ SELECT count(*) FROM (
     WHERE log = :log AND strand >= 'gate/' AND strand < 'gate0' LIMIT :limit
 )
 -- name: due_alarms
--- The longest due come first: in the order of the index, however many there are.
+-- The longest due timers come first, which is the order of the index.
 SELECT run, strand, CAST(at AS INTEGER) FROM alarm INDEXED BY alarm_due
 WHERE log = :log AND at <= CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)
     AND (at, run, strand) > (:at, :run, :strand)
 ORDER BY at, run, strand LIMIT :limit
 -- name: claimable
--- The timer of a run that a live worker drives is left to that one: it alone can tell the driver.
+-- The timer of a run that a live worker drives is claimed only by that worker, because no other
+-- can signal the driver.
 SELECT run, strand, CAST(at AS INTEGER) FROM alarm AS timer INDEXED BY alarm_due
 WHERE log = :log AND at <= CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)
     AND (driver IS NULL OR driver = :worker OR NOT EXISTS (
@@ -324,8 +322,8 @@ ORDER BY at LIMIT :limit
 UPDATE alarm SET driver = :worker WHERE log = :log AND run = :run AND strand = :strand
 
 -- name: put_off
--- A time below `anew` was set to ring at once; a timer that was put off before and rings again
--- unchanged is put off for twice as long.
+-- A time below `anew` means that the timer was set to be due at once.  A timer that was postponed
+-- before and becomes due again without being set is postponed for twice as long.
 UPDATE alarm SET
     at = CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER) + CASE
         WHEN :own THEN :longest
