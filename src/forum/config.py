@@ -15,7 +15,7 @@ import os
 import re
 import stat
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
@@ -46,6 +46,7 @@ with numbers as exact as they were written.
 """
 _SURFACE_SECTIONS = ("server", "oidc", "webhooks")
 """Sections about the server, its clients and webhooks; also passed on unchanged."""
+_SECTIONS = tuple(dict.fromkeys((*_KNOWN_SETTINGS, *_TEAM_SECTIONS, *_SURFACE_SECTIONS)))
 _UNMERGED_SECTIONS = frozenset({"oidc"})
 """Sections that are taken from one file only, never merged."""
 _PATH_SETTINGS = frozenset({("roster", "file"), ("server", "tls_cert"), ("server", "tls_key")})
@@ -145,40 +146,43 @@ class _RawSetting:
     """The folder to which paths in it are relative."""
 
 
+_RawSettings = Mapping[str, _RawSetting]
+
+
 def load_settings(start: Path, environ: Mapping[str, str]) -> Settings:
     """Read the settings for a folder: environment, project file, user's file, default.
 
     Raises `BadSettings`.
     """
     project = _find_project(start)
-    named = user_settings_path(environ)
-    user = named if named.is_file() else None
+    user_file = user_settings_path(environ)
+    user = user_file if user_file.is_file() else None
     home = project.parent if project else start
-    said = _read_environment(environ, home)
+    raw = _read_environment(environ, home)
     for file in filter(None, (project, user)):
         # A section that is not merged comes from the first source that has any part of it.
-        whole = {_section(name) for name in said} & _UNMERGED_SECTIONS
-        said |= {
-            name: one
-            for name, one in _read_file(file).items()
-            if name not in said and _section(name) not in whole
+        whole = {_section(name) for name in raw} & _UNMERGED_SECTIONS
+        raw |= {
+            name: setting
+            for name, setting in _read_file(file).items()
+            if name not in raw and _section(name) not in whole
         }
     data = home / ".forum" if project else _user_folder(environ, "data")
     return Settings(
         data=data,
         state=_user_folder(environ, "state"),
-        key_file=_path(said, "keys.log") or data / "log.key",
-        origin=_text(said, "ledger.origin"),
-        database=_text(said, "database.url"),
-        policy=_path(said, "witness.policy"),
-        public_key=_path(said, "keys.public"),
-        write_key=_path(said, "keys.write"),
-        agents=_agent_rules(said),
+        key_file=_path(raw, "keys.log") or data / "log.key",
+        origin=_text(raw, "ledger.origin"),
+        database=_text(raw, "database.url"),
+        policy=_path(raw, "witness.policy"),
+        public_key=_path(raw, "keys.public"),
+        write_key=_path(raw, "keys.write"),
+        agents=_agent_rules(raw),
         file=project,
-        team=_collect_sections(said, _TEAM_SECTIONS),
-        doors=_collect_sections(said, _SURFACE_SECTIONS),
+        team=_collect_sections(raw, _TEAM_SECTIONS),
+        doors=_collect_sections(raw, _SURFACE_SECTIONS),
         user_file=user,
-        origins={name: one.where for name, one in said.items()}
+        origins={name: setting.where for name, setting in raw.items()}
         | _folder_origins(environ, () if project else ("data",)),
     )
 
@@ -273,12 +277,8 @@ def _read(path: Path) -> dict[str, Any]:
     except (OSError, ValueError, RecursionError) as error:
         raise BadSettings(str(path), str(error)) from None
     for section, values in table.items():
-        if section not in (*_KNOWN_SETTINGS, *_TEAM_SECTIONS, *_SURFACE_SECTIONS) or not isinstance(
-            values, dict
-        ):
-            known = ", ".join(
-                dict.fromkeys((*_KNOWN_SETTINGS, *_TEAM_SECTIONS, *_SURFACE_SECTIONS))
-            )
+        if section not in _SECTIONS or not isinstance(values, dict):
+            known = ", ".join(_SECTIONS)
             raise BadSettings(str(path), f"[{section}] is not a section; known: {known}")
         for name in values.keys() - _KNOWN_SETTINGS.get(section, values.keys()):
             raise BadSettings(str(path), f"[{section}] has no setting {name!r}")
@@ -288,52 +288,59 @@ def _read(path: Path) -> dict[str, Any]:
     return table
 
 
-def _text(said: Mapping[str, _RawSetting], name: str) -> str | None:
-    one = said.get(name)
-    if one is None:
-        return None
-    if not isinstance(one.value, str):
-        section, _, key = name.partition(".")
-        raise BadSettings(one.where, f"[{section}] {key} is a text")
-    return one.value or None
+def _value(
+    settings: _RawSettings, name: str, is_valid: Callable[[Any], bool], expected: str
+) -> Any:  # noqa: ANN401  `is_valid` has checked its type
+    """Return a setting, or None if it is not set. Raises `BadSettings` if it is not valid."""
+    setting = settings.get(name)
+    if setting is None or is_valid(setting.value):
+        return setting and setting.value
+    section, _, key = name.partition(".")
+    raise BadSettings(setting.where, f"[{section}] {key} is {expected}")
 
 
-def _path(said: Mapping[str, _RawSetting], name: str) -> Path | None:
-    text = _text(said, name)
-    return said[name].folder / text if text else None
+def _text(settings: _RawSettings, name: str) -> str | None:
+    return _value(settings, name, lambda value: isinstance(value, str), "a text") or None
 
 
-def _agent_rules(said: Mapping[str, _RawSetting]) -> AgentSandboxRules:
-    confine = said.get("agents.confine")
-    if confine is not None and not isinstance(confine.value, bool):
-        raise BadSettings(confine.where, "[agents] confine is true or false")
+def _texts(settings: _RawSettings, name: str) -> tuple[str, ...]:
+    return tuple(_value(settings, name, _is_list_of_texts, "a list of texts") or ())
+
+
+def _is_flag(value: object) -> bool:
+    return isinstance(value, bool)
+
+
+def _is_list_of_texts(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(text, str) and text for text in value)
+
+
+def _path(settings: _RawSettings, name: str) -> Path | None:
+    text = _text(settings, name)
+    return settings[name].folder / text if text else None
+
+
+def _paths(settings: _RawSettings, name: str) -> tuple[Path, ...]:
+    return tuple(settings[name].folder / path for path in _texts(settings, name))
+
+
+def _agent_rules(settings: _RawSettings) -> AgentSandboxRules:
     return AgentSandboxRules(
-        confine=confine is not None and confine.value,
-        read=tuple(said["agents.read"].folder / path for path in _texts(said, "agents.read")),
-        write=tuple(said["agents.write"].folder / path for path in _texts(said, "agents.write")),
-        connect=tuple(_address(said, text) for text in _texts(said, "agents.connect")),
-        env=_texts(said, "agents.env"),
+        confine=_value(settings, "agents.confine", _is_flag, "true or false") or False,
+        read=_paths(settings, "agents.read"),
+        write=_paths(settings, "agents.write"),
+        connect=tuple(_address(settings, text) for text in _texts(settings, "agents.connect")),
+        env=_texts(settings, "agents.env"),
     )
 
 
-def _texts(said: Mapping[str, _RawSetting], name: str) -> tuple[str, ...]:
-    one = said.get(name)
-    if one is None:
-        return ()
-    texts = one.value
-    if not isinstance(texts, list) or not all(isinstance(t, str) and t for t in texts):
-        section, _, key = name.partition(".")
-        raise BadSettings(one.where, f"[{section}] {key} is a list of texts")
-    return tuple(texts)
-
-
-def _address(said: Mapping[str, _RawSetting], text: str) -> tuple[str, int]:
+def _address(settings: _RawSettings, text: str) -> tuple[str, int]:
     """Parse HOST:PORT, where HOST is a name, or a loopback address."""
     host, _, port = text.rpartition(":")
     is_name = _HOST(host) is not None and (not _NUMBERS(host) or host.startswith("127."))
     if not is_name or not port.isdecimal() or not 0 < int(port) < 1 << 16:
         why = f"[agents] connect: {text!r}; write NAME:PORT, or 127.0.0.1:PORT for this machine"
-        raise BadSettings(said["agents.connect"].where, why)
+        raise BadSettings(settings["agents.connect"].where, why)
     return host.lower(), int(port)
 
 
@@ -342,22 +349,22 @@ def _section(name: str) -> str:
 
 
 def _collect_sections(
-    said: Mapping[str, _RawSetting], sections: tuple[str, ...]
+    settings: _RawSettings, sections: tuple[str, ...]
 ) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
-    for name, one in said.items():
+    for name, setting in settings.items():
         section, _, key = name.partition(".")
         if section in sections:
-            found.setdefault(section, {})[key] = _resolve_paths(section, key, one)
+            found.setdefault(section, {})[key] = _resolve_paths(section, key, setting)
     return found
 
 
-def _resolve_paths(section: str, key: str, one: _RawSetting) -> Any:  # noqa: ANN401  what a file holds
+def _resolve_paths(section: str, key: str, setting: _RawSetting) -> Any:  # noqa: ANN401  any TOML value
     """Return a setting whose relative paths are resolved against the folder of its own file."""
-    if (section, key) in _PATH_SETTINGS and isinstance(one.value, str) and one.value:
-        return str(one.folder / one.value)
+    if (section, key) in _PATH_SETTINGS and isinstance(setting.value, str) and setting.value:
+        return str(setting.folder / setting.value)
     if section in ("models", "webhooks"):
-        files = {name: one.value.get(name) for name in ("key_file", "secret_file")}
-        named = {name: str(one.folder / f) for name, f in files.items() if isinstance(f, str)}
-        return {**one.value, **named}
-    return one.value
+        files = {name: setting.value.get(name) for name in ("key_file", "secret_file")}
+        named = {name: str(setting.folder / f) for name, f in files.items() if isinstance(f, str)}
+        return {**setting.value, **named}
+    return setting.value

@@ -61,71 +61,50 @@ class Sample(Struct, frozen=True):
 Labels = tuple[tuple[str, str], ...]
 _Series = tuple[Metric, Labels]
 
-RUNS_ACCEPTED = Metric("forum_runs_accepted_total", MetricType.COUNTER, "Runs that were accepted.")
-RUNS_ENDED = Metric("forum_runs_ended_total", MetricType.COUNTER, "Runs that ended, by outcome.")
-RUN_STOPS = Metric(
-    "forum_run_stops_total", MetricType.COUNTER, "Runs that were stopped, by reason."
-)
-CALLS = Metric("forum_calls_total", MetricType.COUNTER, "Calls that ended, by model and outcome.")
-TOKENS = Metric("forum_tokens_total", MetricType.COUNTER, "Tokens that calls used, by model.")
-DOLLARS = Metric("forum_dollars_total", MetricType.COUNTER, "Dollars that calls cost, by model.")
-TAKEOVERS = Metric(
-    "forum_takeovers_total",
-    MetricType.COUNTER,
-    "Runs and tasks taken over from workers that died.",
-)
-QUEUE_AGE = Metric(
+_ledger_metrics: list[Metric] = []
+
+
+def _counter(name: str, description: str) -> Metric:
+    _ledger_metrics.append(Metric(name, MetricType.COUNTER, description))
+    return _ledger_metrics[-1]
+
+
+def _gauge(name: str, description: str) -> Metric:
+    _ledger_metrics.append(Metric(name, MetricType.GAUGE, description))
+    return _ledger_metrics[-1]
+
+
+RUNS_ACCEPTED = _counter("forum_runs_accepted_total", "Runs that were accepted.")
+RUNS_ENDED = _counter("forum_runs_ended_total", "Runs that ended, by outcome.")
+RUN_STOPS = _counter("forum_run_stops_total", "Runs that were stopped, by reason.")
+CALLS = _counter("forum_calls_total", "Calls that ended, by model and outcome.")
+TOKENS = _counter("forum_tokens_total", "Tokens that calls used, by model.")
+DOLLARS = _counter("forum_dollars_total", "Dollars that calls cost, by model.")
+TAKEOVERS = _counter("forum_takeovers_total", "Runs and tasks taken over from workers that died.")
+QUEUE_AGE = _gauge(
     "forum_queue_age_seconds",
-    MetricType.GAUGE,
     "How long the oldest work has waited: due for a worker, or in a queue for a free place.",
 )
-GATES_WAITING = Metric(
+GATES_WAITING = _gauge(
     "forum_gates_waiting",
-    MetricType.GAUGE,
     f"Gates that wait for a decision; at most {MAX_COUNTED_GATES} are counted.",
 )
-SEQUENCING_LAG = Metric(
-    "forum_sequencing_lag_seconds",
-    MetricType.GAUGE,
-    "How long the oldest entry without an index has waited for it.",
+SEQUENCING_LAG = _gauge(
+    "forum_sequencing_lag_seconds", "How long the oldest entry without an index has waited for it."
 )
-WITNESS_AGE = Metric(
-    "forum_witness_age_seconds",
-    MetricType.GAUGE,
-    "How long ago a witness last cosigned a checkpoint.",
+WITNESS_AGE = _gauge(
+    "forum_witness_age_seconds", "How long ago a witness last cosigned a checkpoint."
 )
-UNWITNESSED = Metric(
+UNWITNESSED = _gauge(
     "forum_unwitnessed_entries",
-    MetricType.GAUGE,
     "Entries that no checkpoint covers which enough witnesses cosigned.",
 )
-ENTRIES = Metric("forum_ledger_entries", MetricType.GAUGE, "Entries with an index.")
-BACKLOG = Metric("forum_ledger_backlog", MetricType.GAUGE, "Entries that wait for an index.")
-QUARANTINED = Metric(
-    "forum_ledger_quarantined",
-    MetricType.GAUGE,
-    "Rows that no writer of the log wrote, set aside.",
-)
-WORKERS = Metric("forum_workers", MetricType.GAUGE, "Workers that hold a lease.")
+ENTRIES = _gauge("forum_ledger_entries", "Entries with an index.")
+BACKLOG = _gauge("forum_ledger_backlog", "Entries that wait for an index.")
+QUARANTINED = _gauge("forum_ledger_quarantined", "Rows that no writer of the log wrote, set aside.")
+WORKERS = _gauge("forum_workers", "Workers that hold a lease.")
 
-LEDGER_METRICS: Final = (
-    RUNS_ACCEPTED,
-    RUNS_ENDED,
-    RUN_STOPS,
-    CALLS,
-    TOKENS,
-    DOLLARS,
-    TAKEOVERS,
-    QUEUE_AGE,
-    GATES_WAITING,
-    SEQUENCING_LAG,
-    WITNESS_AGE,
-    UNWITNESSED,
-    ENTRIES,
-    BACKLOG,
-    QUARANTINED,
-    WORKERS,
-)
+LEDGER_METRICS: Final = tuple(_ledger_metrics)
 """The metrics of a ledger, exposed by servers and by workers."""
 
 

@@ -24,57 +24,39 @@ class DeltaBus(DeltaSink, Protocol):
 
     def subscribe(self, listener: DeltaListener) -> AbstractContextManager[None]:
         """Subscribe a listener to the deltas of this log until the end of the block."""
-        ...
 
     def close(self) -> None:
         """Release all resources; no more deltas are delivered."""
-        ...
 
 
-class DeltaListeners:
-    """The listeners of this process.  Threads may add, remove and notify concurrently."""
+class LocalDeltaBus:
+    """A bus within one process.  Threads may subscribe, unsubscribe and publish concurrently."""
 
     def __init__(self) -> None:
         self._listeners: tuple[DeltaListener, ...] = ()
         self._lock = Lock()
 
-    def add(self, listener: DeltaListener) -> None:
-        """Subscribe a listener."""
-        with self._lock:
-            self._listeners = (*self._listeners, listener)
-
-    def remove(self, listener: DeltaListener) -> None:
-        """Unsubscribe a listener."""
-        with self._lock:
-            self._listeners = tuple(one for one in self._listeners if one is not listener)
-
-    def notify(self, run: str, task: str, step: str, text: str) -> None:
-        """Pass a delta to all listeners, and remove those that raise."""
+    def publish(self, run: str, task: str, step: str, text: str) -> None:
+        """Pass a delta to all listeners immediately, and unsubscribe those that raise."""
         for listener in self._listeners:
             try:
                 listener(run, task, step, text)
             except Exception:  # noqa: BLE001  a listener must not fail a call
-                self.remove(listener)
-
-
-class LocalDeltaBus:
-    """A bus between a worker and a server in the same process."""
-
-    def __init__(self) -> None:
-        self._listeners = DeltaListeners()
-
-    def publish(self, run: str, task: str, step: str, text: str) -> None:
-        """Pass a delta to all listeners immediately."""
-        self._listeners.notify(run, task, step, text)
+                self._remove(listener)
 
     @contextmanager
     def subscribe(self, listener: DeltaListener) -> Iterator[None]:
         """Subscribe a listener until the end of the block."""
-        self._listeners.add(listener)
+        with self._lock:
+            self._listeners = (*self._listeners, listener)
         try:
             yield
         finally:
-            self._listeners.remove(listener)
+            self._remove(listener)
 
     def close(self) -> None:
         """Do nothing: this bus holds no resources."""
+
+    def _remove(self, listener: DeltaListener) -> None:
+        with self._lock:
+            self._listeners = tuple(other for other in self._listeners if other is not listener)

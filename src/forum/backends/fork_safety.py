@@ -37,7 +37,7 @@ class _ForkRegistry:
         self.lock = RLock()
         """Held while a fork-aware object is created and registered, so that no fork can occur."""
         self._members: WeakSet[ForkAware] = WeakSet()
-        self._told: list[ForkAware] = []
+        self._prepared: list[ForkAware] = []
 
     def add(self, member: ForkAware) -> None:
         with self.lock:
@@ -46,20 +46,20 @@ class _ForkRegistry:
     def before_fork(self) -> None:
         self.lock.acquire()
         # Always in the same order: two threads that fork at the same time cannot deadlock.
-        self._told = sorted(self._members, key=id)
-        for member in self._told:
+        self._prepared = sorted(self._members, key=id)
+        for member in self._prepared:
             member.before_fork()
 
     def after_fork_in_parent(self) -> None:
-        told, self._told = self._told, []
-        for member in reversed(told):
+        prepared, self._prepared = self._prepared, []
+        for member in reversed(prepared):
             member.after_fork_in_parent()
         self.lock.release()
 
     def after_fork_in_child(self) -> None:
-        told, self._told = self._told, []
+        prepared, self._prepared = self._prepared, []
         self.lock = RLock()
-        for member in told:
+        for member in prepared:
             with suppress(Exception):  # a failure must not prevent the cleanup of the others
                 member.after_fork_in_child()
 

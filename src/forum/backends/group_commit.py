@@ -43,8 +43,8 @@ class GroupCommitter(ForkAware):
 
     def _start_thread(self) -> None:
         self._queue: SimpleQueue[_CommitRequest | None] = SimpleQueue()
-        self._backlog, self._looked = 0, monotonic()
-        self._door = Lock()
+        self._backlog, self._polled_at = 0, monotonic()
+        self._lock = Lock()
         self._thread: Thread | None = None
 
     def append(self, records: Sequence[EntryWrite]) -> None:
@@ -68,7 +68,7 @@ class GroupCommitter(ForkAware):
 
     def close(self) -> None:
         """Commit all submitted records, then stop the thread."""
-        with self._door:
+        with self._lock:
             if not self._closed:
                 self._queue.put(None)
             self._closed = True
@@ -79,7 +79,7 @@ class GroupCommitter(ForkAware):
         """Start with an empty queue: the parent commits its submissions in its own thread."""
         self._start_thread()
 
-    def _enqueue(self, handed: _CommitRequest) -> None:
+    def _enqueue(self, request: _CommitRequest) -> None:
         if (waiting := self._queue.qsize()) > _MAX_QUEUED:
             raise errors.BacklogFull(waiting, _MAX_QUEUED)
         if self._backlog > self._limit:
@@ -89,13 +89,13 @@ class GroupCommitter(ForkAware):
             if self._backlog > self._limit:
                 raise errors.BacklogFull(self._backlog, self._limit)
         # Under the lock: nothing is queued behind the end marker that `close` puts there.
-        with self._door:
+        with self._lock:
             if self._closed:
                 raise errors.StoreFailed("appending", "the committer is closed")
             if self._thread is None:
                 self._thread = Thread(target=self._run, name="forum-committer", daemon=True)
                 self._thread.start()
-            self._queue.put(handed)
+            self._queue.put(request)
 
     def _run(self) -> None:
         while (first := self._queue.get()) is not None:
@@ -124,7 +124,7 @@ class GroupCommitter(ForkAware):
 
     def _commit_batch(self, group: list[_CommitRequest]) -> None:
         try:
-            self._append_with_retry([record for handed in group for record in handed.records])
+            self._append_with_retry([record for request in group for record in request.records])
         except (
             errors.IdempotencyKeyUsed,
             errors.PositionTaken,
@@ -162,12 +162,12 @@ class GroupCommitter(ForkAware):
 
     def _poll_backlog(self, pause: float) -> None:
         """Update the number of pending entries, unless that was done less than `pause` ago."""
-        if monotonic() - self._looked > pause:
+        if monotonic() - self._polled_at > pause:
             with suppress(
                 errors.StoreFailed
             ):  # only limits the load: the next commit reports the error
                 self._backlog = self._store.backlog()
-            self._looked = monotonic()
+            self._polled_at = monotonic()
 
 
 def _notify_waiters(group: list[_CommitRequest], error: Exception | None) -> None:

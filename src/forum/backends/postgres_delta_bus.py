@@ -5,19 +5,21 @@ sends and one thread listens, each with its own connection; both start on first 
 database is unavailable, deltas are dropped, and no caller waits for them.
 """
 
+from abc import abstractmethod
 from collections import defaultdict
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from hashlib import sha256
 from itertools import count
-from threading import Condition, Event, Lock, Thread
+from threading import Condition, Event, Thread
+from typing import ClassVar
 
 import msgspec
 import psycopg
 from msgspec.structs import replace
 from psycopg.rows import TupleRow
 
-from forum.backends.delta_bus import DeltaListener, DeltaListeners
+from forum.backends.delta_bus import DeltaListener, LocalDeltaBus
 from forum.backends.fork_safety import ForkAware, register_fork_aware
 
 CHANNEL = "forum_delta"
@@ -63,29 +65,27 @@ class PostgresDeltaBus:
 
     def __init__(self, url: str, origin: str) -> None:
         log = sha256(origin.encode()).hexdigest()[:32]
-        self._sender, self._ear = _DeltaSender(url, log), _DeltaReceiver(url, log)
+        self._sender, self._receiver = _DeltaSender(url, log), _DeltaReceiver(url, log)
 
     def publish(self, run: str, task: str, step: str, text: str) -> None:
         """Queue a delta; all deltas of about a tenth of a second are sent together."""
         self._sender.enqueue((run, task, step), text)
 
-    @contextmanager
-    def subscribe(self, listener: DeltaListener) -> Iterator[None]:
+    def subscribe(self, listener: DeltaListener) -> AbstractContextManager[None]:
         """Subscribe a listener until the end of the block; delivery starts once connected."""
-        self._ear.add(listener)
-        try:
-            yield
-        finally:
-            self._ear.remove(listener)
+        self._receiver.start()
+        return self._receiver.listeners.subscribe(listener)
 
     def close(self) -> None:
         """Send the queued deltas, and close both connections."""
         self._sender.close()
-        self._ear.close()
+        self._receiver.close()
 
 
-class _DeltaSender(ForkAware):
-    """A queue of deltas with a thread that sends them in batches."""
+class _DatabaseThread(ForkAware):
+    """A thread with a connection of its own, which it opens again after an error."""
+
+    name: ClassVar[str]
 
     def __init__(self, url: str, log: str) -> None:
         self._url, self._log = url, log
@@ -93,27 +93,19 @@ class _DeltaSender(ForkAware):
         register_fork_aware(self)
 
     def after_fork_in_child(self) -> None:
-        """Start with an empty queue: the thread of the parent sends the queued deltas."""
-        self._waiting: defaultdict[tuple[str, str, str], list[str]] = defaultdict(list)
-        self._size = 0
+        """Start without a thread, which belongs to the parent."""
         self._changed, self._closed = Condition(), Event()
         self._thread: Thread | None = None
 
-    def enqueue(self, call: tuple[str, str, str], text: str) -> None:
-        """Queue a delta, or drop it if the queue is full or closed."""
+    def start(self) -> None:
+        """Start the thread, unless it runs already."""
         with self._changed:
-            if self._closed.is_set() or self._size > MAX_QUEUED_CHARS:
-                return
-            # A lone surrogate cannot be encoded as UTF-8, and sending it would fail.
-            self._waiting[call].append(text.encode(errors="replace").decode())
-            self._size += len(text)
-            if self._thread is None:
-                self._thread = Thread(target=self._run, name="forum-whispers", daemon=True)
+            if self._thread is None and not self._closed.is_set():
+                self._thread = Thread(target=self._run, name=self.name, daemon=True)
                 self._thread.start()
-            self._changed.notify()
 
     def close(self) -> None:
-        """Stop the thread after it has sent the queued deltas, or after a timeout."""
+        """Stop the thread, and wait for it up to a timeout."""
         with self._changed:
             self._closed.set()
             self._changed.notify()
@@ -124,15 +116,48 @@ class _DeltaSender(ForkAware):
         while not self._is_finished():
             try:
                 with _connect(self._url) as db:
-                    self._send_all(db)
+                    self._work(db)
             except psycopg.Error:
-                self._take_batch()
+                self._drop_queued()
                 self._closed.wait(_RETRY_DELAY_S)
+
+    def _is_finished(self) -> bool:
+        return self._closed.is_set()
+
+    def _drop_queued(self) -> None:
+        """Drop what waits for the database."""
+
+    @abstractmethod
+    def _work(self, db: Connection) -> None:
+        """Use a connection until the thread is finished."""
+
+
+class _DeltaSender(_DatabaseThread):
+    """A queue of deltas with a thread that sends them in batches."""
+
+    name = "forum-whispers"
+
+    def after_fork_in_child(self) -> None:
+        """Start with an empty queue: the thread of the parent sends the queued deltas."""
+        super().after_fork_in_child()
+        self._waiting: defaultdict[tuple[str, str, str], list[str]] = defaultdict(list)
+        self._size = 0
+
+    def enqueue(self, call: tuple[str, str, str], text: str) -> None:
+        """Queue a delta, or drop it if the queue is full or closed."""
+        with self._changed:
+            if self._closed.is_set() or self._size > MAX_QUEUED_CHARS:
+                return
+            # A lone surrogate cannot be encoded as UTF-8, and sending it would fail.
+            self._waiting[call].append(text.encode(errors="replace").decode())
+            self._size += len(text)
+            self.start()
+            self._changed.notify()
 
     def _is_finished(self) -> bool:
         return self._closed.is_set() and not self._waiting
 
-    def _send_all(self, db: Connection) -> None:
+    def _work(self, db: Connection) -> None:
         db.execute(_ASYNC_COMMIT)
         while not self._is_finished():
             with self._changed:
@@ -150,6 +175,9 @@ class _DeltaSender(ForkAware):
                 with db.transaction(), db.cursor() as cursor:
                     cursor.executemany(_NOTIFY, payloads)
 
+    def _drop_queued(self) -> None:
+        self._take_batch()
+
     def _take_batch(self) -> dict[tuple[str, str, str], list[str]]:
         with self._changed:
             taken, self._waiting = self._waiting, defaultdict(list)
@@ -157,62 +185,31 @@ class _DeltaSender(ForkAware):
         return taken
 
 
-def _split_payloads(whisper: DeltaMessage, numbers: Iterator[int]) -> Iterator[str]:
+def _split_payloads(delta: DeltaMessage, numbers: Iterator[int]) -> Iterator[str]:
     """Split a message into payloads within the size limit.
 
     The text is dropped if the names alone exceed the limit.
     """
-    whisper = replace(whisper, n=next(numbers))
-    payload = msgspec.json.encode(whisper)
+    delta = replace(delta, n=next(numbers))
+    payload = msgspec.json.encode(delta)
     if len(payload) <= MAX_PAYLOAD_BYTES:
         yield payload.decode()
-    elif (middle := len(whisper.text) // 2) > 0:
-        yield from _split_payloads(replace(whisper, text=whisper.text[:middle]), numbers)
-        yield from _split_payloads(replace(whisper, text=whisper.text[middle:]), numbers)
+    elif (middle := len(delta.text) // 2) > 0:
+        yield from _split_payloads(replace(delta, text=delta.text[:middle]), numbers)
+        yield from _split_payloads(replace(delta, text=delta.text[middle:]), numbers)
 
 
-class _DeltaReceiver(ForkAware):
+class _DeltaReceiver(_DatabaseThread):
     """A thread that receives the notifications of all processes for the listeners of this one."""
 
-    def __init__(self, url: str, log: str) -> None:
-        self._url, self._log = url, log
-        self.after_fork_in_child()
-        register_fork_aware(self)
+    name = "forum-listener"
 
     def after_fork_in_child(self) -> None:
         """Start without listeners: the subscriptions belong to the parent."""
-        self._listeners = DeltaListeners()
-        self._lock, self._closed = Lock(), Event()
-        self._thread: Thread | None = None
+        super().after_fork_in_child()
+        self.listeners = LocalDeltaBus()
 
-    def add(self, listener: DeltaListener) -> None:
-        """Subscribe a listener, and start the thread if needed."""
-        self._listeners.add(listener)
-        with self._lock:
-            if self._thread is None and not self._closed.is_set():
-                self._thread = Thread(target=self._run, name="forum-listener", daemon=True)
-                self._thread.start()
-
-    def remove(self, listener: DeltaListener) -> None:
-        """Unsubscribe a listener."""
-        self._listeners.remove(listener)
-
-    def close(self) -> None:
-        """Stop the thread."""
-        with self._lock:
-            self._closed.set()
-        if self._thread is not None:
-            self._thread.join(_CLOSE_TIMEOUT_S)
-
-    def _run(self) -> None:
-        while not self._closed.is_set():
-            try:
-                with _connect(self._url) as db:
-                    self._receive_all(db)
-            except psycopg.Error:
-                self._closed.wait(_RETRY_DELAY_S)
-
-    def _receive_all(self, db: Connection) -> None:
+    def _work(self, db: Connection) -> None:
         db.execute(f"LISTEN {CHANNEL}")
         while not self._closed.is_set():
             for notification in db.notifies(timeout=_POLL_INTERVAL_S):
@@ -222,11 +219,11 @@ class _DeltaReceiver(ForkAware):
 
     def _dispatch(self, payload: str) -> None:
         try:
-            whisper = _delta_decoder.decode(payload)
+            delta = _delta_decoder.decode(payload)
         except (msgspec.MsgspecError, UnicodeError, RecursionError):
             return  # any user of the database can send any payload to this channel
-        if whisper.log == self._log:
-            self._listeners.notify(whisper.run, whisper.task, whisper.step, whisper.text)
+        if delta.log == self._log:
+            self.listeners.publish(delta.run, delta.task, delta.step, delta.text)
 
 
 def _connect(url: str) -> Connection:

@@ -31,16 +31,16 @@ class PublisherLoop(ForkAware):
         store: Store,
         sequencer: Sequencer,
         publisher: Publisher,
-        heard: Callable[[Publication], None] = lambda _: None,
+        on_publication: Callable[[Publication], None] = lambda _: None,
     ) -> None:
         self._store, self._sequencer, self._publisher = store, sequencer, publisher
-        self._heard = heard
+        self._on_publication = on_publication
         self._stop, self._caught_up = Event(), Event()
         self._signed = self._published = -1
         self._leads = False
         self.failure: Exception | None = None
         """The error that stopped the threads for good, if any."""
-        self._troubles: dict[str, StoreFailed] = {}
+        self._errors: dict[str, StoreFailed] = {}
         self._threads = [
             Thread(target=self._run, args=(name, step, pause), name=f"forum-{name}", daemon=True)
             for name, step, pause in (
@@ -60,7 +60,7 @@ class PublisherLoop(ForkAware):
         """
         self._threads = []
         self._stop, self._caught_up = Event(), Event()
-        self._troubles = {}
+        self._errors = {}
 
     def close(self) -> None:
         """Stop the threads, then sequence and publish the rest.
@@ -84,18 +84,18 @@ class PublisherLoop(ForkAware):
     @property
     def last_error(self) -> StoreFailed | None:
         """A current error of one of the threads, if any; the thread retries continuously."""
-        return next(iter([*self._troubles.values()]), None)
+        return next(iter([*self._errors.values()]), None)
 
     def _run(self, name: str, step: Callable[[], None], pause: float) -> None:
         while not self._stop.is_set():
             begun = monotonic()
             try:
                 step()
-                self._troubles.pop(name, None)
+                self._errors.pop(name, None)
             except ConcurrentUpdate:
                 pass  # another process sequences too: try again
             except StoreFailed as error:
-                self._troubles[name] = error  # a full disk or a restarting database: try again
+                self._errors[name] = error  # a full disk or a restarting database: try again
             except Exception as error:  # noqa: BLE001  raised again by `close`
                 self.failure = error
                 self._stop.set()
@@ -127,4 +127,4 @@ class PublisherLoop(ForkAware):
             # While the cosignature of a witness is missing, publish the same tree again.
             missing = publication.unreachable or publication.refused
             self._published = -1 if missing else publication.checkpoint.size
-            self._heard(publication)
+            self._on_publication(publication)

@@ -9,6 +9,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -46,7 +47,7 @@ class RunProgressFile:
     def last(self, trust: str) -> VerifiedCheckpoint | None:
         """Return the checkpoint of this state, or None if it was stored with other trust."""
         query = "SELECT checkpoint FROM last WHERE format = ? AND trust = ?"
-        row = self._db.execute(query, (_FORMAT, trust)).fetchone()
+        row = self._first_row(query, _FORMAT, trust)
         try:
             return _read_last(row[0]) if row else None
         except msgspec.MsgspecError:
@@ -77,26 +78,24 @@ class RunProgressFile:
     def find_strand(self, run: str, name: str) -> StrandHead | None:
         """Return the state of an open strand, or None."""
         query = "SELECT n, head, floor FROM strand WHERE run = ? AND name = ?"
-        row = self._db.execute(query, (run, name)).fetchone()
+        row = self._first_row(query, run, name)
         return StrandHead(*row) if row else None
 
     def strands_of(self, run: str) -> set[str] | None:
         """Return the strands of an open run except `main`; None if the run is not open."""
-        query = "SELECT 1 FROM run WHERE run = ? AND NOT closed"
-        if self._db.execute(query, (run,)).fetchone() is None:
+        if not self._first_row("SELECT 1 FROM run WHERE run = ? AND NOT closed", run):
             return None
         rows = self._db.execute("SELECT name FROM strand WHERE run = ?", (run,))
         return {row[0] for row in rows} - {_MAIN}
 
     def floor_of(self, run: str) -> int:
         """Return the earliest possible time of the entries of a run, or 0."""
-        row = self._db.execute("SELECT floor FROM run WHERE run = ?", (run,)).fetchone()
+        row = self._first_row("SELECT floor FROM run WHERE run = ?", run)
         return row[0] if row else 0
 
     def is_closed(self, run: str) -> bool:
         """Return whether a run was closed."""
-        query = "SELECT 1 FROM run WHERE run = ? AND closed"
-        return self._db.execute(query, (run,)).fetchone() is not None
+        return bool(self._first_row("SELECT 1 FROM run WHERE run = ? AND closed", run))
 
     def open_run(self, run: str, floor: int) -> None:
         """Record that a run was opened."""
@@ -114,8 +113,7 @@ class RunProgressFile:
 
     def is_session(self, run: str) -> bool:
         """Return whether a run is known to be a session."""
-        query = "SELECT 1 FROM run WHERE run = ? AND session"
-        return self._db.execute(query, (run,)).fetchone() is not None
+        return bool(self._first_row("SELECT 1 FROM run WHERE run = ? AND session", run))
 
     def mark_session(self, run: str) -> None:
         """Record that a run is a session."""
@@ -125,6 +123,9 @@ class RunProgressFile:
         """Return the open runs, except the log's own run, in the order of their names."""
         rows = self._db.execute("SELECT run FROM run WHERE NOT closed ORDER BY run")
         return tuple(row[0] for row in rows if row[0] != "log")
+
+    def _first_row(self, query: str, *parameters: str) -> Any:  # noqa: ANN401  columns of any type
+        return self._db.execute(query, parameters).fetchone()
 
 
 @contextmanager
@@ -146,4 +147,4 @@ def open_run_progress(path: Path) -> Iterator[RunProgressFile]:
                 connection.execute(statement)
             yield RunProgressFile(connection)
     except sqlite3.Error as error:
-        raise StoreFailed(f"remembering in {path}", str(error)) from error
+        raise StoreFailed(f"storing the state in {path}", str(error)) from error

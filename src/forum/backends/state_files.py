@@ -21,7 +21,7 @@ _DEFAULT_WHAT = "a file beside the ledger"
 class FileCheckpointStore:
     """A signed checkpoint in a file, replaced by compare-and-set and durable on return."""
 
-    def __init__(self, path: Path, what: str = "a memory") -> None:
+    def __init__(self, path: Path, what: str = "a stored checkpoint") -> None:
         self._path, self._what = path, what
 
     def latest(self) -> bytes | None:
@@ -36,7 +36,7 @@ class FileCheckpointStore:
         """
         with lock_file(self._path, self._what):
             if self.latest() != old:
-                raise errors.ConcurrentUpdate(f"what {self._path.name} remembers")
+                raise errors.ConcurrentUpdate(f"the checkpoint in {self._path.name}")
             write_durably(self._path, new, what=self._what)
 
 
@@ -87,13 +87,13 @@ class FileByteSource:
             return os.pread(self._descriptor, max(0, stop - start), start)
 
 
-def write_durably(path: Path, data: bytes, mode: int = 0o600, what: str = _DEFAULT_WHAT) -> None:
+def write_durably(path: Path, data: bytes, what: str = _DEFAULT_WHAT) -> None:
     """Replace a file atomically and durably: a crash leaves the old or the new content."""
     draft = _sibling_path(path, ".new")
     with _translate_errors("writing", path, what):
         # O_NOFOLLOW: if an attacker places a symbolic link here, its target must not be written.
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
-        descriptor = os.open(draft, flags, mode)
+        descriptor = os.open(draft, flags, 0o600)
         try:
             with os.fdopen(descriptor, "wb") as file:
                 file.write(data)

@@ -29,12 +29,12 @@ class StoreMonitor:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._lock, self._stop, self._hurry = Lock(), Event(), Event()
-        self._asked: float | None = None
+        self._lock, self._stop, self._probe_now = Lock(), Event(), Event()
+        self._probing_since: float | None = None
         """The start time of the query that has no response yet."""
         self._lost: float | None = None
         """The start time of the outage, if there is one."""
-        self._told = False
+        self._logged = False
         """Whether the outage was logged."""
         self._hint = ""
         """A connection error that was reported since the last query."""
@@ -43,14 +43,17 @@ class StoreMonitor:
     def is_available(self) -> bool:
         """Whether the store responded lately; does not query it."""
         with self._lock:
-            late = self._asked is not None and monotonic() - self._asked > READY_WITHIN_S
+            late = (
+                self._probing_since is not None
+                and monotonic() - self._probing_since > READY_WITHIN_S
+            )
             return self._lost is None and not late
 
     def report_failure(self, error: StoreFailed) -> None:
         """Record the error of a caller whose connection broke, and query the store at once."""
         with self._lock:
             self._hint = str(error)
-        self._hurry.set()
+        self._probe_now.set()
 
     @contextmanager
     def run_in_background(self) -> Iterator[None]:
@@ -65,49 +68,49 @@ class StoreMonitor:
             yield
         finally:
             self._stop.set()
-            self._hurry.set()
+            self._probe_now.set()
 
     def _probe_store(self) -> None:
         while not self._stop.is_set():
             with self._lock:
-                self._asked = monotonic()
+                self._probing_since = monotonic()
             try:
                 self._store.head()
             except StoreFailed as error:
                 self._handle_probe_result(str(error))
             else:
                 self._handle_probe_result(None)
-            self._hurry.wait(POLL_INTERVAL_S)
-            self._hurry.clear()
+            self._probe_now.wait(POLL_INTERVAL_S)
+            self._probe_now.clear()
 
     def _watch_probe(self) -> None:
         while not self._stop.wait(POLL_INTERVAL_S):
             with self._lock:
-                asked = self._asked
-            if asked is not None and monotonic() - asked > LOST_AFTER_S:
-                self._mark_lost(asked, "the database does not answer")
+                since = self._probing_since
+            if since is not None and monotonic() - since > LOST_AFTER_S:
+                self._mark_lost(since, "the database does not answer")
 
     def _handle_probe_result(self, why: str | None) -> None:
         """Record a response (None), or the reason why there was none, and log a change."""
         with self._lock:
-            asked, self._asked = self._asked, None
+            since, self._probing_since = self._probing_since, None
         if why is not None:
-            self._mark_lost(asked or monotonic(), why)
+            self._mark_lost(since or monotonic(), why)
             return
         with self._lock:
-            lost, told, hint = self._lost, self._told, self._hint
-            self._lost, self._told, self._hint = None, False, ""
+            lost, logged, hint = self._lost, self._logged, self._hint
+            self._lost, self._logged, self._hint = None, False, ""
         if self._stop.is_set():
             return  # the store is being closed: its errors say nothing about the database
-        if lost is not None and told:
+        if lost is not None and logged:
             LOG.info("the database is back after %.1f s", monotonic() - lost)
         elif hint:
             LOG.warning("a connection to the database broke, and was made again: %s", hint)
 
     def _mark_lost(self, since: float, why: str) -> None:
         with self._lock:
-            told, self._told = self._told, True
+            logged, self._logged = self._logged, True
             self._lost = since if self._lost is None else self._lost
             self._hint = ""
-        if not told and not self._stop.is_set():
+        if not logged and not self._stop.is_set():
             LOG.error("the database is away: %s (it is tried again)", why)
