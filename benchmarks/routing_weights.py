@@ -7,7 +7,8 @@ from pathlib import Path
 
 import forum.models
 from forum.models.embedding import MiniLM
-from forum.models.semantic_routing import signs_file_name, signs_of, write_signs
+from forum.models.semantic_routing import signs_file_name, signs_of
+from forum.models.user_cache import write_atomically
 from forum.planning import load_roster
 
 FOLDER = Path(forum.models.__file__).parent
@@ -17,7 +18,7 @@ def main() -> None:
     """Write the file that belongs to the roster, and remove those of earlier ones."""
     roster = load_roster()
     file = FOLDER / signs_file_name(roster)
-    write_signs(file, signs_of(roster, MiniLM()))
+    write_atomically(file, signs_of(roster, MiniLM()).tobytes())
     for other in FOLDER.glob("roster-*.bits"):
         if other != file:
             other.unlink()

@@ -150,7 +150,7 @@ def test_what_a_program_said_is_kept_however_late_we_come(monkeypatch: pytest.Mo
 @timed
 def test_a_program_that_cannot_be_killed_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """It may have the rights of somebody else, like sudo; it is reaped whenever it ends."""
-    monkeypatch.setattr(program, "_signal_group", lambda *_: None)
+    monkeypatch.setattr(program, "signal_group", lambda *_: None)
     began = monotonic()
     reply = run(Command(shell("echo $$; exec sleep 1.5")), seconds=0.1)
     took, process = monotonic() - began, Path(f"/proc/{int(read(reply.output))}")

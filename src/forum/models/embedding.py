@@ -99,7 +99,9 @@ class WordPiece:
 
     def __init__(self, vocabulary: bytes) -> None:
         if sha256(vocabulary).hexdigest() != _VOCABULARY_SHA256:
-            raise MissingExtra("semantic", "the vocabulary of all-MiniLM-L6-v2 is another one")
+            raise MissingExtra(
+                "semantic", "the installed vocabulary is not that of all-MiniLM-L6-v2"
+            )
         self._ids = {piece: n for n, piece in enumerate(vocabulary.decode().split("\n"))}
         self._unknown, self._begin, self._end = (
             self._ids[name] for name in ("[UNK]", "[CLS]", "[SEP]")
@@ -237,15 +239,13 @@ def _separate_symbols(char: str) -> str:
     return f" {char} " if symbol or category[0] == "P" or _is_ideograph(char) else char
 
 
+_IDEOGRAPHS = (
+    (0x4E00, 0x9FFF), (0x3400, 0x4DBF), (0xF900, 0xFAFF), (0x20000, 0x2CEAF), (0x2F800, 0x2FA1F),
+)  # fmt: skip
+
+
 def _is_ideograph(char: str) -> bool:
-    code = ord(char)
-    return (
-        0x4E00 <= code <= 0x9FFF
-        or 0x3400 <= code <= 0x4DBF
-        or 0xF900 <= code <= 0xFAFF
-        or 0x20000 <= code <= 0x2CEAF
-        or 0x2F800 <= code <= 0x2FA1F
-    )
+    return any(first <= ord(char) <= last for first, last in _IDEOGRAPHS)
 
 
 def _softmax(x: Floats) -> Floats:

@@ -54,11 +54,9 @@ class Price(Protocol):
     @property
     def id(self) -> str:
         """The id of the price table, as recorded."""
-        ...
 
     def cost(self, tokens: BilledTokens, after: float = 0) -> int:
         """Return nano-dollars, rounded up, for a call that is made `after` seconds from now."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

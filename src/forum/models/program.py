@@ -16,10 +16,10 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from signal import SIGKILL, SIGTERM
 from subprocess import Popen
-from typing import IO, NamedTuple
+from typing import IO
 
 from forum import engine
 from forum.errors import NotConfined
@@ -53,16 +53,6 @@ class Program:
     """The sandbox that confines the program, if any."""
 
 
-class _ExitVerdict(NamedTuple):
-    """How a program ended."""
-
-    outcome: Outcome
-    why: Why = Why.NONE
-    code: str = ""
-    error: Content | None = None
-    """Our own error message, where the program could not write one."""
-
-
 async def run_program(
     program: Program, given: Content, hear: engine.DeltaCallback = engine.ignore_delta
 ) -> engine.CallReply:
@@ -76,11 +66,11 @@ async def run_program(
         # directory fails the call before it has any effect.
         output = FileContent()
     except OSError as error:
-        return _free_reply(_storage_failure(error))
+        return _storage_failure(error)
     try:
         process, handle = _start(program)
     except (OSError, ValueError, NotConfined) as error:
-        return _free_reply(_start_failure(program.argv, error))
+        return _start_failure(program.argv, error)
     errors = bytearray()
     stdin, stdout, stderr = filter(None, (process.stdin, process.stdout, process.stderr))
     running = _RunningProgram(
@@ -94,15 +84,15 @@ async def run_program(
         await running.finish(program.seconds)
     finally:
         await running.kill()
-    verdict = running.verdict()
-    return engine.CallReply(
-        verdict.outcome,
+    reply = running.verdict()
+    # Our own error message is kept where the program could not write one.
+    own_error = reply.error is not engine.EMPTY_CONTENT
+    return replace(
+        reply,
         output=output,
         spent=program.price,
         milliseconds=(time.monotonic_ns() - began) // 1_000_000,
-        why=verdict.why,
-        code=verdict.code,
-        error=verdict.error or BytesContent(bytes(errors)),
+        error=reply.error if own_error else BytesContent(bytes(errors)),
     )
 
 
@@ -194,7 +184,7 @@ class _RunningProgram:
     ) -> None:
         self._process, self._handle, self._given = process, handle, given
         self._output, self._streams = output, (output, errors)
-        self._verdict: _ExitVerdict | None = None
+        self._verdict: engine.CallReply | None = None
         self._fault: Exception | None = None
         self._exited, self._changed = False, asyncio.Event()
         self._loop = asyncio.get_running_loop()
@@ -206,7 +196,7 @@ class _RunningProgram:
     async def finish(self, seconds: float) -> None:
         """Wait until the program exits, exceeds its output limit or runs out of time."""
         if not await self._wait_until(lambda: self._exited or self._decided, seconds):
-            self._decide(_ExitVerdict(Outcome.TIMEOUT, Why.DEADLINE))
+            self._decide(engine.CallReply(Outcome.TIMEOUT, why=Why.DEADLINE))
             signal_group(self._process, SIGTERM)
         elif self._decided:
             return
@@ -224,7 +214,7 @@ class _RunningProgram:
         finally:
             self._release()
 
-    def verdict(self) -> _ExitVerdict:
+    def verdict(self) -> engine.CallReply:
         """Return how the program ended.  Re-raises an exception of its input."""
         if self._fault is not None:
             try:
@@ -237,7 +227,7 @@ class _RunningProgram:
     def _decided(self) -> bool:
         return self._verdict is not None or self._fault is not None
 
-    def _decide(self, verdict: _ExitVerdict) -> None:
+    def _decide(self, verdict: engine.CallReply) -> None:
         if self._verdict is None:
             self._verdict = verdict
         self._changed.set()
@@ -273,7 +263,7 @@ class _RunningProgram:
         except OSError as error:
             self._decide(_storage_failure(error))
         if self._output.too_much:
-            self._decide(_ExitVerdict(Outcome.FAILED, Why.OVERSIZE))
+            self._decide(engine.CallReply(Outcome.FAILED, why=Why.OVERSIZE))
         if stream.at_end:
             self._loop.remove_reader(stream.pipe)
             self._changed.set()
@@ -314,28 +304,24 @@ def _reap(process: Popen[bytes]) -> int | None:
     return process.wait()
 
 
-def _verdict_on_exit(status: int | None) -> _ExitVerdict:
+def _verdict_on_exit(status: int | None) -> engine.CallReply:
     if status == 0:
-        return _ExitVerdict(Outcome.OK)
+        return engine.CallReply(Outcome.OK)
     if status is None:
-        return _ExitVerdict(Outcome.FAILED, Why.ERROR, "exit unknown")
+        return engine.CallReply(Outcome.FAILED, why=Why.ERROR, code="exit unknown")
     code = f"exit {status}" if status > 0 else f"signal {-status}"
-    return _ExitVerdict(Outcome.FAILED, Why.ERROR, code)
+    return engine.CallReply(Outcome.FAILED, why=Why.ERROR, code=code)
 
 
-def _free_reply(verdict: _ExitVerdict) -> engine.CallReply:
-    error = verdict.error or engine.EMPTY_CONTENT
-    return engine.CallReply(verdict.outcome, why=verdict.why, code=verdict.code, error=error)
-
-
-def _storage_failure(error: OSError) -> _ExitVerdict:
+def _storage_failure(error: OSError) -> engine.CallReply:
     message = f"cannot store the program's output: {error}; free space, or set TMPDIR elsewhere"
-    return _ExitVerdict(Outcome.FAILED, Why.ERROR, "not-kept", text_content(message))
+    content = text_content(message)
+    return engine.CallReply(Outcome.FAILED, why=Why.ERROR, code="not-kept", error=content)
 
 
 def _start_failure(
     argv: tuple[str, ...], error: OSError | ValueError | NotConfined
-) -> _ExitVerdict:
+) -> engine.CallReply:
     name = repr(argv[0]) if argv else "without a name"
     match error:
         case FileNotFoundError() | NotADirectoryError():
@@ -351,6 +337,5 @@ def _start_failure(
     # A missing program will still be missing a moment later, so the call is denied and not retried.
     permanent = code in ("not-found", "not-executable")
     message = f"cannot start the program {name}: {error}; {advice}"
-    return _ExitVerdict(
-        Outcome.DENIED if permanent else Outcome.FAILED, Why.ERROR, code, text_content(message)
-    )
+    outcome = Outcome.DENIED if permanent else Outcome.FAILED
+    return engine.CallReply(outcome, why=Why.ERROR, code=code, error=text_content(message))

@@ -91,11 +91,9 @@ class ResponseReader(Protocol):
 
     def read_event(self, event: SseEvent) -> bool:
         """Process an event; return whether it was the last one."""
-        ...
 
     def read_body(self, body: bytes) -> bool:
         """Process a response that was not streamed; return whether it is complete."""
-        ...
 
 
 async def send_request(request: HttpRequest, seconds: float, reader: ResponseReader) -> HttpOutcome:

@@ -11,14 +11,14 @@ The sentence model was trained on English.  For other languages its scores are w
 word-based score decides.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
 
 from forum.models import embedding
 from forum.models.numpy_arrays import NDArray, np
-from forum.models.user_cache import write_atomically, write_cached
+from forum.models.user_cache import write_cached
 from forum.work.roster import Roster
 
 Bits = NDArray[np.uint8]
@@ -33,12 +33,9 @@ class SemanticStage:
 
     name = "semantic"
 
-    def __init__(
-        self, roster: Roster, signs: Bits, model: Callable[[], embedding.MiniLM] = embedding.MiniLM
-    ) -> None:
+    def __init__(self, roster: Roster, signs: Bits) -> None:
         ends = np.cumsum([len(texts) for texts in texts_of(roster)])[:-1]
         self._lanes = np.split(_unpacked(signs), ends)
-        self._load = model
 
     def scores(self, text: str) -> Sequence[float]:
         """Return the similarity to the nearest examples of each lane, and of "elsewhere"."""
@@ -48,7 +45,7 @@ class SemanticStage:
     @cached_property
     def _model(self) -> embedding.MiniLM:
         """The sentence model, loaded for the first request because loading is slow."""
-        return self._load()
+        return embedding.MiniLM()
 
 
 def open_semantic_stage(roster: Roster, cache: Path) -> SemanticStage | None:
@@ -80,11 +77,6 @@ def signs_of(roster: Roster, model: embedding.MiniLM) -> Bits:
     """Return the signs of the vectors of all examples, packed eight to a byte."""
     vectors = model.encode([text for texts in texts_of(roster) for text in texts])
     return np.packbits(vectors > 0, axis=1)
-
-
-def write_signs(file: Path, signs: Bits) -> None:
-    """Write the signs of a roster to a file."""
-    write_atomically(file, signs.tobytes())
 
 
 def read_signs(data: bytes) -> Bits:
