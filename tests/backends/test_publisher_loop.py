@@ -13,8 +13,9 @@ from forum.backends.state_files import FileCheckpointStore
 from forum.errors import GuardMissing, StoreConnectionLost, StoreFailed, WitnessUnreachable
 from forum.ledger.ports import Cosigner, Store
 from forum.ledger.sequencer import Publication, Publisher, Sequencer
-from forum.tlog import Checkpoint, Note, WitnessPolicy, compute_root
+from forum.tlog import Checkpoint, Note, WitnessPolicy
 from tests.support import SOON, Chain, StoreFactory, Wrapped, key_of, wait_until
+from tests.tlog.trees import compute_root
 
 NO_WITNESSES = WitnessPolicy((), (), (), "none")
 

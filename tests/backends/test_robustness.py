@@ -20,7 +20,7 @@ from forum.backends.state_files import FileCheckpointStore
 from forum.errors import StoreFailed
 from forum.ledger.ports import Store
 from forum.ledger.sequencer import Publisher, Sequencer
-from forum.tlog import WitnessPolicy, compute_root
+from forum.tlog import WitnessPolicy
 from tests.support import (
     Chain,
     Pieces,
@@ -31,6 +31,7 @@ from tests.support import (
     key_of,
     leaves_of,
 )
+from tests.tlog.trees import compute_root
 
 ROOT = Path(__file__).parent.parent.parent
 NO_WITNESSES = WitnessPolicy((), (), (), "none")

@@ -28,7 +28,7 @@ from forum.ledger.ports import (
     TreeHead,
 )
 from forum.ledger.sequencer import Sequencer
-from forum.tlog import EMPTY_ROOT, Hash, TileId, Tree, compute_root, list_tiles
+from forum.tlog import EMPTY_ROOT, Hash, TileId, Tree
 from tests.support import (
     Chain,
     Pieces,
@@ -39,6 +39,7 @@ from tests.support import (
     leaves_of,
     wait_until,
 )
+from tests.tlog.trees import compute_root, list_tiles
 
 CALL = BudgetCharge("run", Amount(calls=1))
 

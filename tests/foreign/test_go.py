@@ -32,12 +32,12 @@ from forum.tlog import (
     encode_entry_bundle,
     entries_path,
     hash_leaf,
-    list_tiles,
     prove_consistency,
     sign_checkpoint,
 )
 from tests.e2e.project import project
 from tests.surfaces.serving import serving
+from tests.tlog.trees import list_tiles
 
 pytestmark = [pytest.mark.go, pytest.mark.slow]
 

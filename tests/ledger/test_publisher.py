@@ -33,11 +33,11 @@ from forum.tlog import (
     Note,
     SigningKey,
     WitnessPolicy,
-    compute_root,
     cosign,
     open_checkpoint,
 )
 from tests.support import Chain, Fuse, Interlude, Stopped, StoreFactory, key_of, leaves_of
+from tests.tlog.trees import compute_root
 
 WITNESS = SigningKey(b"w" * 32, "witness.example/honest", ED25519_COSIGNATURE)
 LIAR = SigningKey(b"l" * 32, "witness.example/liar", ED25519_COSIGNATURE)

@@ -10,7 +10,6 @@ import pytest
 from forum.errors import ConcurrentUpdate
 from forum.ledger.ports import Store
 from forum.ledger.sequencer import Sequencer
-from forum.tlog import compute_root
 from tests.support import (
     Chain,
     Fuse,
@@ -22,6 +21,7 @@ from tests.support import (
     entries_of,
     leaves_of,
 )
+from tests.tlog.trees import compute_root
 
 crashes = pytest.mark.parametrize(
     "persisted", [False, True], ids=["failed", "failed but persisted"]

@@ -30,8 +30,9 @@ from forum.ledger.kinds import LEDGER_KINDS, NoteFacts
 from forum.ledger.ports import EntryWrite, PendingEntries, Store, TreeHead
 from forum.ledger.sequencer import Sequencer
 from forum.ledger.strand import Draft, RecordedEntry, Strand
-from forum.tlog import Hash, TileId, Tree, compute_root
+from forum.tlog import Hash, TileId, Tree
 from tests.support import StoreFactory, data_of, entries_of, ledger_on
+from tests.tlog.trees import compute_root
 
 RUN = "run"
 STRANDS = ["main", "side"]

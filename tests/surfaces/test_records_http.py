@@ -24,17 +24,15 @@ from forum.tlog import (
     TlogProof,
     TreeView,
     check_inclusion,
-    compute_root,
-    decode_entry_bundle,
     entries_path,
     hash_leaf,
-    list_tiles,
     open_checkpoint,
 )
 from forum.verify import Trust, verify_bundle
 from tests.e2e.project import eventually, project
 from tests.surfaces.halls import showing
 from tests.surfaces.serving import Served, served
+from tests.tlog.trees import compute_root, decode_entry_bundle, list_tiles
 
 pytestmark = pytest.mark.slow
 

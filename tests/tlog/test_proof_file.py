@@ -15,9 +15,9 @@ from forum.tlog import (
     open_checkpoint,
     prove_inclusion,
     sign_checkpoint,
-    view_in_memory,
 )
 from tests.tlog.samples import LOG, SIGNED, hashes, notes, numbers
+from tests.tlog.trees import view_in_memory
 
 HEAD = b"c2sp.org/tlog-proof@v1\n"
 NOTE = SIGNED.encode()
@@ -57,7 +57,7 @@ def test_the_parts_stand_in_the_order_of_the_specification() -> None:
     """Header, extra data, index, hashes, an empty line, the checkpoint."""
     proof = TlogProof(73894, (Hash(b"a" * 32),), SIGNED, b"data")
 
-    assert bytes(proof) == HEAD + b"extra ZGF0YQ==\nindex 73894\n" + HASH + b"\n\n" + NOTE
+    assert proof.encode() == HEAD + b"extra ZGF0YQ==\nindex 73894\n" + HASH + b"\n\n" + NOTE
 
 
 @pytest.mark.parametrize(

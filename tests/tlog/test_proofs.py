@@ -13,14 +13,12 @@ from forum.tlog import (
     Hash,
     check_consistency,
     check_inclusion,
-    check_subtree_consistency,
-    check_subtree_inclusion,
     hash_leaf,
     prove_consistency,
     prove_inclusion,
-    view_in_memory,
 )
 from tests.tlog.oracle import Oracle
+from tests.tlog.trees import check_subtree_consistency, check_subtree_inclusion, view_in_memory
 
 SIZE = 300
 EVERY_INDEX = {1, 2, 3, 7, 8, 9, 31, 33, 64, 255, 256, 257, 300}

@@ -8,13 +8,12 @@ from forum.errors import Malformed
 from forum.tlog import (
     TileId,
     count_tiles,
-    decode_entry_bundle,
     encode_entry_bundle,
     entries_path,
-    list_tiles,
     parse_entries_path,
     parse_tile_path,
 )
+from tests.tlog.trees import decode_entry_bundle, list_tiles
 
 indexes = st.integers(0, 2**63 - 1)
 widths = st.integers(1, 256)

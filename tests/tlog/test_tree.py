@@ -8,20 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forum.errors import Malformed, NoSuchEntry
-from forum.tlog import (
-    EMPTY_ROOT,
-    Hash,
-    ReadTile,
-    TileId,
-    Tree,
-    TreeView,
-    compute_root,
-    hash_children,
-    hash_leaf,
-    list_tiles,
-    view_in_memory,
-)
+from forum.tlog import EMPTY_ROOT, Hash, ReadTile, TileId, Tree, TreeView, hash_children, hash_leaf
 from tests.tlog.oracle import Oracle
+from tests.tlog.trees import compute_root, list_tiles, view_in_memory
 
 SIZES = range(301)
 LARGE = 70_000

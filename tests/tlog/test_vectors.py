@@ -12,12 +12,8 @@ from typing import Any
 import pytest
 
 from forum.errors import ProofRejected
-from forum.tlog import (
-    check_consistency,
-    check_inclusion,
-    check_subtree_consistency,
-    check_subtree_inclusion,
-)
+from forum.tlog import check_consistency, check_inclusion
+from tests.tlog.trees import check_subtree_consistency, check_subtree_inclusion
 
 # Accepted by others and rejected here: a root that is not 32 bytes long is not a root.
 EMPTY_SUBTREE = "subtreeconsistency/additional/subtree-is-empty-sizes-are-equal"

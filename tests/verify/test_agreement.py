@@ -35,9 +35,9 @@ from forum.tlog import (
     prove_consistency,
     prove_inclusion,
     sign_checkpoint,
-    view_in_memory,
 )
 from forum.verify import Trust
+from tests.tlog.trees import view_in_memory
 from tests.verify.flips import quick_signatures
 from tests.verify.samples import (
     LOG,

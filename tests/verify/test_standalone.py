@@ -32,11 +32,11 @@ from forum.tlog import (
     open_checkpoint,
     prove_consistency,
     prove_inclusion,
-    view_in_memory,
 )
 from forum.verify import Problem
 from tests.ledger.samples import SAMPLE, entries, members_of
 from tests.tlog.samples import LOG, SIGNED, WITNESSED, WITNESSES, notes
+from tests.tlog.trees import view_in_memory
 from tests.verify.samples import (
     POLICY,
     STANDALONE,

@@ -21,11 +21,11 @@ from forum.tlog import (
     hash_leaf,
     prove_consistency,
     sign_checkpoint,
-    view_in_memory,
 )
 from forum.witness import encode_request
 from tests.support import free_port, fresh_origin, key_of
 from tests.surfaces.terminal import FORUM, Terminal
+from tests.tlog.trees import view_in_memory
 from tests.verify.world import REMOTE, witness_key
 
 HOST = "127.0.0.1"

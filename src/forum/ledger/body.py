@@ -27,11 +27,9 @@ class Content(Protocol):
     @property
     def size(self) -> int:
         """The number of bytes."""
-        ...
 
     def chunks(self) -> Iterator[bytes]:
         """Yield the content from the beginning, in chunks of at most `CHUNK_SIZE` bytes."""
-        ...
 
 
 class BytesContent(msgspec.Struct, frozen=True):

@@ -62,16 +62,8 @@ class BundleManifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     v: Literal["forum/bundle/1", "forum/bundle/2"]
     origin: str
     run: str
-    files: tuple[BundleFileLine, ...]
-
-
-class _ManifestHead(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A manifest with its file list undecoded: the list may be very long."""
-
-    v: Literal["forum/bundle/1", "forum/bundle/2"]
-    origin: str
-    run: str
     files: msgspec.Raw
+    """A `BundleFileLine` for each file, encoded: the list may be very long."""
 
 
 class PastCheckpoint(msgspec.Struct, frozen=True):
@@ -121,11 +113,12 @@ class Bundle(msgspec.Struct, frozen=True):
         yield from self.extras.items()
 
 
-def _listing(files: Mapping[str, bytes]) -> tuple[BundleFileLine, ...]:
-    return tuple(
+def _listing(files: Mapping[str, bytes]) -> msgspec.Raw:
+    lines = [
         BundleFileLine(name, len(files[name]), sha256(files[name]).hexdigest())
         for name in sorted(files)
-    )
+    ]
+    return msgspec.Raw(msgspec.json.encode(lines))
 
 
 class BundleReader:
@@ -154,10 +147,10 @@ class BundleReader:
 
     def proof(self, index: int) -> tlog.TlogProof:
         """Return the inclusion proof of an entry."""
-        data = self._archive.read(_proof_name(index))
+        data = self._archive.read(f"proofs/{index:016}.tlog-proof")
         proof = tlog.TlogProof.parse(data)
         if proof.encode() != data:
-            raise errors.Malformed("bundle", f"the proof of entry {index} is not in its only form")
+            raise errors.Malformed("bundle", f"the proof of entry {index} is not in canonical form")
         return proof
 
     def body(self, index: int, name: str) -> StoredBody:
@@ -166,14 +159,14 @@ class BundleReader:
         salt = self._archive.read(f"salts/{place}")
         return StoredBody(salt, lambda: self._archive.read_chunks(f"bodies/{place}"))
 
-    def _read_manifest(self) -> _ManifestHead:
+    def _read_manifest(self) -> BundleManifest:
         """Return the manifest.  Raises `Malformed` unless it lists exactly the other files."""
         members = self._archive.members
         if _MANIFEST not in members and not any(map(_ENTRY, members)):
             raise errors.Malformed("bundle", zip_archive.NOT_A_BUNDLE)
         data = self._archive.read(_MANIFEST) if _MANIFEST in members else b""
         try:
-            manifest = msgspec.json.decode(data, type=_ManifestHead)
+            manifest = msgspec.json.decode(data, type=BundleManifest)
         except (msgspec.MsgspecError, UnicodeError) as error:
             raise errors.Malformed("bundle", f"no readable manifest: {error}") from None
         wide = manifest.v == WIDE_FORMAT
@@ -200,16 +193,18 @@ class BundleReader:
         return listed[at:] == (b"]" if at else b"[]")
 
     def _check_names(self) -> None:
-        """Raise `Malformed` for a file of no known kind, or if one file of a pair is missing."""
-        members = self._archive.members
-        if "checkpoint" not in members:
-            raise errors.Malformed("bundle", "checkpoint is missing")
-        for name in members:
-            other = _paired_file(name)
-            if other not in members:
-                raise errors.Malformed("bundle", f"{other} is missing")
-            if other == name and not _EXTRA(name):
-                raise errors.Malformed("bundle", "a file of no known kind")
+        """Raise `Malformed` if a file of the bundle is missing, or for a file of no known kind."""
+        expected = {"checkpoint", _MANIFEST}
+        for index in self.indexes:
+            expected |= {f"entries/{index:016}.json", f"proofs/{index:016}.tlog-proof"}
+        for index, name in self.bodies:
+            expected |= {f"bodies/{index:016}/{name}", f"salts/{index:016}/{name}"}
+        for size in self._sizes:
+            expected |= {f"past/{size}.note", f"past/{size}.consistency"}
+        if missing := expected.difference(self._archive.members):
+            raise errors.Malformed("bundle", f"{min(missing)} is missing")
+        if not all(map(_EXTRA, self._archive.members.keys() - expected)):
+            raise errors.Malformed("bundle", "a file of no known kind")
 
     def _read_past(self, size: str) -> PastCheckpoint:
         note = self._archive.read(f"past/{size}.note")
@@ -217,31 +212,8 @@ class BundleReader:
         hashes = _read_hashes(data)
         lines = "".join(f"{node.base64()}\n" for node in hashes)
         if lines.encode() != data or f"{tlog.parse_checkpoint(note).size:016}" != size:
-            raise errors.Malformed("bundle", "an earlier checkpoint that is not in its only form")
+            raise errors.Malformed("bundle", "an earlier checkpoint is not in canonical form")
         return PastCheckpoint(note, hashes)
-
-
-_PAIRS = (
-    (re.compile(r"entries/([0-9]{16})\.json"), r"proofs/\1.tlog-proof"),
-    (re.compile(r"proofs/([0-9]{16})\.tlog-proof"), r"entries/\1.json"),
-    (re.compile(r"bodies/([0-9]{16}/[a-z][a-z0-9._-]{0,31})"), r"salts/\1"),
-    (re.compile(r"salts/([0-9]{16}/[a-z][a-z0-9._-]{0,31})"), r"bodies/\1"),
-    (re.compile(r"past/([0-9]{16})\.note"), r"past/\1.consistency"),
-    (re.compile(r"past/([0-9]{16})\.consistency"), r"past/\1.note"),
-)
-
-
-def _paired_file(name: str) -> str:
-    """Return the name of the other file of a pair, or the name itself for an unpaired file."""
-    for pattern, other in _PAIRS:
-        found = pattern.fullmatch(name)
-        if found:
-            return found.expand(other)
-    return name
-
-
-def _proof_name(index: int) -> str:
-    return f"proofs/{index:016}.tlog-proof"
 
 
 def _read_hashes(data: bytes) -> tuple[tlog.Hash, ...]:
@@ -295,11 +267,7 @@ def gather_bundle(
                 reader, view, run_entries, find_rotation_checkpoints(reader, handed_over)
             )
         ),
-        extras={
-            "README.txt": README.encode(),
-            "policy": policy.encode(),
-            "verify.py": verifier,
-        },
+        extras={"README.txt": README.encode(), "policy": policy.encode(), "verify.py": verifier},
     )
 
 

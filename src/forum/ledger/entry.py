@@ -159,7 +159,7 @@ def read_entry(
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         raise Malformed("entry", str(error)) from None
     if again != data:
-        raise Malformed("entry", "its bytes are not the only form of what they say")
+        raise Malformed("entry", "not in canonical form")
     _facts_of(data, entry)
     if decoder is None:
         _check_raw(entry.facts)

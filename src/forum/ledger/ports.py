@@ -244,11 +244,9 @@ class RowCheck(Protocol):
 
     def check_row(self, row: EntryRow) -> None:
         """Check a row found by its position or index.  Raises `TamperDetected`."""
-        ...
 
     def check_index(self, index: int, leaf: Hash) -> None:
         """Check that the entry with this leaf hash has this index.  Raises `TamperDetected`."""
-        ...
 
 
 class TableCounts(NamedTuple):
@@ -323,146 +321,111 @@ class Reader(Protocol):
     @property
     def origin(self) -> str:
         """The log's name."""
-        ...
 
     def head(self) -> TreeHead:
         """Return the tree that the sequencer last committed."""
-        ...
 
     def read_tile(self, tile: TileId, width: int) -> bytes:
         """Return the first `width` hashes of a tile."""
-        ...
 
     def entries(self, start: int, stop: int) -> Iterator[bytes | None]:
         """Yield the entry at each of these indexes, in order; None where it is missing."""
-        ...
 
     def find_by_prefix(self, prefix: bytes) -> list[int]:
         """Return the indexes of the leaves that begin with this prefix of up to eight bytes."""
-        ...
 
     def indexes(self, leaves: Sequence[Hash]) -> list[int | None]:
         """Return the index of the entry with each leaf hash, or None if it has none yet."""
-        ...
 
     def find_misplaced(self, start: int, leaves: Sequence[bytes]) -> list[int]:
         """Return each index, from `start` on, whose leaf is not found there by its id."""
-        ...
 
     def read_strand(self, run: str, strand: str, start: int = 0) -> Iterator[bytes]:
         """Yield the entries of a strand from position `start`, sequenced or not."""
-        ...
 
     def last_entry(self, run: str, strand: str) -> bytes | None:
         """Return the last entry of a strand, or None if the strand is empty."""
-        ...
 
     def strands(self, run: str) -> list[str]:
         """Return the names of a run's strands."""
-        ...
 
     def strand_lengths(self, run: str) -> dict[str, int]:
         """Return the number of entries of each strand of a run, keyed by strand name."""
-        ...
 
     def entries_of_run(self, run: str) -> Iterator[tuple[Position, bytes]]:
         """Yield all entries of a run with their positions, by strand, sequenced or not."""
-        ...
 
     def entries_at(self, run: str, places: Sequence[tuple[str, int]]) -> list[bytes | None]:
         """Return the entries of a run at these (strand, n) pairs; None where there is none."""
-        ...
 
     def bodies_of_run(self, run: str) -> Iterator[tuple[Position, str, StoredBody]]:
         """Yield the stored bodies of a run: position of the entry, name of the body, body."""
-        ...
 
     def runs(self, after: str, limit: int) -> list[str]:
         """Return the names of the next runs after a name, in ascending order."""
-        ...
 
     def runs_before(self, before: str | None, limit: int) -> list[str]:
         """Return run names in descending order, from before a name, or from the last one."""
-        ...
 
     def body(self, position: Position, name: str) -> StoredBody | None:
         """Return a body, or None if it is not stored (for example erased)."""
-        ...
 
     def checkpoints(self, start: int = 0) -> Iterator[bytes]:
         """Yield the signed notes of trees of size `start` or more, smallest first."""
-        ...
 
     def checkpoint_rows(self, start: int = 0) -> Iterator[tuple[int, bytes]]:
         """Yield the notes of `checkpoints`, each with the size under which it is stored."""
-        ...
 
     def checkpoint(self, most: int | None = None) -> bytes | None:
         """Return the signed note of the largest tree, or of the largest up to size `most`."""
-        ...
 
     def unsequenced_entries(self) -> Iterator[bytes | None]:
         """Yield the entries that have no index yet; None where a pending entry is missing."""
-        ...
 
     def count_entries(self) -> int:
         """Count the stored entries, whether or not the log refers to them."""
-        ...
 
     def unsequenced_rows(self) -> Iterator[EntryRow | None]:
         """Yield the rows that have no index yet, unchecked; None where a row is missing."""
-        ...
 
     def rows(self, start: int, stop: int) -> Iterator[EntryRow | None]:
         """Yield the row at each of these indexes, unchecked; None where it is missing."""
-        ...
 
     def strand_rows(self, run: str, strand: str) -> Iterator[EntryRow]:
         """Yield the rows of a strand, unchecked."""
-        ...
 
     def strand_head(self, strand: str) -> TaggedHead | None:
         """Return the stored head of one of the log's own strands, unchecked."""
-        ...
 
     def count_rows(self) -> TableCounts:
         """Count the rows of every table, whether or not the log refers to them."""
-        ...
 
     def accounts(self, runs: Sequence[str]) -> dict[str, BudgetAccount]:
         """Return the budget accounts of these runs; runs without an account are left out."""
-        ...
 
     def account_runs(self, after: str, limit: int) -> list[str]:
         """Return the next runs after a name that have an account, in ascending order."""
-        ...
 
     def timers(self, after: Timer | None, limit: int, *, due: bool) -> list[Timer]:
         """Return timers ordered by run and strand, starting after one of them.
 
         With `due`, return only timers that are due by the store's clock, longest overdue first.
         """
-        ...
 
     def interrupted_runs(self, after: str, limit: int) -> list[str]:
         """Return the next runs after a name that are listed as interrupted, in ascending order."""
-        ...
 
     def idempotency_rows(self, after: str, limit: int) -> list[IdempotencyRecord]:
         """Return the next idempotency records after a name, ordered by name."""
-        ...
 
     def budget_use(self) -> list[BudgetUse]:
         """Return the usage of shared caps in the current day and the current month."""
-        ...
 
     def count_quarantined(self) -> int:
         """Count the rows in quarantine."""
-        ...
 
     def quarantined_rows(self) -> list[QuarantinedRow]:
         """Return the rows in quarantine, oldest first."""
-        ...
 
 
 class Store(Reader, Protocol):
@@ -473,15 +436,12 @@ class Store(Reader, Protocol):
 
         Raises `PositionTaken`, `BudgetExceeded`, `IdempotencyKeyUsed`, `BudgetSliceExhausted`.
         """
-        ...
 
     def account(self, run: str) -> BudgetAccount | None:
         """Return the budget account of a run, or None if it has none."""
-        ...
 
     def timer(self, run: str, strand: str) -> Timer | None:
         """Return the timer of a strand, or None if none is set."""
-        ...
 
     def take_slice(self, scope: str, per: str, owner: str, need: Spend, cap: Spend) -> BudgetSlice:
         """Reserve a slice of a shared cap, at least `need`, for one process to charge.
@@ -489,19 +449,15 @@ class Store(Reader, Protocol):
         `per` is `day` or `month`.  When nothing else is left of the cap, the unspent parts of other
         processes' slices are taken back, whether those processes live or not.  Raises `CapReached`.
         """
-        ...
 
     def return_slice(self, taken: BudgetSlice) -> None:
         """Return the unspent part of a slice to the cap; the spent part stays counted."""
-        ...
 
     def count_pending_gates(self, limit: int) -> int:
         """Count the gates without a decision, up to a limit."""
-        ...
 
     def now(self) -> int:
         """Return the time by the store's own clock, in microseconds since 1970."""
-        ...
 
     def claim_due_timers(self, claim: "TimerClaim") -> list[Timer]:
         """Claim timers that are due by the store's own clock; return them, longest overdue first.
@@ -510,45 +466,36 @@ class Store(Reader, Protocol):
         meanwhile.  A worker that dies with a claim only delays the run until the timer is due
         again, because a timer stays until the driver of its run clears it.
         """
-        ...
 
     def mark_driver(self, run: str, worker: str) -> None:
         """Reserve the timer of a run for the worker that drives it, while that worker lives."""
-        ...
 
     def reschedule(self, alarms: Sequence[Timer], seconds: float | None) -> None:
         """Set these timers to some seconds from now, or clear them, unless they changed meanwhile.
 
         No state is lost: the entries are the record, and a timer only says when to read them.
         """
-        ...
 
     def renew_lease(self, worker: str, seconds: float) -> None:
         """Renew the lease of a worker for some seconds: others take it to be alive so long."""
-        ...
 
     def release_lease(self, worker: str) -> None:
         """Delete the lease of a worker that stops, or whose tasks were taken over by another."""
-        ...
 
     def expired_workers(self) -> list[str]:
         """Return the workers whose lease has expired by the store's clock and was not released."""
-        ...
 
     def workers(self) -> list[str]:
         """Return the workers that have a lease, expired or not."""
-        ...
 
     def pending_entries(self, limit: int) -> PendingEntries:
         """Return up to `limit` entries without an index, parents before children."""
-        ...
 
     def pending_span(self) -> tuple[int, int] | None:
         """Return the first and the last place in the queue of entries without an index.
 
         Return None if the queue is empty.  Entries appended later get later places.
         """
-        ...
 
     def advance_head(
         self, old: TreeHead, new: TreeHead, batch: PendingEntries, tiles: Mapping[TileId, bytes]
@@ -557,53 +504,42 @@ class Store(Reader, Protocol):
 
         Raises `ConcurrentUpdate` when the stored head is no longer `old`.
         """
-        ...
 
     def move_to_quarantine(self, batch: PendingEntries) -> None:
         """Move these pending entries and their bodies to the quarantine: all or nothing.
 
         Their positions become free.  Raises `ConcurrentUpdate` when one is no longer pending.
         """
-        ...
 
     def discard_quarantine(self, ids: Sequence[int]) -> None:
         """Delete rows from the quarantine."""
-        ...
 
     def tag_idempotency(self, row: IdempotencyRecord) -> None:
         """Store the writer's tag of an existing idempotency record."""
-        ...
 
     def save_strand_head(self, head: TaggedHead) -> None:
         """Store the head of one of the log's own strands."""
-        ...
 
     def save_checkpoint(self, size: int, note: bytes) -> None:
         """Store a signed note; one with more cosignatures replaces the note of the same size."""
-        ...
 
     def erase_body(self, position: Position, name: str) -> None:
         """Erase a body and its salt, so that neither can be recovered from the database files."""
-        ...
 
     def backlog(self) -> int:
         """Return the approximate number of entries without an index."""
-        ...
 
     def try_lead(self) -> bool:
         """Return whether this process is the leader that sequences.  For liveness, not for safety.
 
         Two leaders at once are safe, because `advance_head` compares and swaps.
         """
-        ...
 
     def snapshot(self) -> AbstractContextManager[Reader]:
         """Return a context whose reader sees the log as of one moment."""
-        ...
 
     def close(self) -> None:
         """Close connections and files."""
-        ...
 
 
 class CheckpointStore(Protocol):
@@ -615,11 +551,9 @@ class CheckpointStore(Protocol):
 
     def latest(self) -> bytes | None:
         """Return the stored note, or None if there never was one."""
-        ...
 
     def advance(self, old: bytes | None, new: bytes) -> None:
         """Replace `old` by `new` durably.  Raises `ConcurrentUpdate` when `old` is not stored."""
-        ...
 
 
 class Cosigner(Protocol):
@@ -628,7 +562,6 @@ class Cosigner(Protocol):
     @property
     def name(self) -> str:
         """The name of the witness's key."""
-        ...
 
     def cosign(self, note: bytes, prove: Callable[[int, int], Sequence[Hash]]) -> str:
         """Return the cosignature lines for a checkpoint.
@@ -637,4 +570,3 @@ class Cosigner(Protocol):
 
         `prove(old, new)` returns the consistency proof that the witness asks for.
         """
-        ...

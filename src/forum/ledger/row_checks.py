@@ -89,13 +89,10 @@ class SignedTree:
 
     def is_newer_than_tree(self, row: EntryRow) -> bool:
         """Return whether a row is pending, or was sequenced after the newest signed tree."""
-        size = self._newest_size()
+        checkpoint = self._newest_checkpoint()
+        size = checkpoint.size if checkpoint else 0
         behind = self._reader.rows(size, max(size, self._reader.head().size))
         return row in behind or row in self._reader.unsequenced_rows()
-
-    def _newest_size(self) -> int:
-        checkpoint = self._newest_checkpoint()
-        return checkpoint.size if checkpoint else 0
 
     def _checkpoint_covering(self, index: int) -> tlog.Checkpoint | None:
         """Return a signed checkpoint that covers an index, or None if the newest does not."""

@@ -5,8 +5,9 @@ page of a run is a k-way merge of its strands, each read from the start of the p
 search for that start, at most about twice as many entries are read as the page holds.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from heapq import heapify, heappop, heapreplace
+from collections.abc import Iterator, Sequence
+from heapq import merge
+from itertools import chain, islice
 
 import msgspec
 
@@ -107,46 +108,16 @@ def read_page(
     # Read the size first, as in `RunEventReader`: entries sequenced meanwhile are left to a later
     # page.
     size = reader.head().size
-    heads = _open_cursors(reader, run, find_strand_starts(reader, run, after), size, limit)
-    page: list[SequencedEntry] = []
-    while heads and len(page) < limit:
-        head = heads[0]
-        page.append(head.entry)
-        following = next(head.rest, None)
-        if following is None:
-            heappop(heads)
-        else:
-            heapreplace(heads, _StrandCursor(following, head.rest))
-    return page, bool(heads)
-
-
-class _StrandCursor:
-    """The next entry of a strand, and an iterator over those after it, ordered by index."""
-
-    __slots__ = ("entry", "rest")
-
-    def __init__(self, entry: SequencedEntry, rest: Iterator[SequencedEntry]) -> None:
-        self.entry, self.rest = entry, rest
-
-    def __lt__(self, other: "_StrandCursor") -> bool:
-        return self.entry.index < other.entry.index
-
-
-def _open_cursors(
-    reader: Reader, run: str, starts: Mapping[str, int], size: int, limit: int
-) -> list[_StrandCursor]:
-    """Return a heap of cursors, one for each strand that has an entry from its start on."""
-    places = list(starts.items())
-    heads = []
-    for (strand, n), entry in zip(
-        places, _read_sequenced_at(reader, run, places, size), strict=True
-    ):
-        if entry is not None:
-            heads.append(
-                _StrandCursor(entry, _read_following(reader, run, strand, n + 1, size, limit))
-            )
-    heapify(heads)
-    return heads
+    starts = list(find_strand_starts(reader, run, after).items())
+    # One query for the first entries of all strands; those after them are read when needed.
+    firsts = _read_sequenced_at(reader, run, starts, size)
+    strands = (
+        chain([first], _read_following(reader, run, strand, n + 1, size, limit))
+        for (strand, n), first in zip(starts, firsts, strict=True)
+        if first is not None
+    )
+    page = list(islice(merge(*strands, key=lambda entry: entry.index), limit + 1))
+    return page[:limit], len(page) > limit
 
 
 def _read_following(

@@ -97,19 +97,14 @@ class Sequencer:
         waiting = set(self._store.pending_entries(limit).keys)
         for at in twice:
             if batch.keys[at] in waiting:
-                why = f"it waits for an index, and has index {indexes[at]} already"
+                why = f"it is pending, but has index {indexes[at]} already"
                 raise errors.TamperDetected(f"entry {batch.rows[at].position}", why)
         raise errors.ConcurrentUpdate(f"the waiting entries of {self._store.origin}")
 
     def _is_from_writer(self, row: ports.EntryRow) -> bool:
         if not has_matching_columns(self._store.origin, row):
             return False
-        if self._keys is None:
-            return True
-        if row.tag is None:
-            # Until tags are enforced, writers of the previous release may append without them.
-            return not self._keys.is_enforced
-        return self._keys.accepts_entry(row.data, row.tag)
+        return self._keys is None or self._keys.accepts_new_entry(row.data, row.tag)
 
     def drain(self) -> int:
         """Sequence every entry that is pending now, and return how many this process sequenced.

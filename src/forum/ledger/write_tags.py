@@ -71,6 +71,13 @@ class WriteKeys(msgspec.Struct, frozen=True):
         """Return whether this is a tag, by one of the keys, of an entry with these bytes."""
         return self._accepts(b"entry", data, tag)
 
+    def accepts_new_entry(self, data: bytes, tag: bytes | None) -> bool:
+        """Return whether a writer of this log may have appended these bytes with this tag.
+
+        Until tags are enforced, writers of the previous release append without them.
+        """
+        return not self.is_enforced if tag is None else self.accepts_entry(data, tag)
+
     def tag_head(self, strand: str, n: int, leaf: bytes) -> bytes:
         """Return the tag of the head of one of the log's own strands."""
         return self._tag(b"head", _head_message(strand, n, leaf))

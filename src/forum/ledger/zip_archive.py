@@ -55,11 +55,9 @@ class ByteSource(Protocol):
 
     def __len__(self) -> int:
         """Return the number of bytes."""
-        ...
 
     def __getitem__(self, piece: slice) -> bytes:
         """Return the bytes of a slice; fewer beyond the end."""
-        ...
 
 
 class ArchiveMember(NamedTuple):
@@ -176,12 +174,8 @@ def is_wide(files: Iterable[tuple[str, int]]) -> bool:
 
 def pack_archive(files: Mapping[str, bytes]) -> bytes:
     """Return the archive of these files."""
-    return b"".join(pack_archive_chunks(files))
-
-
-def pack_archive_chunks(files: Mapping[str, bytes]) -> Iterator[bytes]:
-    """Yield the archive of these files in chunks."""
     members: dict[str, ArchiveMember] = {}
+    pieces: list[bytes] = []
     at = 0
     for name in sorted(files):
         data, encoded = files[name], name.encode()
@@ -189,11 +183,10 @@ def pack_archive_chunks(files: Mapping[str, bytes]) -> Iterator[bytes]:
             raise Malformed("archive", f"{name} is longer than 4 GiB")
         member = ArchiveMember(at + _LOCAL.size + len(encoded), len(data), crc32(data), b"")
         members[name] = member
-        yield _local_header(encoded, member) + encoded
-        yield data
+        pieces += (_local_header(encoded, member), encoded, data)
         at = member.start + member.size
     wide = is_wide((name, len(data)) for name, data in files.items())
-    yield from _directory(members, at, wide=wide)
+    return b"".join([*pieces, *_directory(members, at, wide=wide)])
 
 
 def _local_header(name: bytes, member: ArchiveMember) -> bytes:

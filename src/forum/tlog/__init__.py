@@ -25,80 +25,20 @@ from forum.tlog.cosignature import (
     select_consistent_times,
     verify_cosignatures,
 )
-from forum.tlog.hashing import EMPTY_ROOT, Hash, compute_root, hash_children, hash_leaf, hash_leaves
+from forum.tlog.hashing import EMPTY_ROOT, Hash, hash_children, hash_leaf, hash_leaves
 from forum.tlog.keys import ED25519, ED25519_COSIGNATURE, SigningKey, VerifierKey
 from forum.tlog.note import Note, Signature, sign_note, verify_note
 from forum.tlog.proof_file import TlogProof
-from forum.tlog.proofs import (
-    check_consistency,
-    check_inclusion,
-    check_subtree_consistency,
-    check_subtree_inclusion,
-    prove_consistency,
-    prove_inclusion,
-)
+from forum.tlog.proofs import check_consistency, check_inclusion, prove_consistency, prove_inclusion
 from forum.tlog.tiles import (
     TILE_WIDTH,
     ReadTile,
     TileId,
     count_tiles,
-    decode_entry_bundle,
     encode_entry_bundle,
     entries_path,
-    list_tiles,
     parse_entries_path,
     parse_tile_path,
 )
-from forum.tlog.tree import Tree, TreeView, view_in_memory
+from forum.tlog.tree import Tree, TreeView
 from forum.tlog.witness_policy import KnownLog, KnownWitness, WitnessGroup, WitnessPolicy
-
-__all__ = [
-    "ED25519",
-    "ED25519_COSIGNATURE",
-    "EMPTY_ROOT",
-    "TILE_WIDTH",
-    "Checkpoint",
-    "Cosignature",
-    "Hash",
-    "KnownLog",
-    "KnownWitness",
-    "Note",
-    "ReadTile",
-    "Signature",
-    "SigningKey",
-    "TileId",
-    "TlogProof",
-    "Tree",
-    "TreeView",
-    "VerifierKey",
-    "WitnessGroup",
-    "WitnessPolicy",
-    "check_consistency",
-    "check_inclusion",
-    "check_subtree_consistency",
-    "check_subtree_inclusion",
-    "compute_root",
-    "cosign",
-    "count_tiles",
-    "decode_entry_bundle",
-    "encode_entry_bundle",
-    "entries_path",
-    "hash_children",
-    "hash_leaf",
-    "hash_leaves",
-    "is_witnessed",
-    "list_tiles",
-    "open_checkpoint",
-    "parse_checkpoint",
-    "parse_entries_path",
-    "parse_tile_path",
-    "prove_consistency",
-    "prove_inclusion",
-    "quorum_time",
-    "select_consistent_times",
-    "sign_checkpoint",
-    "sign_note",
-    "verify_cosignatures",
-    "verify_note",
-    "view_in_memory",
-]

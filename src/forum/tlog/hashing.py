@@ -3,7 +3,7 @@
 A leaf is hashed with the prefix 0x00 and a node with 0x01, so that neither can pass for the other.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from hashlib import sha256
 from struct import iter_unpack
 from typing import Self
@@ -65,14 +65,6 @@ def hash_leaves(entries: Iterable[bytes]) -> list[bytes]:
 def hash_children(left: bytes, right: bytes) -> Hash:
     """Return the hash of the node above two neighbours."""
     return Hash(sha256(NODE_PREFIX + left + right).digest())
-
-
-def compute_root(leaves: Sequence[bytes]) -> Hash:
-    """Return the root over a list of leaf hashes."""
-    level, tail = join_hashes(leaves), b""
-    while level:
-        level, tail = climb_level(level, tail)
-    return Hash(tail) if tail else EMPTY_ROOT
 
 
 def join_hashes(hashes: Iterable[bytes]) -> bytes:

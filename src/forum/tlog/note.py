@@ -85,9 +85,6 @@ class Note:
         lines = "".join(f"{signature}\n" for signature in self.signatures)
         return f"{self.text}\n{lines}".encode()
 
-    def __bytes__(self) -> bytes:
-        return self.encode()
-
 
 def sign_note(text: str, key: SigningKey) -> Signature:
     """Return the signature of a note with this text.  Raises `Malformed` for a cosigner's key."""

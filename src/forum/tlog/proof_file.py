@@ -59,6 +59,3 @@ class TlogProof:
         hashes = [node.base64() for node in self.hashes]
         lines = [HEADER, *extra, f"index {self.index}", *hashes, "", ""]
         return "\n".join(lines).encode() + self.note.encode()
-
-    def __bytes__(self) -> bytes:
-        return self.encode()

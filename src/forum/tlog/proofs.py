@@ -32,18 +32,6 @@ def check_inclusion(
         raise ProofRejected(f"entry {index} is not in the tree of size {size}")
 
 
-def check_subtree_inclusion(
-    proof: Sequence[bytes], leaf: bytes, index: int, start: int, end: int, root: bytes
-) -> None:
-    """Check that an entry in a subtree has this leaf hash.  Raises `ProofRejected`."""
-    within = index - start
-    if not (
-        _is_subtree(start, end)
-        and _is_valid_proof(proof, within, within + 1, end - start, leaf, root)
-    ):
-        raise ProofRejected(f"entry {index} is not in the subtree [{start}, {end})")
-
-
 def prove_consistency(
     view: TreeView, old_size: int, new_size: int | None = None
 ) -> list[hashing.Hash]:
@@ -63,14 +51,6 @@ def check_consistency(
     """
     if not _is_valid_proof(proof, 0, old_size, new_size, old_root, new_root):
         raise ProofRejected(f"the tree of size {new_size} does not begin with that of {old_size}")
-
-
-def check_subtree_consistency(
-    proof: Sequence[bytes], start: int, end: int, size: int, subtree_root: bytes, root: bytes
-) -> None:
-    """Check that a subtree is part of a tree.  Raises `ProofRejected`."""
-    if not _is_valid_proof(proof, start, end, size, subtree_root, root):
-        raise ProofRejected(f"the subtree [{start}, {end}) is not in the tree of size {size}")
 
 
 class _ProofStep(NamedTuple):

@@ -5,8 +5,8 @@ of level n.  A full tile never changes.  Only the last tile of a level can be pa
 that replaces it begins with the same bytes.
 """
 
-from collections.abc import Callable, Iterable, Iterator
-from struct import pack, unpack_from
+from collections.abc import Callable, Iterable
+from struct import pack
 from typing import NamedTuple
 
 from forum.errors import Malformed
@@ -61,18 +61,6 @@ def parse_entries_path(path: str) -> tuple[int, int]:
     return index, width
 
 
-def list_tiles(size: int) -> Iterator[tuple[TileId, int]]:
-    """Yield every tile of a tree of this size, with its width."""
-    level, hashes = 0, size
-    while hashes:
-        full, partial = divmod(hashes, TILE_WIDTH)
-        for index in range(full):
-            yield TileId(level, index), TILE_WIDTH
-        if partial:
-            yield TileId(level, full), partial
-        level, hashes = level + 1, full
-
-
 def count_tiles(size: int) -> int:
     """Return the number of tiles of a tree of this size.
 
@@ -93,20 +81,6 @@ def encode_entry_bundle(entries: Iterable[bytes]) -> bytes:
     if any(len(entry) > MAX_ENTRY_BYTES for entry in entries):
         raise Malformed("entry bundle", f"an entry is longer than {MAX_ENTRY_BYTES} bytes")
     return b"".join(pack(">H", len(entry)) + entry for entry in entries)
-
-
-def decode_entry_bundle(data: bytes) -> list[bytes]:
-    """Return the entries in an entry bundle.  Raises `Malformed`."""
-    entries, at = [], 0
-    while at < len(data):
-        body = at + 2
-        at = body + (unpack_from(">H", data, at)[0] if body <= len(data) else 0)
-        if at > len(data):
-            raise Malformed("entry bundle", "its last entry is cut off")
-        entries.append(data[body:at])
-    if len(entries) > TILE_WIDTH:
-        raise Malformed("entry bundle", f"{len(entries)} entries, more than {TILE_WIDTH}")
-    return entries
 
 
 def _format_index(index: int, width: int) -> str:

@@ -4,7 +4,7 @@ Neither verifies anything.  Tiles are untrusted input: the caller must compare t
 from them with a signed root.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from forum.errors import Malformed, NoSuchEntry
 from forum.tlog import hashing
@@ -145,12 +145,6 @@ class TreeView:
             width = min(TILE_WIDTH, hashes - tile.index * TILE_WIDTH)
             self._levels[tile] = [_read_tile(self._read, tile, width)]
         return self._levels[tile]
-
-
-def view_in_memory(leaves: Sequence[bytes]) -> TreeView:
-    """Return a view of a tree whose leaves are in memory."""
-    tiles = Tree().extend(leaves)
-    return TreeView(len(leaves), lambda tile, width: tiles[tile][: width * hashing.HASH_SIZE])
 
 
 def left_subtree_size(width: int) -> int:

@@ -109,30 +109,26 @@ class WitnessPolicy:
     @classmethod
     def parse(cls, data: bytes) -> Self:
         """Parse a policy file.  Raises `Malformed`."""
-        logs: list[KnownLog] = []
-        witnesses: list[KnownWitness] = []
-        groups: list[WitnessGroup] = []
-        quorums: list[str] = []
+        lines = [_parse_line(words) for words in _parse_lines(data)]
         # A name must be defined before it is used.  The parsed policy does not keep the order of
         # the lines, so this is checked here.
         defined: set[str] = set()
-        for words in _parse_lines(data):
-            match _parse_line(words):
-                case KnownLog() as log:
-                    logs.append(log)
-                case KnownWitness() as witness:
-                    witnesses.append(witness)
-                    defined.add(witness.name)
-                case WitnessGroup() as group:
-                    _check_defined(group.members, defined)
-                    groups.append(group)
-                    defined.add(group.name)
-                case str() as quorum:
-                    _check_defined([quorum], {NONE, *defined})
-                    quorums.append(quorum)
+        for line in lines:
+            if isinstance(line, WitnessGroup):
+                _check_defined(line.members, defined)
+            elif isinstance(line, str):
+                _check_defined([line], {NONE, *defined})
+            if isinstance(line, KnownWitness | WitnessGroup):
+                defined.add(line.name)
+        quorums = [line for line in lines if isinstance(line, str)]
         if len(quorums) != 1:
             raise Malformed("policy", f"{len(quorums)} quorum lines, not one")
-        return cls(tuple(logs), tuple(witnesses), tuple(groups), quorums[0])
+        return cls(
+            tuple(line for line in lines if isinstance(line, KnownLog)),
+            tuple(line for line in lines if isinstance(line, KnownWitness)),
+            tuple(line for line in lines if isinstance(line, WitnessGroup)),
+            quorums[0],
+        )
 
     def __str__(self) -> str:
         lines = [*self.logs, *self.witnesses, *self.groups, f"quorum {self.quorum}"]
@@ -141,9 +137,6 @@ class WitnessPolicy:
     def encode(self) -> bytes:
         """Return the policy file in canonical form: thresholds as numbers, no comments."""
         return str(self).encode(errors="surrogateescape")
-
-    def __bytes__(self) -> bytes:
-        return self.encode()
 
     @property
     def log_keys(self) -> tuple[VerifierKey, ...]:

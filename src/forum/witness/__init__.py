@@ -12,14 +12,3 @@ from forum.witness.witness import (
     encode_request,
     parse_request,
 )
-
-__all__ = [
-    "AuditCheckpoint",
-    "AuditRefusal",
-    "Witness",
-    "WitnessClient",
-    "WitnessReply",
-    "encode_request",
-    "http_sender",
-    "parse_request",
-]
