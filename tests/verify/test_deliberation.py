@@ -37,6 +37,7 @@ from forum.ledger.log import Ledger
 from forum.ledger.secret_mask import SecretMask
 from forum.verify import Problem, Report, State, Trust, verify_bundle, verify_ledger
 from forum.verify.session_checker import _PROBLEMS
+from forum.work.call_rules import MAX_LOST_CALLS, MAX_THROTTLED_CALLS
 from forum.work.kinds import (
     CONTROL,
     AcceptedFacts,
@@ -53,7 +54,6 @@ from forum.work.kinds import (
     Why,
 )
 from forum.work.policy import Agent, Scripted, ScriptStep
-from forum.work.schedule import MAX_LOST_CALLS, MAX_THROTTLED_CALLS
 from tests.engine.office import KINDS, PERSON, RUN, Cut, Office, Power, now, quick, until
 from tests.engine.panel import (
     PRICE,

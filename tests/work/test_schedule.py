@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from forum.ledger.kinds import Outcome
 from forum.work.acceptance_criteria import Check
+from forum.work.call_rules import decide_verdict, escalation_level, find_loop
 from forum.work.judging import Judgement, judge_output
 from forum.work.kinds import CallFacts, Next, SkipFacts, StopFacts, StopReason, VerdictFacts
 from forum.work.plan import Plan, Task
@@ -16,9 +17,6 @@ from forum.work.run_fold import Run, TaskState, fold
 from forum.work.schedule import (
     STOP_CAUSE,
     NextSteps,
-    decide_verdict,
-    escalation_level,
-    find_loop,
     is_finished,
     next_steps,
     unfinished_tasks,

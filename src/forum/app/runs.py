@@ -143,7 +143,7 @@ class RunOperations:
         """
         from forum.engine import accept_run
 
-        run, order = new_run_id(), self._with_gate_rules(order)
+        run, order = new_run_id(), self._with_recorded_rules(order)
         return self.budgets.spend(
             self.budgets.limits(actor, order.lanes),
             ports.Spend(runs=1),
@@ -162,7 +162,7 @@ class RunOperations:
         """Do the same as `submit` without blocking the event loop, given a recent checkpoint."""
         from forum.engine import accept_run_async
 
-        run, order = new_run_id(), self._with_gate_rules(order)
+        run, order = new_run_id(), self._with_recorded_rules(order)
         return await self.budgets.spend_async(
             self.budgets.limits(actor, order.lanes),
             ports.Spend(runs=1),
@@ -210,9 +210,16 @@ class RunOperations:
             found += [BudgetStatus(cap, use) for use in mine]
         return tuple(found)
 
-    def _with_gate_rules(self, order: "RunRequest") -> "RunRequest":
-        """Return a request under the operator's gate rules, dropping any of its own."""
-        return replace(order, policy=order.policy.with_gate_rules(self.gate_rules))
+    def _with_recorded_rules(self, order: "RunRequest") -> "RunRequest":
+        """Return a request under the operator's gate rules, dropping any of its own.
+
+        Its policy also names the version of the call rules that the engine follows now, even if the
+        request repeats that of an older run.
+        """
+        from forum.work.call_rules import CURRENT_RULES
+
+        policy = order.policy.with_gate_rules(self.gate_rules).with_rules(CURRENT_RULES)
+        return replace(order, policy=policy)
 
     def cancel(self, run: str, actor: str = OPERATOR) -> None:
         """Request that a run be cancelled."""

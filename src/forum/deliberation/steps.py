@@ -16,6 +16,7 @@ from forum.ledger.entry import Facts
 from forum.ledger.kinds import Outcome
 from forum.ledger.ports import UNLIMITED, Amount
 from forum.tlog import Hash
+from forum.work.call_rules import QuestionLimits
 from forum.work.kinds import StopReason, Why
 from forum.work.policy import Policy
 
@@ -76,6 +77,11 @@ class AgentTurn:
     """Limit on all calls of the turn together; once exceeded, the agent is not asked again."""
     note: Callable[[bytes], SessionNote] | None = field(default=None, compare=False)
     """Builds the note for a valid reply; both are committed in one transaction."""
+
+    @property
+    def limits(self) -> QuestionLimits:
+        """How often the agent is asked again."""
+        return QuestionLimits(self.retries, self.retries, self.retries, self.allowance)
 
 
 class ToolProbe(msgspec.Struct, frozen=True):

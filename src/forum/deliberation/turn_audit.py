@@ -2,23 +2,17 @@
 
 from collections.abc import Sequence
 
-from msgspec.structs import replace
-
 from forum.deliberation import record_comparison, steps
-from forum.ledger.entry import Facts
+from forum.deliberation.strand_audit import StrandAuditor
 from forum.ledger.kinds import Outcome
-from forum.ledger.ports import Amount
 from forum.tlog import Hash
-from forum.work import schedule
-from forum.work.acceptance_criteria import Check
+from forum.work import call_rules, schedule
 from forum.work.kinds import (
     AcceptedFacts,
     CallFacts,
     IntentFacts,
-    Next,
     OutcomeFacts,
     ReplyFacts,
-    ReplyOrigin,
     SkipFacts,
     StopFacts,
     StopReason,
@@ -35,7 +29,7 @@ _END_FACTS = (StopFacts, SkipFacts)
 """Facts that end a turn without a verdict."""
 
 
-class TurnAuditor:
+class TurnAuditor(StrandAuditor):
     """The audit of one turn: calls and replies, the note of the reply, and the verdict."""
 
     def __init__(
@@ -46,19 +40,10 @@ class TurnAuditor:
         accepted: AcceptedFacts,
         cause: Hash,
     ) -> None:
-        self._comparer, self._remaining = look, list(entries)
-        self._policy, self._accepted = policy, accepted
+        super().__init__(look, entries, policy, accepted)
         self._causes: tuple[Hash, ...] = (cause,)
         self._next_causes: tuple[Hash, ...] = self._causes
         """Parents that the next call must name."""
-        self._failed = 0
-        """Number of calls that ended without a valid reply."""
-        self._spent = steps.ZERO_AMOUNT
-        self._lost = self._throttled = 0
-        """Consecutive calls that were lost, or throttled by the provider."""
-        self._calls = 0
-        self._rejected_replies: list[tuple[str, bytes]] = []
-        """(agent, output) of replies that failed validation."""
 
     def check(self, turn: steps.AgentTurn | steps.ToolProbe) -> None:
         """Check the turn as far as it is recorded."""
@@ -69,12 +54,6 @@ class TurnAuditor:
         for one in self._remaining:
             detail = f"{one.entry.step}: it is not what comes next in turn {turn.name}"
             self._comparer.report_fault(record_comparison.Breach.COURSE, detail, one)
-
-    def _take_next(self, *kinds: type[Facts]) -> record_comparison.IndexedEntry | None:
-        """Take the next entry if its facts have one of these types, else return None."""
-        if self._remaining and isinstance(self._remaining[0].entry.facts, kinds):
-            return self._remaining.pop(0)
-        return None
 
     def _has_stopped(self) -> bool:
         """Return whether the turn ended here, or its record stops here."""
@@ -110,50 +89,23 @@ class TurnAuditor:
         else:
             self._comparer.compare_facts(record_comparison.Breach.COURSE, end, expected)
 
-    def _expected_stop(self, stopped: StopFacts, by: str) -> StopFacts | None:
-        """Return the facts that the stop must have, or None if no stop was possible."""
-        most = self._accepted.milliseconds
-        match stopped.reason:
-            case StopReason.BUDGET:
-                # `SpendBounds` checks the amounts: it knows the spending of all turns.
-                return replace(stopped, by=by)
-            case StopReason.DEADLINE:
-                return StopFacts(StopReason.DEADLINE, "milliseconds", 0, most, most, by)
-            case StopReason.CANCELLED:
-                return StopFacts(StopReason.CANCELLED, by=by)
-            case StopReason.ERROR:
-                return StopFacts(StopReason.ERROR, stopped.limit, by=by)
-            case _:
-                return self._expected_limit_stop(by)
-
-    def _expected_limit_stop(self, by: str) -> StopFacts | None:
-        """Return the stop for the turn's own limit that was reached, or None."""
-        turns, repeats = self._policy.turns, self._policy.repeats
-        if self._lost > schedule.MAX_LOST_CALLS:
-            return StopFacts(StopReason.LOST, "calls", 1, self._lost, schedule.MAX_LOST_CALLS, by)
-        if self._calls >= turns:
-            return StopFacts(StopReason.TURNS, "turns", 1, turns, turns, by)
-        if loop := schedule.find_loop(self._rejected_replies, repeats):
-            return StopFacts(loop, "repeats", 1, repeats, repeats, by)
-        return None
-
     def _is_end_next(self) -> bool:
         return isinstance(self._remaining[0].entry.facts, _END_FACTS)
 
     def _check_agent_turn(self, turn: steps.AgentTurn) -> None:
         prompt = build_prompt(turn.briefing, turn.prompt).text
+        self._progress.advance(call_rules.QuestionAsked(turn.limits))
         while not self._has_stopped():
-            self._calls += 1
             reply = self._check_exchange(turn, prompt)
             if reply is None:
                 return
-            if self._is_made_again(turn, reply):
+            if self._progress.state.move is call_rules.Move.REPEAT:
+                self._check_repeated(reply)
                 continue
-            self._lost = self._throttled = 0
             fault = self._check_reply(turn, reply)
             if fault is None:
                 return
-            if fault:
+            if self._progress.state.move is call_rules.Move.REPAIR:
                 prompt = repair_prompt(prompt, self._quoted(reply), fault[:500])
                 self._causes = ()
             self._next_causes = self._causes
@@ -174,8 +126,7 @@ class TurnAuditor:
             self._comparer.compare_parents(reply, ())
             self._check_lost(call, reply)
             self._check_bill(call, reply)
-            facts: ReplyFacts = reply.entry.facts
-            self._spent = self._spent.plus(Amount(facts.usd, facts.tokens, 1))
+            self._count_reply(call.entry.facts, reply)
         return reply
 
     def _check_unanswered(self) -> None:
@@ -188,44 +139,12 @@ class TurnAuditor:
             detail = f"{end.entry.step}: what came of the last call was never recorded"
             self._comparer.report_fault(record_comparison.Breach.COURSE, detail, end)
 
-    def _check_lost(
-        self, call: record_comparison.IndexedEntry, reply: record_comparison.IndexedEntry
-    ) -> None:
-        """Check a lost call: its whole reservation counts as spent, and it has no output."""
-        called: CallFacts = call.entry.facts
-        if reply.entry.facts.why is Why.LOST:
-            lost = ReplyFacts(Outcome.INDETERMINATE, Why.LOST, called.usd, called.tokens)
-            self._comparer.compare_facts(record_comparison.Breach.COURSE, reply, lost)
-            self._comparer.compare_bodies(record_comparison.Breach.COURSE, reply, ())
-
-    def _check_bill(
-        self, call: record_comparison.IndexedEntry, reply: record_comparison.IndexedEntry
-    ) -> None:
-        """Check that overruns are recorded, and that only a fork has replies for free."""
-        called: CallFacts = call.entry.facts
+    def _check_repeated(self, reply: record_comparison.IndexedEntry) -> None:
+        """Check that a call that is made again was lost or turned away, and not too often."""
         facts: ReplyFacts = reply.entry.facts
-        over = max(0, facts.usd - called.usd), max(0, facts.tokens - called.tokens)
-        if (facts.overrun_usd, facts.overrun_tokens) != over:
-            detail = f"{reply.entry.step}: it has passed what was reserved by {over}"
-            self._comparer.report_fault(record_comparison.Breach.COURSE, detail, reply)
-        cost = (called.usd, called.tokens, facts.usd, facts.tokens)
-        # Only a fork takes over replies, and then reserves and pays nothing.
-        if facts.source is ReplyOrigin.RECORDED and (any(cost) or not self._accepted.fork_run):
-            detail = f"{reply.entry.step}: no other run has paid for it"
-            self._comparer.report_fault(record_comparison.Breach.COURSE, detail, reply)
-
-    def _is_made_again(self, turn: steps.AgentTurn, reply: record_comparison.IndexedEntry) -> bool:
-        """Return whether the same call is repeated because it was lost or throttled."""
-        facts: ReplyFacts = reply.entry.facts
-        if self._spent.exceeds(turn.allowance):
-            return False
-        if facts.why is Why.LOST:
-            self._lost += 1
-            if self._lost > schedule.MAX_LOST_CALLS and self._remaining and not self._is_end_next():
-                self._diverge("it was lost too often to be made again")
-            return True
-        if facts.why is not Why.THROTTLED or self._throttled == schedule.MAX_THROTTLED_CALLS:
-            return False
+        too_often = self._progress.state.lost > call_rules.MAX_LOST_CALLS
+        if too_often and self._remaining and not self._is_end_next():
+            self._diverge("it was lost too often to be made again")
         if facts.outcome is Outcome.OK:
             # Otherwise a writer could discard an unwelcome reply by calling it throttled.
             self._comparer.report_fault(
@@ -233,38 +152,32 @@ class TurnAuditor:
                 f"{reply.entry.step}: it was not turned away",
                 reply,
             )
-        self._throttled += 1
-        return True
 
     def _check_reply(
         self, turn: steps.AgentTurn, reply: record_comparison.IndexedEntry
     ) -> str | None:
         """Return the fault for which the agent is asked again, or None if the turn ends here.
 
-        The fault is empty if the call itself failed: then the same prompt is sent again.
+        The fault counts only for a repair: if the call itself failed, the same prompt is sent.
         """
         facts: ReplyFacts = reply.entry.facts
         output, fault = self._comparer.read_body(reply, "output"), ""
-        self._failed += 1
         if facts.outcome is Outcome.OK:
             try:
                 turn.read(output)
             except ValueError as error:
                 fault = str(error)
-                self._rejected_replies.append(
-                    (turn.agent, output + self._comparer.read_body(reply, "uses"))
-                )
             else:
                 self._check_accepted_reply(turn, output)
                 return None
         failed = steps.TurnResult(
             "", steps.TurnStatus.FAILED, output, facts.outcome, facts.why, facts.code
         )
-        denied, dear = facts.outcome is Outcome.DENIED, self._spent.exceeds(turn.allowance)
-        if self._failed > turn.retries or denied or dear or turn.hopeless(failed):
+        read = call_rules.ReplyRead(facts.outcome, usable=False, hopeless=turn.hopeless(failed))
+        if self._progress.advance(read).move is call_rules.Move.GIVE_UP:
             # A call cut off by the end of the session is not a failure of the turn.
             if facts.why not in steps.CUT_OFF_REASONS or not self._take_end():
-                self._check_failed(facts.outcome)
+                self._check_verdict(call_rules.form_verdict(facts.outcome, usable=False))
             return None
         if self._is_verdict_next():
             self._diverge(f"turn {turn.name}: it was given up too early")
@@ -282,7 +195,7 @@ class TurnAuditor:
         self, call: record_comparison.IndexedEntry, turn: steps.AgentTurn, prompt: bytes
     ) -> None:
         facts: CallFacts = call.entry.facts
-        number = self._calls
+        number = self._progress.state.calls + 1
         self._check_step(call, f"attempt/1/call/{number}", turn.agent)
         if (facts.agent, facts.role, facts.attempt, facts.turn) != (turn.agent, "", 1, number):
             detail = f"{call.entry.step}: {facts.agent!r} was asked and not {turn.agent!r}"
@@ -315,15 +228,7 @@ class TurnAuditor:
                 turn.agent or record_comparison.WRITER,
             )
             self._comparer.compare_parents(taken, ())
-        self._check_verdict(VerdictFacts(1, Outcome.OK, Check.FORM, Next.ACCEPT))
-
-    def _check_failed(self, outcome: Outcome) -> None:
-        """Check the end of a turn that failed."""
-        if outcome is Outcome.OK:
-            self._check_verdict(VerdictFacts(1, Outcome.FAILED, Check.FORM, Next.GIVE_UP, "form"))
-        else:
-            verdict = VerdictFacts(1, outcome, Check.OUTCOME, Next.GIVE_UP, outcome.value)
-            self._check_verdict(verdict)
+        self._check_verdict(call_rules.form_verdict(Outcome.OK, usable=True))
 
     def _check_verdict(self, expected: VerdictFacts) -> None:
         """Check the verdict, which must be the last entry of the turn.
@@ -335,18 +240,12 @@ class TurnAuditor:
         verdict = self._take_next(VerdictFacts)
         if verdict is None:
             self._diverge("it does not end as its last reply says")
-            return
         self._check_step(verdict, _VERDICT, "")
         self._comparer.compare_parents(verdict, ())
         self._comparer.compare_facts(record_comparison.Breach.COURSE, verdict, expected)
         self._comparer.compare_bodies(record_comparison.Breach.COURSE, verdict, ())
         if verdict.entry.facts.next is not expected.next:
             raise record_comparison.RecordDiverged
-
-    def _diverge(self, detail: str) -> None:
-        """Report the next entry as impossible under the protocol. Raises `RecordDiverged`."""
-        self._comparer.report_fault(record_comparison.Breach.COURSE, detail, self._remaining[0])
-        raise record_comparison.RecordDiverged
 
     def _check_probe(self, probe: steps.ToolProbe) -> None:
         for number in range(1, schedule.MAX_CHECK_ATTEMPTS + 1):
@@ -394,7 +293,4 @@ class TurnAuditor:
         """Check the end of a tool check."""
         if facts.outcome is Outcome.INDETERMINATE and self._take_end():
             return  # cut off by the end of the session
-        held = facts.outcome is Outcome.OK
-        following = Next.ACCEPT if held else Next.GIVE_UP
-        reason = "" if held else facts.outcome.value
-        self._check_verdict(VerdictFacts(1, facts.outcome, Check.COMMAND, following, reason))
+        self._check_verdict(call_rules.tool_verdict(facts.outcome))

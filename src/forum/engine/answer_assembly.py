@@ -20,7 +20,7 @@ from forum.tlog import Hash
 from forum.work import answer_checks, role_prompts
 from forum.work.acceptance_criteria import Check
 from forum.work.judging import MAX_READ_BYTES
-from forum.work.kinds import CheckFacts, StopFacts, StopReason
+from forum.work.kinds import VERIFIER, CheckFacts, StopFacts, StopReason
 from forum.work.policy import Role
 from forum.work.prompt import Quotation
 from forum.work.run_fold import Run, TaskState, outcome_of_stop
@@ -28,7 +28,6 @@ from forum.work.run_fold import Run, TaskState, outcome_of_stop
 INTENT, DELIVERY = "intent", "delivery"
 _DECISIVE = frozenset({Check.MODEL, Check.COMMAND})
 """Checks that fail the run.  A failed revision is not among them: the long answer is kept."""
-VERIFIER = "@verifier"
 
 _PART_SEPARATOR = "\n\n"
 """The text between two results of an answer."""

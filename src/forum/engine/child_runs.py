@@ -26,8 +26,6 @@ _WHYS: dict[kinds.StopReason | None, kinds.Why] = {
     kinds.StopReason.DEADLINE: kinds.Why.DEADLINE,
     kinds.StopReason.CANCELLED: kinds.Why.CANCELLED,
 }
-CHILD_RUN = "run"
-"""The agent and model name in the recorded call of a child run, and the actor that accepts it."""
 
 
 def allot_budget(
@@ -70,7 +68,7 @@ def start_child_run(
     )
     origin = kinds.AcceptedFacts(parent_run=case.run, parent_task=task.id)
     order = RunRequest(prompt, plan, _child_policy(case.policy, task, prompt), budget)
-    accept_run(ledger, delegated.run, order, CHILD_RUN, origin)
+    accept_run(ledger, delegated.run, order, kinds.CHILD_RUN, origin)
 
 
 def read_child_reply(ledger: Ledger, delegated: kinds.DelegationFacts) -> CallReply | None:

@@ -16,7 +16,6 @@ import msgspec
 
 from forum import errors
 from forum.engine import context, ports
-from forum.engine.child_runs import CHILD_RUN
 from forum.engine.gates import with_operator_rules
 from forum.engine.shared_budgets import SharedBudgets, settle_charges
 from forum.engine.signals import CancelToken
@@ -28,7 +27,6 @@ from forum.ledger.kinds import Outcome
 from forum.ledger.log import Ledger
 from forum.ledger.ports import (
     NO_LIMIT,
-    UNLIMITED,
     Amount,
     BudgetCharge,
     BudgetSliceCharge,
@@ -38,13 +36,12 @@ from forum.ledger.ports import (
     due_now,
 )
 from forum.tlog import Hash
-from forum.work import kinds
+from forum.work import call_rules, kinds
 from forum.work.gate_rules import GateRule
 from forum.work.judging import MAX_READ_BYTES
 from forum.work.policy import ToolCall
 from forum.work.prompt import Prompt, Quotation
 from forum.work.run_fold import fold
-from forum.work.schedule import MAX_LOST_CALLS, MAX_THROTTLED_CALLS, find_loop
 from forum.work.shared_caps import Limit, limit_name
 
 _RETRY_DELAY_S = 0.5
@@ -89,16 +86,10 @@ class CallSpec:
     prompt: Prompt
     causes: tuple[Hash, ...] = ()
     question: bytes = b""
-    """The new part of the prompt.
-
-    Loop detection compares it together with the reply: the same reply to another question is not a
-    repetition.
-    """
+    """The new part of the prompt, for loop detection."""
     role: str = ""
     schema: bytes = b""
     offers: tuple[ports.ToolOffer, ...] = ()
-    allowance: Amount = UNLIMITED
-    """The limit for all calls of the task; once it is exceeded, no call is retried."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,11 +151,9 @@ class ModelCaller:
         self.allowed_by = (
             intake.plan_entry if isinstance(intake, context.RunContext) else intake.cause
         )
-        self._reply_digests: list[tuple[str, bytes]] = []
+        self.progress = call_rules.CallTracker(self.policy)
+        """What follows from the calls of this strand so far, recorded ones included."""
         self._answered_counts: dict[str, int] = {}
-        self._lost = self._throttled = 0
-        self.spent = Amount()
-        """The cost of all calls of this strand so far, recorded ones included."""
         self._limits: tuple[Limit, ...] | None = None
         self._open_charges: tuple[BudgetSliceCharge, ...] = ()
         """The charges of the call under way against shared caps; its reply settles them."""
@@ -215,8 +204,7 @@ class ModelCaller:
     async def make_call(self, turns: StepNames, ask: CallSpec) -> CallResult:
         """Make a call, and make it again while it is lost or throttled; return the final result.
 
-        Recorded calls are read, not made.  Once the allowance is exceeded, a lost or throttled call
-        is returned as it is.
+        Recorded calls are read, not made.
         """
         while True:
             call_step, reply_step = turns.next_call()
@@ -229,21 +217,22 @@ class ModelCaller:
             else:
                 exchange = await self._record_and_call(call_step, reply_step, turns, ask)
             ask = replace(ask, causes=())
-            replied = exchange.replied
-            self.spent = self.spent.plus(Amount(replied.usd, replied.tokens, 1))
-            may_go_on = not self.spent.exceeds(ask.allowance)
-            if replied.why is kinds.Why.LOST and may_go_on:
-                self._lost += 1
-            elif self._is_throttled(replied) and may_go_on:
+            if self.count_reply(exchange, ask.role, ask.question) is not call_rules.Move.REPEAT:
+                self._answered_counts[ask.agent] = self._answered_counts.get(ask.agent, 0) + 1
+                return exchange
+            if exchange.replied.why is kinds.Why.THROTTLED:
                 # Recorded before the pause: a worker that takes over waits only for the rest of it.
                 turned_away = reply or (await self.append_with_retry(*exchange.unrecorded))[-1]
                 await self._wait_for_provider(exchange, turned_away)
-            else:
-                self._count_reply(ask, exchange)
-                return exchange
 
-    def _is_throttled(self, replied: kinds.ReplyFacts) -> bool:
-        return replied.why is kinds.Why.THROTTLED and self._throttled < MAX_THROTTLED_CALLS
+    def count_reply(
+        self, exchange: CallResult, role: str = "", question: bytes = b""
+    ) -> call_rules.Move:
+        """Count a call with its reply, and return what follows by the rules."""
+        digest = call_rules.digest_reply(question, exchange.output, exchange.uses)
+        speaker = f"{exchange.agent} {role}"
+        received = call_rules.ReplyReceived(exchange.replied, speaker, digest)
+        return self.progress.advance(received).move
 
     async def _wait_for_provider(self, exchange: CallResult, reply: strand.RecordedEntry) -> None:
         """Wait as long as the provider asks for, plus up to half of that as jitter.
@@ -251,20 +240,11 @@ class ModelCaller:
         The jitter differs between calls, so that throttled calls do not all return at once.  It is
         derived from the step, so that every worker that replays the step waits equally long.
         """
-        self._throttled += 1
-        asked = exchange.replied.pause or self.policy.retry_delay_ms(self._throttled)
+        throttled = self.progress.state.throttled
+        asked = exchange.replied.pause or self.policy.retry_delay_ms(throttled)
         seed = sha256(f"{self.run_input.run}/{self.task}/{reply.entry.step}".encode()).digest()
         spread = int.from_bytes(seed[:4], "big") / 2**32
         await self.wait_before_retry(reply.entry.ts, int(1000 * asked * (1 + spread / 2)))
-
-    def _count_reply(self, ask: CallSpec, exchange: CallResult) -> None:
-        # The limits on lost and throttled calls count only calls in a row.
-        self._lost = self._throttled = 0
-        self._answered_counts[ask.agent] = self._answered_counts.get(ask.agent, 0) + 1
-        if exchange.replied.outcome is Outcome.OK:
-            said = (ask.question, exchange.output, msgspec.json.encode(exchange.uses))
-            digests = b"".join(sha256(part).digest() for part in said)
-            self._reply_digests.append((f"{ask.agent} {ask.role}", digests))
 
     def read_recorded_call(
         self, call: strand.RecordedEntry, reply: strand.RecordedEntry
@@ -312,7 +292,7 @@ class ModelCaller:
         known = await asyncio.to_thread(self.prior.find_reply, call) if self.prior else None
         if known is not None:
             return await self._record_replayed_call(known, call_step, reply_step, turns, ask)
-        self.check_limits(turns.calls)
+        self.check_limits()
         model = self._model(ask.agent)
         bound = model.bound(call)
         facts = self._call_facts(model.name, bound, turns, ask)
@@ -393,7 +373,7 @@ class ModelCaller:
             step, ask.agent or context.ENGINE, facts, ask.causes, _call_bodies(ask), charges
         )
         # An allotment is not charged to shared caps: the calls of the child run are.
-        within = ask.agent == CHILD_RUN == facts.model
+        within = ask.agent == kinds.CHILD_RUN == facts.model
         limits = () if within else await self._find_limits()
         others = True
         while True:
@@ -473,7 +453,7 @@ class ModelCaller:
         """
         spent, agent = reply.spent, called.agent
         # An unlimited allotment of a child run reserves 0, so spending from it is no overrun.
-        within = (agent, called.model) == (CHILD_RUN, CHILD_RUN)
+        within = (agent, called.model) == (kinds.CHILD_RUN, kinds.CHILD_RUN)
         facts = kinds.ReplyFacts(
             reply.outcome,
             reply.why,
@@ -601,25 +581,12 @@ class ModelCaller:
 
     # Limits
 
-    def check_limits(self, calls: int) -> None:
+    def check_limits(self) -> None:
         """Raise `TaskHalted` if a limit other than the budget forbids another call."""
         self.check_time()
-        # A lost call is charged in full and made again: a call that kills every worker must end.
-        if self._lost > MAX_LOST_CALLS:
-            raise ports.TaskHalted(
-                kinds.StopFacts(
-                    kinds.StopReason.LOST, "calls", 1, self._lost, MAX_LOST_CALLS, self.task
-                )
-            )
-        if calls > self.policy.turns:
-            most = self.policy.turns
-            raise ports.TaskHalted(
-                kinds.StopFacts(kinds.StopReason.TURNS, "turns", 1, most, most, self.task)
-            )
-        loop = find_loop(self._reply_digests, self.policy.repeats)
-        if loop is not None:
-            most = self.policy.repeats
-            raise ports.TaskHalted(kinds.StopFacts(loop, "repeats", 1, most, most, self.task))
+        limit = self.progress.state.limit
+        if limit is not None:
+            raise ports.TaskHalted(msgspec.structs.replace(limit, by=self.task))
 
     def check_time(self) -> None:
         """Raise `TaskHalted` once the run is stopped or past its deadline.

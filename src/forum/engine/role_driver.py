@@ -12,12 +12,13 @@ import msgspec
 from msgspec.structs import replace
 
 from forum.engine import context, model_calls
-from forum.engine.answer_assembly import VERIFIER, AnswerAssembler
+from forum.engine.answer_assembly import AnswerAssembler
 from forum.engine.signals import CancelToken
 from forum.engine.structured_output import ask_structured, record_check_verdict, record_form_verdict
 from forum.engine.tools import ToolRunner
 from forum.tlog import Hash
 from forum.work import role_prompts
+from forum.work.kinds import VERIFIER
 from forum.work.plan import Plan, write_plan
 from forum.work.policy import Role, ToolCall
 from forum.work.prompt import Quotation, build_prompt

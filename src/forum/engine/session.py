@@ -240,17 +240,14 @@ class TurnDriver:
 
     async def _ask_agent(self, turn: AgentTurn, cause: Hash) -> None:
         prompt = build_prompt(turn.briefing, turn.prompt)
-        ask = model_calls.CallSpec(
-            turn.agent, prompt, (cause,), schema=turn.schema, allowance=turn.allowance
-        )
-        most, caller = turn.retries, self._caller
-
-        def is_hopeless(exchange: model_calls.CallResult) -> bool:
-            return turn.hopeless(_failed_turn(exchange)) or caller.spent.exceeds(turn.allowance)
-
-        patience = structured_output.RepairPolicy(most, most, most, is_hopeless)
+        ask = model_calls.CallSpec(turn.agent, prompt, (cause,), schema=turn.schema)
         said, exchange = await structured_output.ask_structured(
-            caller, Calls(1), ask, turn.read, patience
+            self._caller,
+            Calls(1),
+            ask,
+            turn.read,
+            turn.limits,
+            is_hopeless=lambda failed: turn.hopeless(_failed_turn(failed)),
         )
         # A call that was cut off because the run ends is no failure of the seat.
         if exchange.replied.why in CUT_OFF_REASONS:

@@ -9,9 +9,8 @@ from forum.engine import model_calls
 from forum.engine.context import ENGINE
 from forum.ledger.kinds import Outcome
 from forum.ledger.strand import Draft
-from forum.work import role_prompts
-from forum.work.acceptance_criteria import Check
-from forum.work.kinds import Independence, Next, VerdictFacts
+from forum.work import call_rules, role_prompts
+from forum.work.kinds import Independence, VerdictFacts
 from forum.work.policy import Role
 from forum.work.prompt import Prompt, Quotation, build_prompt
 
@@ -53,65 +52,45 @@ async def judge_independently(
     return IndependentVerdict(opinion.passed, opinion.reason, exchange.model)
 
 
-@dataclass(frozen=True, slots=True)
-class RepairPolicy:
-    """Limits on how often an agent is asked again."""
-
-    repairs: int
-    """The maximum number of repairs after malformed replies."""
-    retries: int
-    """The maximum number of retries after errors."""
-    together: int = 1 << 30
-    """The maximum number of repairs and retries together."""
-    hopeless: Callable[[model_calls.CallResult], bool] = lambda _: False
-    """Returns whether asking again after this result is pointless."""
-
-    def is_exhausted(self, exchange: model_calls.CallResult, malformed: int, failed: int) -> bool:
-        """Return whether to stop asking; a denied call is never repeated."""
-        return (
-            malformed > self.repairs
-            or failed > self.retries
-            or malformed + failed > self.together
-            or exchange.replied.outcome is Outcome.DENIED
-            or self.hopeless(exchange)
-        )
-
-
 async def ask_structured(
     caller: model_calls.ModelCaller,
     turns: model_calls.StepNames,
     ask: model_calls.CallSpec,
     read: Callable[[bytes], T],
-    patience: RepairPolicy | None = None,
+    limits: call_rules.QuestionLimits | None = None,
+    *,
+    is_hopeless: Callable[[model_calls.CallResult], bool] = lambda _: False,
 ) -> tuple[T | None, model_calls.CallResult]:
-    """Ask until the reply can be read, or the repair policy is exhausted.
+    """Ask until the reply can be read, or the rules forbid to ask again.
 
     Return what `read` makes of the reply, or None, and the last call.  The caller records the last
     reply, so that reply and verdict can be one commit.
     """
-    patience = patience or RepairPolicy(role_prompts.MAX_REPAIRS, caller.policy.retries)
-    failed = malformed = 0
+    policy = caller.policy
+    limits = limits or call_rules.QuestionLimits(role_prompts.MAX_REPAIRS, policy.retries)
+    caller.progress.advance(call_rules.QuestionAsked(limits))
     while True:
         exchange = await caller.make_call(turns, ask)
-        outcome, policy = exchange.replied.outcome, caller.policy
-        fault = ""
+        outcome, fault = exchange.replied.outcome, ""
         if outcome is Outcome.OK:
             try:
                 # In a thread: a large reply, or one crafted to be slow to parse, would block the
                 # event loop for all runs.
                 return await asyncio.to_thread(read, exchange.output), exchange
             except ValueError as error:
-                fault, malformed = str(error), malformed + 1
-        else:
-            failed += 1
-        if patience.is_exhausted(exchange, malformed, failed):
+                fault = str(error)
+        state = caller.progress.advance(
+            call_rules.ReplyRead(outcome, usable=False, hopeless=is_hopeless(exchange))
+        )
+        if state.move is call_rules.Move.GIVE_UP:
             return None, exchange
         recorded = await caller.record_reply(exchange)
-        if fault:
+        if state.move is call_rules.Move.REPAIR:
             said = exchange.quote_output(policy.input_bytes)
             ask = replace(ask, prompt=add_repair_request(ask.prompt, said, fault), causes=())
         elif recorded is not None:
-            await caller.wait_before_retry(recorded.entry.ts, 1000 * policy.retry_delay_ms(failed))
+            delay = policy.retry_delay_ms(state.failed)
+            await caller.wait_before_retry(recorded.entry.ts, 1000 * delay)
 
 
 VERDICT_STEP = "attempt/1/verdict"
@@ -122,23 +101,13 @@ async def record_form_verdict(
     caller: model_calls.ModelCaller, said: object, exchange: model_calls.CallResult, *notes: Draft
 ) -> None:
     """Record the last reply, the notes, and a verdict on whether the reply was well-formed."""
-    outcome = exchange.replied.outcome
-    if said is not None:
-        verdict = VerdictFacts(1, Outcome.OK, Check.FORM, Next.ACCEPT)
-    elif outcome is Outcome.OK:
-        verdict = VerdictFacts(1, Outcome.FAILED, Check.FORM, Next.GIVE_UP, "form")
-    else:
-        verdict = VerdictFacts(1, outcome, Check.OUTCOME, Next.GIVE_UP, outcome.value)
+    verdict = call_rules.form_verdict(exchange.replied.outcome, usable=said is not None)
     await _record_verdict(caller, *exchange.unrecorded, *notes, verdict=verdict)
 
 
 async def record_check_verdict(caller: model_calls.ModelCaller, outcome: Outcome) -> None:
     """Record the verdict of a check by a tool: accepted if the tool's outcome is `ok`."""
-    holds = outcome is Outcome.OK
-    following, reason = (Next.ACCEPT, "") if holds else (Next.GIVE_UP, outcome.value)
-    await _record_verdict(
-        caller, verdict=VerdictFacts(1, outcome, Check.COMMAND, following, reason)
-    )
+    await _record_verdict(caller, verdict=call_rules.tool_verdict(outcome))
 
 
 async def _record_verdict(

@@ -22,13 +22,13 @@ from forum.ledger.log import read_strand_entries
 from forum.ledger.ports import BudgetAccount, BudgetCharge
 from forum.ledger.strand import Attachment, Draft, RecordedEntry
 from forum.tlog import Hash
-from forum.work import acceptance_criteria, kinds
+from forum.work import acceptance_criteria, call_rules, kinds
 from forum.work.claims import ActionClaim, count_unverified, find_claims
 from forum.work.judging import Judgement, judge_output, judge_tool_result
-from forum.work.policy import Answer, Policy, Role, ToolCall
+from forum.work.policy import Answer, Role, ToolCall
 from forum.work.prompt import Prompt, Quotation, build_prompt, quote, task_prompt
 from forum.work.run_fold import fold
-from forum.work.schedule import decide_verdict, escalation_level, unfinished_tasks
+from forum.work.schedule import unfinished_tasks
 
 _SHORT_OUTPUT_BYTES = 10_000
 """Outputs shorter than this are scanned for claims on the event loop, longer ones in a thread."""
@@ -57,7 +57,6 @@ class TaskDriver:
         self._ledger, self._prior = world.ledger, self._caller.prior
         self._tools = ToolRunner(self._caller, case.policy.tools_of(self._task), self._task.lane)
         self._agent = case.policy.worker_of(self._task)
-        self._verdicts: tuple[kinds.VerdictFacts, ...] = ()
 
     async def drive(self) -> None:
         """Drive the task until it has ended or waits for a decision or a child run."""
@@ -81,7 +80,6 @@ class TaskDriver:
             return
         while True:
             verdict, prompt = await self._run_attempt(instruction, prompt, causes)
-            self._verdicts = (*self._verdicts, verdict)
             if verdict.next in (kinds.Next.ACCEPT, kinds.Next.GIVE_UP):
                 return
             causes = ()
@@ -116,8 +114,9 @@ class TaskDriver:
         self, instruction: str, first: Prompt, causes: tuple[Hash, ...]
     ) -> tuple[kinds.VerdictFacts, Prompt]:
         """Make one attempt; return its verdict, and the prompt of the next attempt."""
-        number = len(self._verdicts) + 1
-        agent = self._policy.ladder_of(self._agent)[escalation_level(self._verdicts)]
+        verdicts = self._caller.progress.advance(call_rules.AttemptBegun()).verdicts
+        number = len(verdicts) + 1
+        agent = self._policy.ladder_of(self._agent)[call_rules.escalation_level(verdicts)]
         prompt, turns, question, offers = (
             first,
             model_calls.StepNames(number),
@@ -222,12 +221,22 @@ class TaskDriver:
         number: int,
         exchange: model_calls.CallResult,
         opined: AttributedJudgement,
-        policy: Policy | None = None,
+        *,
+        final: bool = False,
     ) -> kinds.VerdictFacts:
         step = f"attempt/{number}/verdict"
         found = self._caller.strand.replay_step(step)
+        state = self._caller.progress.advance(
+            call_rules.AttemptJudged(
+                opined.judgement,
+                exchange.replied.outcome,
+                self._agent,
+                final=final,
+                recorded=found.entry.facts if found else None,
+            )
+        )
         if found is None:
-            draft = await self._verdict_draft(step, exchange, opined, policy or self._policy)
+            draft = await self._verdict_draft(step, exchange, opined, state.verdicts[-1])
             found = (await self._caller.append_with_retry(*exchange.unrecorded, draft))[-1]
         judged: kinds.VerdictFacts = found.entry.facts
         # Counted from the recorded time, so that a restart does not begin the pause again.
@@ -239,10 +248,8 @@ class TaskDriver:
         step: str,
         exchange: model_calls.CallResult,
         opined: AttributedJudgement,
-        policy: Policy,
+        verdict: kinds.VerdictFacts,
     ) -> Draft:
-        outcome = exchange.replied.outcome
-        verdict = decide_verdict(opined.judgement, outcome, self._verdicts, policy, self._agent)
         claims = await self._find_claims(exchange.output)
         verdict = msgspec.structs.replace(
             verdict,
@@ -295,11 +302,12 @@ class TaskDriver:
             amount = child_runs.reservation_of(delegated)
             reply = await asyncio.to_thread(self._child_reply, delegated, prompt.text, reply_step)
             facts = kinds.CallFacts(
-                child_runs.CHILD_RUN, child_runs.CHILD_RUN, 1, 1, amount.usd, amount.tokens
+                kinds.CHILD_RUN, kinds.CHILD_RUN, 1, 1, amount.usd, amount.tokens
             )
             exchange = self._caller.settle_reply(reply_step, facts, amount, reply)
+        self._caller.count_reply(exchange)
         opined, exchange = await self._judge_result(instruction, turns, exchange)
-        await self._record_verdict(1, exchange, opined, self._policy.without_retries())
+        await self._record_verdict(1, exchange, opined, final=True)
 
     async def _reserve_allotment(
         self, step: str, prompt: Prompt, causes: tuple[Hash, ...]
@@ -311,7 +319,7 @@ class TaskDriver:
         """
         known = self._prior.allotment(self._task.id) if self._prior else None
         if known is None:
-            self._caller.check_limits(1)
+            self._caller.check_limits()
         if self._case.accepted.depth == 0:
             raise TaskHalted(
                 kinds.StopFacts(kinds.StopReason.DEPTH, "depth", 1, 0, 0, self._task.id)
@@ -323,13 +331,13 @@ class TaskDriver:
             )
             amount = child_runs.reservation_of(delegated)
             facts = kinds.CallFacts(
-                child_runs.CHILD_RUN, child_runs.CHILD_RUN, 1, 1, amount.usd, amount.tokens
+                kinds.CHILD_RUN, kinds.CHILD_RUN, 1, 1, amount.usd, amount.tokens
             )
             naming = Draft("delegate", context.ENGINE, delegated, causes)
             charge = BudgetCharge(self._case.run, amount, guarded=known is None)
             try:
                 named, call = await self._caller.reserve_and_record(
-                    step, facts, model_calls.CallSpec(child_runs.CHILD_RUN, prompt), charge, naming
+                    step, facts, model_calls.CallSpec(kinds.CHILD_RUN, prompt), charge, naming
                 )
             except TaskHalted:
                 # Other tasks spend meanwhile: the remaining budget may have shrunk since we read

@@ -20,6 +20,7 @@ from forum.ledger.ports import Position
 from forum.ledger.strand import Attachment, Draft, RecordedEntry
 from forum.tlog import Hash
 from forum.work import kinds, policy
+from forum.work.call_rules import read_agent_question
 from forum.work.claims import Receipt
 from forum.work.gate_rules import rule_for_use
 from forum.work.prompt import Quotation, build_prompt
@@ -30,13 +31,6 @@ DIGEST_TOOL = "forum:digest"
 """The built-in tool that returns the digest of a file."""
 _MAX_SHOWN_BYTES = 65_536
 """The number of bytes read of an effect's arguments and result when claims are compared."""
-
-
-class AskToolArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The arguments of the tool with which one agent asks another."""
-
-    agent: str
-    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,24 +330,15 @@ class ToolRunner:
 
     async def _ask_agent(self, turns: model_calls.StepNames, use: policy.ToolCall) -> Quotation:
         """Ask another agent, with an ordinary model call that is charged to the same run."""
-        try:
-            asked = msgspec.json.decode(use.arguments, type=AskToolArguments)
-        except (msgspec.MsgspecError, UnicodeError) as error:
-            return _quote(f"{policy.ASK_TOOL}, failed", str(error).encode())
-        if asked.agent not in self._policy.agents:
-            return _quote(
-                f"{policy.ASK_TOOL}, denied", f"there is no agent {asked.agent!r}".encode()
-            )
+        asked = read_agent_question(use, self._policy)
+        if isinstance(asked, Quotation):
+            return asked
         question = asked.text.encode()
         ask = model_calls.CallSpec(asked.agent, build_prompt("", question), question=question)
         exchange = await self._caller.make_call(turns, ask)
         await self._caller.record_reply(exchange)
         said = exchange.output[: self._policy.input_bytes]
         return Quotation(f"{asked.agent}, {exchange.replied.outcome.value}", said, exchange.size)
-
-
-def _quote(source: str, text: bytes) -> Quotation:
-    return Quotation(source, text, len(text))
 
 
 def receipts_of(ledger: Ledger, run: Run) -> tuple[Receipt, ...]:

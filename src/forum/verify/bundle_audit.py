@@ -211,7 +211,7 @@ class _BundleAudit:
             found=findings.count,
             not_checked=(
                 *describe_unknown_kinds(self._unknown.items()),
-                *self._sessions.not_checked,
+                *self._sessions.list_not_checked(),
             ),
             entries=count,
             runs=chronicle.runs,

@@ -147,6 +147,7 @@ class _IncrementalAudit(ledger_audit.LedgerAudit):
         self._tree = Tree.resume(summary.stop, summary.edge)
         self._unknown.update(summary.unknown)
         self._sessions.runs.update({**sessions, **dict.fromkeys(summary.sessions)})
+        self._sessions.unversioned += summary.unversioned
 
     def _stored_beyond(self, size: int) -> tuple[int, int]:
         # Do not count all rows: that takes time in proportion to the whole log.  The report lists

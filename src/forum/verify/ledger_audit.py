@@ -263,6 +263,7 @@ class LedgerAudit:
             bodies=chronicle.ok,
             unknown=dict(self._unknown),
             sessions=tuple(self._sessions.runs),
+            unversioned=self._sessions.unversioned,
             not_checked=tuple(chronicle.not_checked),
             unlisted=tuple(chronicle.unlisted),
             strands=self._tables.strands,
@@ -280,6 +281,7 @@ class LedgerAudit:
         self._tree = tlog.Tree.resume(summary.stop, summary.edge)
         self._unknown.update(summary.unknown)
         self._sessions.runs.update(dict.fromkeys(summary.sessions))
+        self._sessions.unversioned += summary.unversioned
         self._tables.merge(summary.strands, summary.tallies)
         return True
 
@@ -676,7 +678,7 @@ class LedgerAudit:
                 *entry_checker.describe_unknown_kinds(self._unknown.items()),
                 *chronicle.not_checked,
                 *not_checked,
-                *self._sessions.not_checked,
+                *self._sessions.list_not_checked(),
                 *self._tables.not_checked,
             ),
             entries=chronicle.entries,

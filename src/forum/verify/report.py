@@ -51,6 +51,7 @@ class Problem(StrEnum):
     SESSION_COURSE = "session-course"
     SESSION_SURPLUS = "session-surplus"
     SESSION_ANSWER = "session-answer"
+    RUN_COURSE = "run-course"
 
     ENTRY_MISSING = "entry-missing"
     POSITION_MISSING = "position-missing"

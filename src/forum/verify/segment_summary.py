@@ -106,6 +106,7 @@ class SegmentSummary(msgspec.Struct, frozen=True, array_like=True):
     """The number of bodies that match their commitments."""
     unknown: dict[str, int] = {}
     sessions: tuple[str, ...] = ()
+    """The runs that are replayed: sessions, and runs that name the rules of their calls."""
     not_checked: tuple[str, ...] = ()
     unlisted: tuple[str, ...] = ()
     """The runs whose closing list of strands is no longer stored."""
@@ -113,6 +114,8 @@ class SegmentSummary(msgspec.Struct, frozen=True, array_like=True):
     """The number of strands that begin in the segment."""
     tallies: dict[str, RunTally] = {}
     """The tallies of the segment, from which accounts and timers follow, keyed by run."""
+    unversioned: int = 0
+    """The number of runs accepted in the segment that name no version of the call rules."""
 
 
 class VerifiedCheckpoint(msgspec.Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""Finds the sessions of a ledger, and replays each through its protocol."""
+"""Finds the runs of a ledger that can be replayed: by a protocol, or by the rules of calls."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -7,6 +7,7 @@ import msgspec
 
 from forum.deliberation import session_audit
 from forum.deliberation.record_comparison import Breach, IndexedEntry, SessionEntries
+from forum.deliberation.task_audit import audit_calls
 from forum.ledger.body import BytesContent, StoredBody
 from forum.ledger.entry import Entry
 from forum.ledger.ports import Position
@@ -29,27 +30,39 @@ _POLICY = "policy"
 GetBody = Callable[[int, Position, str], StoredBody | None]
 
 
+class _RulesVersion(msgspec.Struct):
+    """The member of a policy that names the version of the call rules; others are ignored."""
+
+    rules: int = 0
+
+
+_versions = msgspec.json.Decoder(_RulesVersion)
+
+
 class SessionSummary(msgspec.Struct, frozen=True, array_like=True):
-    """The result of checking a session."""
+    """The result of checking a session, or the calls of a run."""
 
     findings: tuple[Finding, ...]
     not_checked: tuple[str, ...]
     played: int
     found: int = 0
     """The number of findings; only the first thousand are listed."""
+    replayed: int = 0
 
 
 class SessionChecker:
-    """A checker that detects the runs that are sessions, and audits them."""
+    """A checker that detects the runs that can be replayed, and audits them."""
 
     def __init__(self, body: GetBody, findings: Findings) -> None:
         self._stored, self._findings = body, findings
         self._policy: tuple[tuple[int, Position] | None, StoredBody | None] = (None, None)
         """The index and position of the last policy that was read, and the policy."""
         self.runs: dict[str, None] = {}
-        """The runs with a panel, turns or minutes, in the order in which they were detected."""
-        self.not_checked: list[str] = []
-        self._played = 0
+        """The runs to audit, in the order in which they were detected."""
+        self.unversioned = 0
+        """The number of runs that name no version of the call rules."""
+        self._not_checked: list[str] = []
+        self._played = self._replayed = 0
 
     def read_body(self, index: int, position: Position, name: str) -> StoredBody | None:
         """Return a body; the policy of a run is cached, because two checks need it."""
@@ -63,30 +76,58 @@ class SessionChecker:
         return self._policy[1]
 
     def detect_session(self, index: int, entry: Entry[Any]) -> None:
-        """Record the run of an entry as a session if the entry shows that it is one."""
-        seated = isinstance(entry.facts, AcceptedFacts) and self._has_panel(index, entry)
-        if (
+        """Note the run of an entry for an audit if the entry shows that it can be replayed."""
+        if self._shows_session(index, entry) or self._names_rules(index, entry):
+            self.runs.setdefault(entry.run)
+        elif isinstance(entry.facts, AcceptedFacts):
+            self.unversioned += 1
+
+    def _shows_session(self, index: int, entry: Entry[Any]) -> bool:
+        seated = isinstance(entry.facts, AcceptedFacts) and session_audit.may_have_panel(
+            self._read_policy(index, entry)
+        )
+        return (
             seated
             or session_audit.is_turn_strand(entry.strand)
             or session_audit.is_session_facts(entry.facts)
-        ):
-            self.runs.setdefault(entry.run)
+        )
 
-    def _has_panel(self, index: int, entry: Entry[Any]) -> bool:
+    def _names_rules(self, index: int, entry: Entry[Any]) -> bool:
+        if not isinstance(entry.facts, AcceptedFacts):
+            return False
+        try:
+            return _versions.decode(self._read_policy(index, entry)).rules > 0
+        except (msgspec.MsgspecError, UnicodeError):
+            return False
+
+    def _read_policy(self, index: int, entry: Entry[Any]) -> bytes:
         body = self.read_body(index, _position(entry), _POLICY)
         # A missing or altered policy is reported by the check of bodies, and the turns of the run
         # still show that it is a session.
-        return body is not None and session_audit.may_have_panel(b"".join(body.read()))
+        return b"".join(body.read()) if body is not None else b""
 
     def check_session(self, run: str, entries: Iterable[IndexedEntry]) -> None:
-        """Audit the session of a run with these entries, and add findings."""
+        """Audit a run with these entries as a session, or else its calls, and add findings."""
         inorder = sorted(entries, key=lambda one: one.index)
-        found = session_audit.audit_session(SessionEntries(run, inorder, self._read_recorded_body))
-        self._played += found.is_session and not found.not_checked
-        for fault in found.faults:
-            problem = _PROBLEMS[fault.breach]
-            self._findings.add(problem, fault.detail, fault.index, fault.entry)
-        self.not_checked.extend(found.not_checked)
+        recorded = SessionEntries(run, inorder, self._read_recorded_body)
+        if any(self._shows_session(one.index, one.entry) for one in inorder):
+            found = session_audit.audit_session(recorded)
+            self._played += found.is_session and not found.not_checked
+            for fault in found.faults:
+                problem = _PROBLEMS[fault.breach]
+                self._findings.add(problem, fault.detail, fault.index, fault.entry)
+            self._not_checked.extend(found.not_checked)
+            if found.is_session:
+                return
+        if any(self._names_rules(one.index, one.entry) for one in inorder):
+            self._check_calls(recorded)
+
+    def _check_calls(self, recorded: SessionEntries) -> None:
+        calls = audit_calls(recorded)
+        self._replayed += not calls.not_checked
+        for fault in calls.faults:
+            self._findings.add(Problem.RUN_COURSE, fault.detail, fault.index, fault.entry)
+        self._not_checked.extend(calls.not_checked)
 
     def _read_recorded_body(self, where: IndexedEntry, name: str) -> StoredBody | None:
         """Return a body if it is stored and matches its commitment, else None."""
@@ -97,20 +138,36 @@ class SessionChecker:
         """Return the result of all sessions that were checked."""
         findings = self._findings
         return SessionSummary(
-            tuple(findings.listed), tuple(self.not_checked), self._played, findings.count
+            tuple(findings.listed),
+            tuple(self._not_checked),
+            self._played,
+            findings.count,
+            self._replayed,
         )
 
     def merge_summary(self, summary: SessionSummary) -> None:
         """Add the result of a session that was checked in another process."""
         for one in summary.findings:
             self._findings.add(one.problem, one.detail, one.index, one.entry)
-        self.not_checked.extend(summary.not_checked)
+        self._not_checked.extend(summary.not_checked)
         self._played += summary.played
+        self._replayed += summary.replayed
 
     def describe_played(self) -> str:
-        """Return a phrase with the number of sessions that were replayed completely."""
-        count = self._played
-        return f", {count} deliberation{'s' if count > 1 else ''} played" if count else ""
+        """Return a phrase with the number of sessions and runs that were replayed completely."""
+        played, replayed = self._played, self._replayed
+        text = f", {played} deliberation{'s' if played > 1 else ''} played" if played else ""
+        runs = f", the calls of {replayed} run{'s' if replayed > 1 else ''} replayed"
+        return text + (runs if replayed else "")
+
+    def list_not_checked(self) -> tuple[str, ...]:
+        """Return what could not be replayed."""
+        count = self.unversioned
+        if not count:
+            return tuple(self._not_checked)
+        runs = "1 run: its policy names" if count == 1 else f"{count} runs: their policies name"
+        missing = f"the calls of {runs} no version of the rules, or cannot be read"
+        return (*self._not_checked, missing)
 
 
 def _position(entry: Entry[Any]) -> Position:

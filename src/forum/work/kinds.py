@@ -35,6 +35,11 @@ ROLE_PREFIX = "@"
 TURN_PREFIX = "~"
 """The prefix of the name of a turn in a deliberation."""
 
+VERIFIER = f"{ROLE_PREFIX}verifier"
+"""The beginning of the name of a tool that checks the answer, among roles."""
+CHILD_RUN = "run"
+"""The agent and model name in the recorded call of a child run, and the actor that accepts it."""
+
 # The name of a task in a plan starts with a letter or a digit, so prefixed names are distinct.
 _STRAND_PREFIXES = {"task": "", "role": ROLE_PREFIX, "turn": TURN_PREFIX}
 

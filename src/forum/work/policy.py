@@ -231,6 +231,8 @@ class Policy(_PolicyPart, frozen=True):
     """The operator's rules, set when the run is accepted; a submitter cannot change them."""
     panel: Panel | None = None
     """The panel that deliberates on the request; None: the request is planned and executed."""
+    rules: Count = 0
+    """The version of the call rules, set when the run is accepted; 0: none was recorded."""
 
     def check(self, plan: Plan | None) -> None:
         """Check that a plan uses only agents, lanes, tools and gates that exist.
@@ -331,6 +333,15 @@ class Policy(_PolicyPart, frozen=True):
         """Return the policy with exactly these rules of the operator."""
         return msgspec.structs.replace(self, gate_rules=tuple(rules))
 
+    def with_rules(self, version: int) -> "Policy":
+        """Return the policy of a new run that follows this version of the call rules.
+
+        A session names only versions after the first: verifiers of earlier releases read the policy
+        of a session, and refuse members that they do not know.
+        """
+        named = version if self.panel is None or version > 1 else 0
+        return msgspec.structs.replace(self, rules=named)
+
     def with_reject_default(self) -> "Policy":
         """Return the policy for a gate of the operator, where a timeout must never approve."""
         return msgspec.structs.replace(self, gate_default=Answer.REJECT)
@@ -361,7 +372,8 @@ class Policy(_PolicyPart, frozen=True):
         Otherwise seats would deliberate on a truncated question without notice.
         """
         most = max(self.input_bytes, len(question.encode(errors="replace")))
-        return msgspec.structs.replace(self, panel=panel, input_bytes=most)
+        policy = msgspec.structs.replace(self, panel=panel, input_bytes=most)
+        return policy.with_rules(policy.rules)
 
     def without_retries(self) -> "Policy":
         """Return the same policy without retries and escalation."""

@@ -3,26 +3,19 @@
 All functions are pure: a worker that takes a run over decides the same from the same record.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import msgspec
 
-from forum.ledger.kinds import Outcome
 from forum.work import kinds
-from forum.work.judging import Judgement
 from forum.work.plan import Plan
 from forum.work.policy import Policy
 from forum.work.run_fold import Run, TaskState
 
 STOP_CAUSE = "stop"
 """The cause of a skipped task if no other task caused the skip."""
-MAX_LOST_CALLS = 8
-"""How many calls in a row may be lost to dying workers before the task is stopped."""
-MAX_THROTTLED_CALLS = 24
-"""How many calls in a row a provider may throttle before the call has failed."""
 MAX_CHECK_ATTEMPTS = 3
 """How often a read-only tool is run if its worker dies each time."""
-
 
 _STARTABLE_STATES = frozenset({TaskState.PENDING, TaskState.RUNNING})
 
@@ -93,69 +86,3 @@ def is_finished(plan: Plan, run: Run) -> bool:
 def unfinished_tasks(plan: Plan, run: Run) -> Iterator[str]:
     """Return the names of the tasks that have not ended."""
     return (task.id for task in plan.tasks if not run.task(task.id).state.is_end)
-
-
-def decide_verdict(
-    judgement: Judgement,
-    outcome: Outcome,
-    before: tuple[kinds.VerdictFacts, ...],
-    policy: Policy,
-    agent: str,
-) -> kinds.VerdictFacts:
-    """Return the verdict on the next attempt of a task by this agent, and the next step.
-
-    A failed call is retried by the same agent; an unsatisfactory result escalates to a stronger
-    agent if there is one. Both terminate: retries are counted per agent, and the ladder is finite.
-    A denied call is not retried, because it would be denied again.
-    """
-    attempt = len(before) + 1
-    if judgement.passed:
-        return kinds.VerdictFacts(attempt, Outcome.OK, judgement.check, kinds.Next.ACCEPT)
-    rung, retries = escalation_level(before), _count_retries(before)
-    # A stronger agent helps against a bad result, and time against a broken connection: results
-    # escalate at once, failed calls only after the retries.
-    stronger = rung + 1 < len(policy.ladder_of(agent))
-    answered = outcome is Outcome.OK
-    ended = Outcome.FAILED if answered else outcome
-    spent = retries >= policy.retries or outcome is Outcome.DENIED
-    if stronger and (answered or spent):
-        following, pause = kinds.Next.ESCALATE, 0
-    elif not spent:
-        following, pause = kinds.Next.RETRY, policy.retry_delay_ms(retries + 1)
-    else:
-        following, pause = kinds.Next.GIVE_UP, 0
-    return kinds.VerdictFacts(attempt, ended, judgement.check, following, judgement.reason, pause)
-
-
-def escalation_level(verdicts: tuple[kinds.VerdictFacts, ...]) -> int:
-    """Return how often a task was escalated to a stronger agent."""
-    return sum(1 for verdict in verdicts if verdict.next is kinds.Next.ESCALATE)
-
-
-def _count_retries(verdicts: tuple[kinds.VerdictFacts, ...]) -> int:
-    """Count the retries of the current agent since the last escalation."""
-    count = 0
-    for verdict in reversed(verdicts):
-        if verdict.next is not kinds.Next.RETRY:
-            break
-        count += 1
-    return count
-
-
-def find_loop(said: Sequence[tuple[str, bytes]], repeats: int) -> kinds.StopReason | None:
-    """Return the reason to stop a task whose replies repeat, or None.
-
-    `said` holds the agent and the reply of each call so far. A loop is one agent giving the same
-    reply `repeats` times, or two agents alternating with the same two replies.
-    """
-    # 0 switches loop detection off.
-    if repeats == 0:
-        return None
-    most = max(2, repeats)  # a reply that came once is not a repetition
-    if len(said) >= most and len(set(said[-most:])) == 1:
-        return kinds.StopReason.REPEAT
-    turns = said[-2 * most :]
-    two = len(turns) == 2 * most and len({agent for agent, _ in turns}) > 1
-    if two and len(set(turns[::2])) == 1 and len(set(turns[1::2])) == 1:
-        return kinds.StopReason.PING_PONG
-    return None

@@ -1,0 +1,466 @@
+"""Auditing a run without a panel: the calls, attempts and ends of its tasks and roles.
+
+The record of each task is replayed by the version of the rules of calls that the policy names. A
+retry, repair, escalation or stop that does not follow from the record is a fault. What depends on
+more than the record (the words of prompts, the claims in results, what shared caps have left) is
+not compared.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NoReturn
+
+import msgspec
+
+from forum.deliberation import record_comparison
+from forum.deliberation.record_comparison import Breach, IndexedEntry
+from forum.deliberation.strand_audit import StrandAuditor
+from forum.errors import Malformed
+from forum.ledger.entry import MAIN_STRAND
+from forum.ledger.kinds import Outcome
+from forum.ledger.ports import Amount
+from forum.work import acceptance_criteria, call_rules, kinds, role_prompts
+from forum.work.judging import Judgement, judge_output, judge_tool_result
+from forum.work.plan import Plan, Task, read_plan
+from forum.work.policy import ASK_TOOL, Answer, Policy, Role, ToolCall, read_policy
+from forum.work.prompt import Quotation, quote
+from forum.work.run_fold import Run, fold
+from forum.work.schedule import MAX_CHECK_ATTEMPTS
+from forum.work.shared_caps import read_limit_name
+
+MAX_CLOCK_SKEW_US = 300 * 1_000_000
+"""Largest tolerated difference between the clocks of the workers of a run, in microseconds."""
+_ENDS = (kinds.StopFacts, kinds.SkipFacts)
+_STEPS = (kinds.CallFacts, kinds.ReplyFacts, kinds.VerdictFacts, *_ENDS)
+"""The facts that the rules of calls are about. Others of a task follow from them or beside them."""
+_CALL_LIMITS = frozenset(
+    {
+        kinds.StopReason.LOST,
+        kinds.StopReason.TURNS,
+        kinds.StopReason.REPEAT,
+        kinds.StopReason.PING_PONG,
+        kinds.StopReason.BUDGET,
+        kinds.StopReason.DEPTH,
+    }
+)
+"""Reasons that stop a task before a call, and not while one is open."""
+
+ReadReply = Callable[[bytes], object]
+
+
+class RunAudit(msgspec.Struct, frozen=True):
+    """The result of auditing the calls of a run."""
+
+    faults: tuple[record_comparison.AuditFault, ...]
+    not_checked: tuple[str, ...]
+
+
+class _RecordEnds(Exception):
+    """Raised where the record of a strand ends."""
+
+
+def audit_calls(minutes: record_comparison.SessionEntries) -> RunAudit:
+    """Replay the tasks and roles of a run by the rules that its policy names.
+
+    Raises nothing. What cannot be read is reported as not checked, never as a fault.
+    """
+    comparer = record_comparison.RecordComparer(minutes)
+    missing: list[str] = []
+    try:
+        auditor = _RunAuditor(comparer)
+    except (record_comparison.BodyMissing, Malformed) as error:
+        return RunAudit((), (_describe(minutes.run, str(error)),))
+    for name in sorted(auditor.strands):
+        try:
+            auditor.check_strand(name)
+        except (_RecordEnds, record_comparison.RecordDiverged):
+            pass  # what is recorded was checked, or the fault was reported where it was raised
+        except record_comparison.BodyMissing as gone:
+            missing.append(f"from {gone} on, which is not there")
+        except Exception as error:  # noqa: BLE001  a forged or a newer record may have any form
+            missing.append(f"strand {name}, which cannot be read: {type(error).__name__}")
+    # One line for a run: the first strand shows what is missing.
+    found = tuple(_describe(minutes.run, what) for what in missing[:1])
+    return RunAudit(tuple(comparer.faults), found)
+
+
+def _describe(run: str, what: str) -> str:
+    return f"the calls of run {run}: {what}"
+
+
+class _RunAuditor:
+    """What the audits of all strands of a run share."""
+
+    def __init__(self, comparer: record_comparison.RecordComparer) -> None:
+        self._comparer = comparer
+        self.strands: dict[str, list[IndexedEntry]] = {}
+        for one in comparer.minutes.entries:
+            self.strands.setdefault(one.entry.strand, []).append(one)
+        main = self.strands.get(MAIN_STRAND, [])
+        accepted = [one for one in main if isinstance(one.entry.facts, kinds.AcceptedFacts)]
+        plans = [one for one in main if isinstance(one.entry.facts, kinds.PlanFacts)]
+        if not accepted:
+            raise Malformed("run", "its request is not there")
+        self._policy = read_policy(self._read_whole(accepted[0], "policy"))
+        self._plan_entry = plans[-1] if plans else None
+        self._plan: Plan | None = None
+        self._state = fold((one.leaf, one.entry) for one in comparer.minutes.entries)
+        call_rules.CallTracker(self._policy)  # raises if this release lacks the version
+
+    def _read_whole(self, where: IndexedEntry, name: str) -> bytes:
+        body = where.entry.bodies.get(name)
+        return self._comparer.read_body(where, name, body.size if body else 0)
+
+    def check_strand(self, name: str) -> None:
+        """Check the strand of a task or a role. Raises where its record ends or diverges."""
+        task = kinds.task_of_strand(name)
+        if task is None or task.startswith(kinds.TURN_PREFIX):
+            return
+        entries = self.strands[name]
+        auditor = TaskAuditor(self._comparer, entries, self._policy, self._state, task)
+        auditor.check_end(entries)
+        role = task.partition(".")[0]
+        if role == kinds.VERIFIER:
+            auditor.check_verifier()
+        elif role.startswith(kinds.ROLE_PREFIX):
+            auditor.check_role(Role(role[1:]))
+        else:
+            auditor.check_task(self._find_task(task, entries[0]))
+
+    def _find_task(self, name: str, where: IndexedEntry) -> Task:
+        if self._plan is None:
+            if self._plan_entry is None:
+                raise record_comparison.BodyMissing("the plan")
+            self._plan = read_plan(self._read_whole(self._plan_entry, "plan"))
+        if name not in self._plan.by_id:
+            detail = f"{where.entry.step}: task {name!r} is not in the plan"
+            self._comparer.report_fault(Breach.COURSE, detail, where)
+            raise record_comparison.RecordDiverged
+        return self._plan.by_id[name]
+
+
+class TaskAuditor(StrandAuditor):
+    """The audit of one task or role, step by step as the engine drives it."""
+
+    def __init__(
+        self,
+        comparer: record_comparison.RecordComparer,
+        entries: Sequence[IndexedEntry],
+        policy: Policy,
+        state: Run,
+        task: str,
+    ) -> None:
+        own = [one for one in entries if isinstance(one.entry.facts, _STEPS)]
+        super().__init__(comparer, own, policy, state.accepted or kinds.AcceptedFacts())
+        self._state, self._task = state, task
+        self._by_step = {one.entry.step: one for one in reversed(entries)}
+        self._attempt = 1
+
+    def check_end(self, entries: Sequence[IndexedEntry]) -> None:
+        """Check that nothing follows the end of the task."""
+        for n, one in enumerate(entries[:-1]):
+            if _is_end(one):
+                detail = f"{entries[n + 1].entry.step}: it follows the end of task {self._task!r}"
+                self._comparer.report_fault(Breach.COURSE, detail, entries[n + 1])
+                return
+
+    # Tasks
+
+    def check_task(self, task: Task) -> None:
+        """Check the attempts of a task, and what follows from each."""
+        agent = self._policy.worker_of(task)
+        if task.is_delegated:
+            self._check_delegated(task, agent)
+            return
+        while True:
+            verdicts = self._progress.advance(call_rules.AttemptBegun()).verdicts
+            self._attempt = len(verdicts) + 1
+            level = call_rules.escalation_level(verdicts)
+            reply = self._check_own_calls(self._policy.ladder_of(agent)[level])
+            self._check_judged(task, agent, reply)
+
+    def _check_delegated(self, task: Task, agent: str) -> None:
+        """Check a task that a run within carries out: its answer counts like a reply."""
+        call = self._take_call(kinds.CHILD_RUN, "", delegated=task)
+        reply = self._take_reply(call)
+        self._count_reply(call.entry.facts, reply)
+        self._check_judged(task, agent, reply, final=True)
+
+    def _check_own_calls(self, agent: str) -> IndexedEntry:
+        """Check the calls of an attempt; return the reply that is its result."""
+        question, used = b"", 0
+        while True:
+            reply = self._check_exchange(agent, "", question)
+            uses = self._read_uses(reply) if reply.entry.facts.outcome is Outcome.OK else ()
+            if not uses:
+                return reply
+            results = []
+            for use in uses:
+                used += use.tool != ASK_TOOL
+                results.append(self._check_use(use, f"attempt/{self._attempt}/use/{used}"))
+            question = b"".join(quote(result) for result in results)
+
+    def _check_use(self, use: ToolCall, step: str) -> Quotation:
+        """Return what an agent was told of a tool, or of another agent that it asked."""
+        if use.tool != ASK_TOOL:
+            done = self._by_step.get(f"{step}/settled") or self._by_step.get(f"{step}/outcome")
+            if done is None:
+                self._expect_end(f"{step}: its outcome is not recorded")
+            return self._quote_body(done, use.tool, "result")
+        asked = call_rules.read_agent_question(use, self._policy)
+        if isinstance(asked, Quotation):
+            return asked
+        reply = self._check_exchange(asked.agent, "", asked.text.encode())
+        return self._quote_body(reply, asked.agent, "output")
+
+    def _quote_body(self, where: IndexedEntry, source: str, name: str) -> Quotation:
+        body = where.entry.bodies.get(name)
+        head = self._comparer.read_body(where, name, self._policy.input_bytes)
+        outcome: Outcome = where.entry.facts.outcome
+        return Quotation(f"{source}, {outcome.value}", head, body.size if body else 0)
+
+    # Judging
+
+    def _check_judged(
+        self, task: Task, agent: str, reply: IndexedEntry, *, final: bool = False
+    ) -> None:
+        """Check the verdict on an attempt. Raises `_RecordEnds` if the task ends with it."""
+        outcome: Outcome = reply.entry.facts.outcome
+        demands = acceptance_criteria.parse_criteria(task.done_when)
+        output = self._comparer.read_body(reply, "output") if outcome is Outcome.OK else b""
+        judgement = judge_output(task.done_when, outcome, output)
+        checks = [one for one in demands if one.check in acceptance_criteria.TOOL_CHECKS]
+        for number, demand in enumerate(checks, 1):
+            if judgement.passed:
+                judgement = self._judge_by_tool(demand, number)
+        words = any(one.check is acceptance_criteria.Check.MODEL for one in demands)
+        reader = self._policy.roles.get(Role.VALIDATOR) if words or not demands else None
+        judge = ""
+        if judgement.passed and reader is not None:
+            judge, judgement = reader, self._judge_by_model(reader)
+        state = self._progress.advance(
+            call_rules.AttemptJudged(judgement, outcome, agent, final=final)
+        )
+        self._check_verdict(msgspec.structs.replace(state.verdicts[-1], judge=judge))
+
+    def _judge_by_tool(self, demand: acceptance_criteria.Criterion, number: int) -> Judgement:
+        done = self._check_look(f"attempt/{self._attempt}/check/{number}")
+        said = self._comparer.read_body(done, "result", self._policy.input_bytes)
+        return judge_tool_result(demand, done.entry.facts.outcome, said)
+
+    def _check_look(self, step: str) -> IndexedEntry:
+        """Return the last outcome of a read-only tool, which is used again if its worker died."""
+        names = [step, *(f"{step}/{number}" for number in range(2, MAX_CHECK_ATTEMPTS + 1))]
+        for name in names:
+            done = self._by_step.get(f"{name}/outcome")
+            if done is None:
+                self._expect_end(f"{name}: its outcome is not recorded")
+            if done.entry.facts.why is not kinds.Why.LOST or name == names[-1]:
+                return done
+        raise AssertionError
+
+    def _judge_by_model(self, reader: str) -> Judgement:
+        reply = self._check_question(reader, Role.VALIDATOR, role_prompts.read_opinion)
+        passed = False
+        if self._progress.state.move is call_rules.Move.ACCEPT:
+            passed = role_prompts.read_opinion(self._comparer.read_body(reply, "output")).passed
+        reason = "" if passed else "not-accepted"
+        return Judgement(passed=passed, check=acceptance_criteria.Check.MODEL, reason=reason)
+
+    def _check_verdict(self, expected: kinds.VerdictFacts) -> None:
+        """Compare a verdict with the one that the rules lead to; raise `_RecordEnds` at the end."""
+        self._check_possible_end()
+        verdict = self._take_next(kinds.VerdictFacts)
+        if verdict is None:
+            self._diverge(f"{self._remaining[0].entry.step}: a verdict follows, and not this")
+        facts: kinds.VerdictFacts = verdict.entry.facts
+        # What the result claims, and by which words that is recognised, is no rule of calls.
+        expected = msgspec.structs.replace(
+            expected,
+            claims=facts.claims,
+            unverified=facts.unverified,
+            independence=facts.independence,
+        )
+        self._comparer.compare_facts(Breach.COURSE, verdict, expected)
+        self._check_step(verdict, f"attempt/{self._attempt}/verdict")
+        if facts.next is not expected.next:
+            raise record_comparison.RecordDiverged
+        if facts.next in (kinds.Next.ACCEPT, kinds.Next.GIVE_UP):
+            raise _RecordEnds
+
+    # Roles
+
+    def check_role(self, role: Role) -> None:
+        """Check the question to a role, its repairs and retries, and the verdict."""
+        readers: dict[Role, ReadReply] = {
+            Role.CLASSIFIER: lambda said: role_prompts.read_lane_choice(said, self._policy.lanes),
+            Role.INTENT: role_prompts.read_opinion,
+            Role.REVISER: role_prompts.read_revision,
+        }
+        # Whether a plan or the parts of an answer can be used depends on more than the reply: the
+        # record says it.
+        agent = self._policy.roles.get(role)
+        if agent is None:
+            self._check_possible_end()
+            self._diverge(f"{self._remaining[0].entry.step}: nobody plays the role {role.value!r}")
+        reply = self._check_question(agent, role, readers.get(role))
+        usable = self._progress.state.move is call_rules.Move.ACCEPT
+        self._check_verdict(call_rules.form_verdict(reply.entry.facts.outcome, usable=usable))
+
+    def check_verifier(self) -> None:
+        """Check the verdict of a tool that checks the answer."""
+        done = self._check_look("check")
+        self._check_verdict(call_rules.tool_verdict(done.entry.facts.outcome))
+
+    def _check_question(self, agent: str, role: Role, read: ReadReply | None) -> IndexedEntry:
+        """Check a question whose reply must have a form; return the last reply."""
+        limits = call_rules.QuestionLimits(role_prompts.MAX_REPAIRS, self._policy.retries)
+        self._progress.advance(call_rules.QuestionAsked(limits))
+        while True:
+            reply = self._check_exchange(agent, role.value)
+            outcome: Outcome = reply.entry.facts.outcome
+            usable = outcome is Outcome.OK and self._is_usable(reply, read)
+            move = self._progress.advance(call_rules.ReplyRead(outcome, usable=usable)).move
+            if move in (call_rules.Move.ACCEPT, call_rules.Move.GIVE_UP):
+                return reply
+
+    def _is_usable(self, reply: IndexedEntry, read: ReadReply | None) -> bool:
+        if read is None:
+            following = self._remaining[0].entry.facts if self._remaining else None
+            accepts = isinstance(following, kinds.VerdictFacts) and (
+                following.next is kinds.Next.ACCEPT
+            )
+            return accepts or following is None
+        try:
+            read(self._comparer.read_body(reply, "output"))
+        except ValueError:
+            return False
+        return True
+
+    # Calls
+
+    def _check_exchange(self, agent: str, role: str, question: bytes = b"") -> IndexedEntry:
+        """Check a call and those that repeat it; return the reply that counts."""
+        while True:
+            call = self._take_call(agent, role)
+            reply = self._take_reply(call)
+            self._check_lost(call, reply)
+            self._check_bill(call, reply)
+            if self._count_reply(call.entry.facts, reply, question) is not call_rules.Move.REPEAT:
+                return reply
+
+    def _take_call(self, agent: str, role: str, delegated: Task | None = None) -> IndexedEntry:
+        """Take the call that is due. Raises `_RecordEnds` if the record ends before it."""
+        self._check_possible_end(delegated=delegated, before_call=True)
+        call = self._take_next(kinds.CallFacts)
+        if call is None:
+            self._diverge(f"{self._remaining[0].entry.step}: a call of {agent!r} follows, not this")
+        facts: kinds.CallFacts = call.entry.facts
+        limit = self._progress.state.limit
+        # A fork takes recorded replies over without asking its own limits.
+        if limit is not None and not self._accepted.fork_run:
+            detail = f"{call.entry.step}: the limit {limit.limit!r} was reached before it"
+            self._comparer.report_fault(Breach.COURSE, detail, call)
+        expected = (agent, role, self._attempt, self._progress.state.calls + 1)
+        if (facts.agent, facts.role, facts.attempt, facts.turn) != expected:
+            detail = (
+                f"{call.entry.step}: call {facts.turn} of attempt {facts.attempt} to "
+                f"{facts.agent!r}{_as_role(facts.role)}; the rules lead to call {expected[3]} of "
+                f"attempt {self._attempt} to {agent!r}{_as_role(role)}"
+            )
+            self._comparer.report_fault(Breach.COURSE, detail, call)
+            raise record_comparison.RecordDiverged
+        self._check_step(call, f"attempt/{self._attempt}/call/{facts.turn}")
+        return call
+
+    def _take_reply(self, call: IndexedEntry) -> IndexedEntry:
+        reply = self._take_next(kinds.ReplyFacts)
+        if reply is None:
+            # Where a body that the task needs was erased, its open call is never closed.
+            self._expect_end("the call before it has no reply")
+        self._check_step(reply, f"{call.entry.step}/reply")
+        return reply
+
+    def _check_step(self, where: IndexedEntry, step: str) -> None:
+        if where.entry.step != step:
+            detail = f"{where.entry.step}: by the rules its step is {step}"
+            self._comparer.report_fault(Breach.COURSE, detail, where)
+
+    # Ends
+
+    def _expect_end(self, detail: str) -> NoReturn:
+        """Raise `_RecordEnds`, or report the step that cannot follow."""
+        self._check_possible_end()
+        self._diverge(f"{self._remaining[0].entry.step}: it follows too early. {detail}")
+
+    def _check_possible_end(
+        self, *, delegated: Task | None = None, before_call: bool = False
+    ) -> None:
+        """Raise `_RecordEnds` if the record ends here, after checking the stop that ends it."""
+        if not self._remaining:
+            raise _RecordEnds
+        end = self._remaining[0]
+        stopped = end.entry.facts
+        if not isinstance(stopped, _ENDS):
+            return
+        if isinstance(stopped, kinds.StopFacts):
+            self._check_stop(end, delegated, before_call=before_call)
+        raise _RecordEnds
+
+    def _check_stop(self, end: IndexedEntry, delegated: Task | None, *, before_call: bool) -> None:
+        stopped: kinds.StopFacts = end.entry.facts
+        expected: kinds.StopFacts | None
+        match stopped.reason:
+            case kinds.StopReason.REJECTED:
+                expected = kinds.StopFacts(kinds.StopReason.REJECTED, by=self._task)
+            case kinds.StopReason.DEPTH:
+                depth = kinds.StopFacts(kinds.StopReason.DEPTH, "depth", 1, 0, 0, self._task)
+                expected = depth if delegated and not self._accepted.depth else None
+            case _:
+                expected = self._expected_stop(stopped, self._task)
+        if stopped.reason in _CALL_LIMITS and not before_call:
+            expected = None
+        if expected is None or not self._is_due(end):
+            detail = f"{end.entry.step}: {stopped.reason.value} could not stop task {self._task!r}"
+            self._comparer.report_fault(Breach.COURSE, detail, end)
+        else:
+            self._comparer.compare_facts(Breach.COURSE, end, expected)
+
+    def _is_due(self, end: IndexedEntry) -> bool:
+        """Return whether the rest of the record has a reason for a stop."""
+        stopped: kinds.StopFacts = end.entry.facts
+        deadline = self._state.deadline
+        # While the run is open, entries of other strands may not have reached the signed tree.
+        open_run = self._state.outcome is None
+        match stopped.reason:
+            case kinds.StopReason.DEADLINE:
+                return deadline is not None and end.entry.ts + MAX_CLOCK_SKEW_US >= deadline
+            case kinds.StopReason.CANCELLED:
+                return open_run or self._state.cancelled or self._state.stopped is not None
+            case kinds.StopReason.REJECTED:
+                gate = kinds.gate_strand(kinds.task_strand(self._task))
+                return open_run or self._state.decision(gate) is Answer.REJECT
+            case kinds.StopReason.BUDGET:
+                return self._is_over_budget(stopped)
+            case _:
+                return True
+
+    def _is_over_budget(self, stopped: kinds.StopFacts) -> bool:
+        if stopped.used + stopped.asked <= stopped.cap:
+            return False
+        if read_limit_name(stopped.limit) is not None:
+            return True  # a shared cap: the spending of other runs is not in this record
+        return stopped.limit in Amount._fields and stopped.cap == getattr(
+            self._accepted.cap, stopped.limit
+        )
+
+
+def _is_end(one: IndexedEntry) -> bool:
+    facts = one.entry.facts
+    ends = (kinds.Next.ACCEPT, kinds.Next.GIVE_UP)
+    return isinstance(facts, _ENDS) or (
+        isinstance(facts, kinds.VerdictFacts) and facts.next in ends
+    )
+
+
+def _as_role(role: str) -> str:
+    return f" as {role}" if role else ""
