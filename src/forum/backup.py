@@ -373,6 +373,6 @@ def _place_policy(forum: Forum, source: Path) -> None:
     data = (source / POLICY).read_bytes()
     keys = [witness.key for witness in tlog.WitnessPolicy.parse(data).witnesses]
     local = [key for key in keys if key.name.startswith(LOCAL_WITNESS)]
-    if not forum.policy_file.exists() and all(key == forum.witness.verifier for key in local):
+    if not forum.policy_file.exists() and all(key == forum.witness.local.verifier for key in local):
         make_private_folder(forum.policy_file.parent)
         write_durably(forum.policy_file, data)

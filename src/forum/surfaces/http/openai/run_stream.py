@@ -98,7 +98,7 @@ async def start_run(
     requests.check_gate_authority(terms.gates, visit.principal.scopes)
     panel = _panel(choice, terms)
 
-    def ask() -> ClientRequest:
+    def build() -> RunRequest:
         form = requests.AskForm(
             request(),
             lane=choice.lane,
@@ -107,7 +107,7 @@ async def start_run(
             gates=terms.gates,
             panel=panel,
         )
-        return requests.request_from_form(form)
+        return requests.run_request_from_form(form, desk.staff, visit.principal.authority)
 
     order = await desk.build_run_request(build)
     run = await desk.submit(order, visit.principal.name, lambda: visit.idempotency_key)
