@@ -29,6 +29,12 @@ SHORT_ID_LENGTH = 18
 
 _MAX_TREE_DEPTH = 7
 
+
+def short_id(run: str) -> str:
+    """Return the prefix of the id of a run or an entry, for commands to type."""
+    return run[:SHORT_ID_LENGTH]
+
+
 _STOP_DESCRIPTIONS = {
     kinds.StopReason.DEPTH: "its plan is nested deeper than allowed",
     kinds.StopReason.REPEAT: "it said the same {cap} times",
@@ -176,7 +182,7 @@ def explain_run_state(view: RunView) -> str:
     """Describe why a run failed or what it waits for; "" otherwise."""
     state, closed = view.state, session_end(view)
     if state.interrupted and state.outcome is None:
-        return f"interrupted; go on with: forum resume {view.run[:SHORT_ID_LENGTH]}"
+        return f"interrupted; go on with: forum resume {short_id(view.run)}"
     if state.stopped is not None:
         by = f" (at {turn_name(state.stopped.by)})" if state.stopped.by else ""
         return f"{describe_stop(state.stopped)}{by}"
@@ -204,7 +210,7 @@ def explain_task_state(view: RunView, task: run_fold.TaskRun) -> str:
         return describe_stop(task.stopped)
     if task.delegated is not None:
         stopped = f": {_inner_stop_words(view, task)}" if run_fold.inner_stop_reason(task) else ""
-        return f"in run {task.delegated.run[:SHORT_ID_LENGTH]}{stopped}"
+        return f"in run {short_id(task.delegated.run)}{stopped}"
     if task.state is run_fold.TaskState.WAITING:
         return "for approval"
     if task.state is run_fold.TaskState.PASSED or not task.verdicts:

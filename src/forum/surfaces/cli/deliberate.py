@@ -22,7 +22,7 @@ from forum.surfaces.cli import common_options, session_folders, submit_options, 
 from forum.surfaces.cli.common_options import FILE
 from forum.surfaces.cli.output import print_result
 from forum.surfaces.cli.run_follower import run_and_follow
-from forum.surfaces.formatting import SHORT_ID_LENGTH
+from forum.surfaces.formatting import short_id
 from forum.work.panel import MAX_ROUNDS, MAX_SEATS, Council, Panel, Symposium
 from forum.work.plan import RunBudget
 from forum.work.policy import Policy
@@ -391,7 +391,7 @@ def _save_at_start(forum: Forum, run: str, folder: Path) -> None:
     try:
         session_folders.write_session_folder(forum, run, folder)
     except _SAVE_ERRORS as error:
-        advice = f"nobody was asked yet; go on with: forum resume {run[:SHORT_ID_LENGTH]}; then: "
+        advice = f"nobody was asked yet; go on with: forum resume {short_id(run)}; then: "
         raise click.ClickException(_describe_save_error(error, run, advice)) from None
 
 
@@ -412,13 +412,13 @@ def _export_hint(run: str, folder: Path | None) -> str:
     if folder is None:
         return ""
     output = quote(str(folder.parent))
-    return f"; then: forum deliberate export {run[:SHORT_ID_LENGTH]} --output {output}"
+    return f"; then: forum deliberate export {short_id(run)} --output {output}"
 
 
 def _describe_save_error(error: Exception, run: str, advice: str) -> str:
     """Return why a session was not saved, and how to save it later."""
     why = error.message if isinstance(error, click.ClickException) else error
-    return f"not kept: {why}; {advice}forum deliberate export {run[:SHORT_ID_LENGTH]} --output DIR"
+    return f"not kept: {why}; {advice}forum deliberate export {short_id(run)} --output DIR"
 
 
 @deliberate.command(

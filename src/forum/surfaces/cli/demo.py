@@ -15,7 +15,7 @@ import msgspec
 from forum.surfaces.cli import EXIT_FAILED, EXIT_REJECTED, common_options
 from forum.surfaces.cli.output import format_table, print_result, terminal_width
 from forum.surfaces.cli.panel_view import panel_lines
-from forum.surfaces.formatting import SHORT_ID_LENGTH, format_usd, strip_control_characters
+from forum.surfaces.formatting import format_usd, short_id, strip_control_characters
 from forum.surfaces.schemas.deliberations import deliberation_form
 from forum.surfaces.schemas.runs import run_form
 
@@ -187,7 +187,7 @@ def _panel_lines(sitting: "PanelDemoResult", keep: Path | None) -> Iterator[str]
         for line in textwrap.wrap(by, columns - 4, break_on_hyphens=False):
             yield f"    {line}"
     if keep:
-        run = sitting.view.run[:SHORT_ID_LENGTH]
+        run = short_id(sitting.view.run)
         yield f"look at it: cd {keep}/honest && FORUM_STATE_DIR=state forum show {run}"
 
 

@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from forum.surfaces.cli.output import clean_lines, terminal_width
-from forum.surfaces.formatting import SHORT_ID_LENGTH, first_line, pluralize
+from forum.surfaces.formatting import first_line, pluralize, short_id
 from forum.surfaces.schemas.comparison import step_form
 from forum.work.run_comparison import Divergence, DivergenceKind
 
@@ -57,7 +57,7 @@ def print_answers(
         _print_answer(" ", answers[0])
     else:
         for sign, side, run, answer in zip("-+", sides, runs, answers, strict=True):
-            click.echo(f"answer of {side} ({run[:SHORT_ID_LENGTH]})")
+            click.echo(f"answer of {side} ({short_id(run)})")
             _print_answer(sign, answer)
     click.echo("")
 

@@ -9,10 +9,9 @@ import msgspec
 from forum.app import Forum, now
 from forum.errors import GateChanged
 from forum.surfaces.cli import common_options, output
-from forum.surfaces.cli.run_follower import print_bytes
 from forum.surfaces.cli.submit_options import as_usage_error
 from forum.surfaces.cli.units import format_duration
-from forum.surfaces.formatting import SHORT_ID_LENGTH, strip_control_characters
+from forum.surfaces.formatting import short_id, strip_control_characters
 from forum.surfaces.schemas import gates
 from forum.work.policy import Answer
 from forum.work.run_fold import Gate
@@ -47,7 +46,7 @@ def list_(*, as_json: bool) -> None:
     at = now()
     for run, waiting in found:
         left = f"{waiting.opened.default.value} in {format_duration(waiting.deadline - at)}"
-        rows.append((run[:SHORT_ID_LENGTH], waiting.opened.subject, waiting.digest[:16], left))
+        rows.append((short_id(run), waiting.opened.subject, waiting.digest[:16], left))
     for number, line in enumerate(output.format_table(rows) if found else []):
         click.echo(click.style(line, dim=number == 0))
     hint = "look: forum gate show RUN SUBJECT" if found else "nothing waits for approval"
@@ -75,13 +74,13 @@ def show(run: str, subject: str, *, as_json: bool) -> None:
         return
     _print_context(request, results)
     click.echo(click.style(f"waits at {subject}", bold=True), err=True)
-    print_bytes(_readable(subject, shown))
+    output.print_bytes(_readable(subject, shown))
     click.echo(f"digest {waiting.digest}", err=True)
     if waiting.decided is not None:
         click.echo(f"decided: {waiting.decided.answer} ({waiting.decided.by})", err=True)
         return
     for word in ("approve", "reject"):
-        name = f"forum gate {word:<7} {found[:SHORT_ID_LENGTH]} {subject}"
+        name = f"forum gate {word:<7} {short_id(found)} {subject}"
         click.echo(f"{name} --digest {waiting.digest[:16]}", err=True)
 
 
@@ -145,7 +144,7 @@ def edit(run: str, subject: str, file: Path, digest: str | None, *, as_json: boo
     click.echo(changed)
     output.print_publication(publication)
     click.echo(
-        f"then: forum gate approve {found[:SHORT_ID_LENGTH]} {subject} --digest {changed[:16]}",
+        f"then: forum gate approve {short_id(found)} {subject} --digest {changed[:16]}",
         err=True,
     )
 
@@ -166,7 +165,7 @@ def _decide(run: str, subject: str, answer: Answer, digest: str | None, *, as_js
     click.echo(f"{answer.value}  {found} {subject}  {decided[:16]}")
     output.print_publication(publication)
     state = "the run is interrupted" if interrupted else "a forum worker continues the run"
-    click.echo(f"{state}; to continue it here: forum resume {outer[:SHORT_ID_LENGTH]}", err=True)
+    click.echo(f"{state}; to continue it here: forum resume {short_id(outer)}", err=True)
 
 
 def _parse_subject(typed: str) -> str:

@@ -10,7 +10,7 @@ import click
 from forum.app import KINDS
 from forum.errors import IdempotencyKeyUsed, NoSuchEntry, NotYetSigned
 from forum.ledger import log
-from forum.ledger.body import StoredBody, text_content
+from forum.ledger.body import text_content
 from forum.ledger.kinds import RedactionReason
 from forum.surfaces.cli import EXIT_REJECTED, common_options, output
 from forum.surfaces.cli.explain import describe_entry
@@ -116,7 +116,7 @@ def get(entry: str, body: str | None, *, as_json: bool) -> None:
             stored = log.stored_body(reader, found.entry, body)
             if stored is None:
                 raise NoSuchEntry(f"body {body!r} of {found.position} was redacted or is missing")
-            _print_body(stored)
+            output.print_raw(stored.read())
             return
     lines = output.entry_lines(found)
     output.print_result("forum.entry/1", ledger_forms.entry_form(found), lines, as_json=as_json)
@@ -341,12 +341,3 @@ def epoch(reason: str, *, as_json: bool) -> None:
     new = "the signing key is new; readers must pin it again: forum ledger policy"
     kept = "the log has a new name; give readers its policy: forum ledger policy"
     common_options.echo_info(new if begun.has_new_key else kept)
-
-
-def _print_body(stored: StoredBody) -> None:
-    """Print a body unchanged, chunk by chunk."""
-    if sys.stdout is None:  # closed by the parent process
-        return
-    for chunk in stored.read():
-        sys.stdout.buffer.write(chunk)
-    sys.stdout.buffer.flush()

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import partial
 from typing import TYPE_CHECKING, Any, TextIO
 
 import click
@@ -78,14 +79,10 @@ def log_to_stderr(chosen: str) -> Iterator[None]:
         root.removeHandler(handler)
 
 
-def log_line(line: str) -> None:
-    """Log an event of this process."""
-    LOG.info("%s", line)
-
-
-def log_warning(line: str) -> None:
-    """Log a warning: something is wrong, but nothing was stopped."""
-    LOG.warning("%s", line)
+log_line: Callable[[str], None] = partial(LOG.info, "%s")
+"""Logs an event of this process."""
+log_warning: Callable[[str], None] = partial(LOG.warning, "%s")
+"""Logs a warning: something is wrong, but nothing was stopped."""
 
 
 def make_trouble_logger(forum: "Forum") -> Callable[[Exception], None]:

@@ -6,7 +6,6 @@ time, and only `GET /metrics` with a key of scope `metrics`.
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from threading import Thread
@@ -30,38 +29,23 @@ _ACCESS_FRESH_S = 1.0
 """How long the state of keys is cached, and so how late a revocation may take effect."""
 
 
-@dataclass(frozen=True, slots=True)
-class MetricsAddress:
-    """The address for metrics; without a port they are not served."""
-
-    metrics_port: int | None
-    metrics_host: str
-
-
-metrics_options = common_options.collect_options(
-    "metricsaddress",
-    MetricsAddress,
-    click.option(
-        "--metrics-port",
-        type=common_options.PORT,
-        help="Serve metrics for Prometheus at this port, to keys of scope metrics.",
-    ),
-    click.option(
-        "--metrics-host",
-        default="127.0.0.1",
-        show_default=True,
-        help="The address to serve metrics at.",
-    ),
+metrics_port_option = click.option(
+    "--metrics-port",
+    type=common_options.PORT,
+    help="Serve metrics for Prometheus on this port, to keys of scope metrics.",
+)
+metrics_host_option = click.option(
+    "--metrics-host", default="127.0.0.1", show_default=True, help="The address of the metrics."
 )
 
 
 @contextmanager
-def serving_metrics(forum: Forum, at: MetricsAddress) -> Iterator[None]:
+def serving_metrics(forum: Forum, host: str, port: int | None) -> Iterator[None]:
     """Serve metrics until the end of the block, if a port is configured."""
-    if at.metrics_port is None:
+    if port is None:
         yield
         return
-    listener, *others = bind_sockets(at.metrics_host, at.metrics_port, "--metrics-port")
+    listener, *others = bind_sockets(host, port, "--metrics-port")
     # `HTTPServer` serves one socket; a host may have several addresses.
     for other in others:
         other.close()

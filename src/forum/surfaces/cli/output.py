@@ -146,6 +146,25 @@ def _finding(finding: verify.Finding) -> Iterator[str]:
     yield from (f"  {line}" for line in more)
 
 
+def print_bytes(content: bytes) -> None:
+    """Print content unchanged; a terminal gets whole lines without control characters."""
+    if sys.stdout is not None and sys.stdout.isatty():
+        words = content.decode(errors="replace").replace("\r\n", "\n").expandtabs()
+        words = strip_control_characters(words).removesuffix("\n")
+        content = words.encode(errors="replace") + b"\n"
+    print_raw([content])
+
+
+def print_raw(chunks: Iterable[bytes]) -> None:
+    """Print bytes unchanged."""
+    if sys.stdout is None:  # closed by the parent process
+        return
+    sys.stdout.flush()
+    for chunk in chunks:
+        sys.stdout.buffer.write(chunk)
+    sys.stdout.buffer.flush()
+
+
 def format_entry(located: LocatedEntry) -> str:
     """Return an entry on one line."""
     entry = located.entry

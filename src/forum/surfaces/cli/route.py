@@ -63,7 +63,7 @@ def route(text: str, file: Path | None, rung: str | None, *, as_json: bool) -> N
         if as_json:
             print_json("forum.route/1", route_form(found))
         elif text == "-":
-            click.echo(f"{found.lane or '-':<20} {found.confidence:.2f}  {_start_of(request)}")
+            click.echo(f"{found.lane or '-':<20} {found.confidence:.2f}  {first_line(request, 52)}")
         else:
             print_route(roster, found)
 
@@ -104,7 +104,3 @@ def _read_requests(text: str) -> Iterator[str]:
         return
     for line in sys.stdin.buffer:
         yield line.decode(errors="replace").rstrip("\r\n")
-
-
-def _start_of(request: str) -> str:
-    return first_line(request, 52)

@@ -14,7 +14,7 @@ from forum.surfaces.cli.output import print_json
 from forum.surfaces.cli.run_follower import print_result_and_exit, run_and_follow
 from forum.surfaces.cli.run_view import run_status
 from forum.surfaces.cli.submit_options import AgentOptions, agent_options, reject_unusable_agents
-from forum.surfaces.formatting import SHORT_ID_LENGTH
+from forum.surfaces.formatting import short_id
 from forum.surfaces.schemas.comparison import replay_form
 from forum.surfaces.schemas.runs import run_form
 
@@ -108,8 +108,8 @@ def fork(run: str | None, at: str, *, agents: AgentOptions, detach: bool, as_jso
         if agents.names_default:
             reject_unusable_agents(policy, order.plan, here=not detach)
 
-        click.echo(f"forking {found[:SHORT_ID_LENGTH]} after entry {index}", err=True)
-        begin = partial(forum.runs.fork, found, index, policy)
+        click.echo(f"forking {short_id(found)} after entry {index}", err=True)
+        begin = partial(forum.fork, found, index, policy)
         run_and_follow(forum, begin, as_json=as_json, detach=detach)
 
 
@@ -138,10 +138,8 @@ def replay(run: str, *, as_json: bool) -> None:
 
 def replay_and_compare(forum: Forum, run: str, same: str, *, as_json: bool) -> NoReturn:
     """Replay a run from its record; print `same`, or where the two differ, and exit."""
-    if forum.reads.read_run(run).outcome is None:
-        raise click.UsageError(
-            f"run {run} has not ended; go on with: forum resume {run[:SHORT_ID_LENGTH]}"
-        )
+    if forum.read_run(run).outcome is None:
+        raise click.UsageError(f"run {run} has not ended; go on with: forum resume {short_id(run)}")
     try:
         parted, missing = forum.runs.replay(run), ""
     except ReplayMiss as miss:

@@ -20,13 +20,12 @@ from forum.errors import StoreFailed
 from forum.ledger.kinds import Outcome
 from forum.surfaces.cli import EXIT_FAILED, common_options, run_view
 from forum.surfaces.cli.logging_options import make_trouble_printer
-from forum.surfaces.cli.output import print_json, terminal_width, wrap_lines
+from forum.surfaces.cli.output import print_bytes, print_json, terminal_width, wrap_lines
 from forum.surfaces.cli.panel_view import dissent_lines
 from forum.surfaces.cli.startup_notice import announce_runs
 from forum.surfaces.cli.stop_signals import catch_stop_signals
 from forum.surfaces.cli.units import format_count, format_duration, format_price
 from forum.surfaces.formatting import (
-    SHORT_ID_LENGTH,
     ballot_turn,
     build_task_tree,
     describe_turns,
@@ -38,6 +37,7 @@ from forum.surfaces.formatting import (
     last_agent_name,
     panel_turns,
     pluralize,
+    short_id,
     strip_control_characters,
     task_duration,
     turn_name,
@@ -118,14 +118,12 @@ def watch_run(forum: Forum, run: str, *, as_json: bool) -> NoReturn:
     telling.begin(run)
     if forum.reads.read_run(run).outcome is None and not forum.reads.has_workers:
         common_options.echo_error(
-            f"no worker is running; carry it out: forum resume {run[:SHORT_ID_LENGTH]}"
+            f"no worker is running; carry it out: forum resume {short_id(run)}"
         )
     try:
         forum.reads.follow_run(run, telling.show)
     except KeyboardInterrupt:
-        click.echo(
-            f"\nstopped watching; the run goes on: forum watch {run[:SHORT_ID_LENGTH]}", err=True
-        )
+        click.echo(f"\nstopped watching; the run goes on: forum watch {short_id(run)}", err=True)
         raise SystemExit(128 + signal.SIGINT) from None
     telling.end()
     print_result_and_exit(forum, run, as_json=as_json)
@@ -138,7 +136,7 @@ def _interrupt_or_detach(
 
     Return the message to print, or "" if the run has ended meanwhile.
     """
-    short = run[:SHORT_ID_LENGTH]
+    short = short_id(run)
     if carries_out(run):
         gone_on = f"interrupted; go on with: forum resume {short}{later(run)}"
         try:
@@ -160,9 +158,7 @@ def _not_interrupted(short: str) -> str:
 @contextmanager
 def _slow_notice(run: str) -> Iterator[None]:
     """Print what a second Ctrl-C does, if interrupting the run takes longer than a second."""
-    words = (
-        f"interrupting; press Ctrl-C again to quit. Then {_not_interrupted(run[:SHORT_ID_LENGTH])}"
-    )
+    words = f"interrupting; press Ctrl-C again to quit. Then {_not_interrupted(short_id(run))}"
     timer = Timer(1.0, click.echo, (words,), {"err": True})
     # A pending notice must not keep the process alive.
     timer.daemon = True
@@ -190,7 +186,7 @@ def submit_detached(forum: Forum, begin: Callable[[], str], *, as_json: bool) ->
         print_json("forum.run/1", run_form(forum.reads.view_run(run)))
     else:
         click.echo(run)
-    click.echo(f"a forum worker carries it out; look: forum show {run[:SHORT_ID_LENGTH]}", err=True)
+    click.echo(f"a forum worker carries it out; look: forum show {short_id(run)}", err=True)
 
 
 def print_result_and_exit(forum: Forum, run: str, *, as_json: bool, trouble: str = "") -> NoReturn:
@@ -205,20 +201,6 @@ def print_result_and_exit(forum: Forum, run: str, *, as_json: bool, trouble: str
         common_options.echo_error(strip_control_characters(trouble))
     # A successful run does not hide the trouble: a script must see it in the exit status.
     raise SystemExit(exit_status(view) or (EXIT_FAILED if trouble else 0))
-
-
-def print_bytes(content: bytes) -> None:
-    """Print content unchanged; a terminal gets whole lines without control characters."""
-    if sys.stdout is None:  # closed by the parent process
-        return
-    sys.stdout.flush()
-    if sys.stdout.isatty():
-        words = content.decode(errors="replace").replace("\r\n", "\n").expandtabs()
-        content = (
-            strip_control_characters(words).removesuffix("\n").encode(errors="replace") + b"\n"
-        )
-    sys.stdout.buffer.write(content)
-    sys.stdout.buffer.flush()
 
 
 def _print_end(view: RunView) -> None:
@@ -239,14 +221,14 @@ def _print_end(view: RunView) -> None:
     for run, gate in view.gates:
         lines += run_view.format_gate_advice(run, gate, view.at)
     if view.gates:
-        lines.append(f"then go on: forum resume {view.run[:SHORT_ID_LENGTH]}")
+        lines.append(f"then go on: forum resume {short_id(view.run)}")
     well = view.state.outcome is Outcome.OK
     # With --quiet a success is silent; everything else is printed.
     (common_options.echo_info if well else common_options.echo_error)("\n".join(lines))
     why = explain_failure(view)
     if why:
         common_options.echo_error("\n".join(wrap_lines(why, terminal_width())))
-    click.echo(f"see all of it: forum show {view.run[:SHORT_ID_LENGTH]}", err=True)
+    click.echo(f"see all of it: forum show {short_id(view.run)}", err=True)
 
 
 def _format_progress(view: RunView) -> str:

@@ -11,17 +11,9 @@ import click
 from forum.app import RunView
 from forum.ledger.kinds import Outcome
 from forum.ledger.ports import NO_LIMIT, UNLIMITED, Amount
-from forum.surfaces.cli import units
-from forum.surfaces.cli.output import (
-    clean_lines,
-    format_table,
-    terminal_width,
-    with_heading,
-    wrap_lines,
-)
+from forum.surfaces.cli import output, units
 from forum.surfaces.cli.panel_view import panel_lines
 from forum.surfaces.formatting import (
-    SHORT_ID_LENGTH,
     TaskTreeNode,
     build_task_tree,
     count_passed_tasks,
@@ -33,6 +25,7 @@ from forum.surfaces.formatting import (
     last_agent_name,
     pluralize,
     run_duration,
+    short_id,
     strip_control_characters,
     summarize_roles,
     task_duration,
@@ -90,7 +83,7 @@ def task_lines(view: RunView, columns: int, rows: int) -> list[str]:
     names = [row[0] if len(row[0]) <= room else f"{row[0][: room - 1]}…" for row in table]
     shown = [(f"  {name}", *(row[n] for n in kept)) for name, row in zip(names, table, strict=True)]
     numbers = [column for column, n in enumerate(kept, 1) if n >= _FIRST_NUMBER]
-    head, *drawn = format_table(shown, right=numbers)
+    head, *drawn = output.format_table(shown, right=numbers)
     lines = [click.style(head, dim=True)]
     for twig, line in zip(twigs, drawn, strict=True):
         task = view.state.task(twig.id)
@@ -163,7 +156,7 @@ def _select(
 
 def render_run(view: RunView, *, every: bool = False) -> list[str]:
     """Return the overview of a run."""
-    columns, told = terminal_width(), deliberation_form(view)
+    columns, told = output.terminal_width(), deliberation_form(view)
     planned = told or view.plan or work_tasks(view.state)
     return [
         *head_lines(view, columns),
@@ -182,7 +175,7 @@ def render_run(view: RunView, *, every: bool = False) -> list[str]:
 
 
 def _why_lines(view: RunView, columns: int) -> list[str]:
-    lines = wrap_lines(explain_failure(view), columns)
+    lines = output.wrap_lines(explain_failure(view), columns)
     return ["", *(click.style(line, fg="red") for line in lines)] if lines else []
 
 
@@ -208,12 +201,12 @@ def head_lines(view: RunView, columns: int) -> list[str]:
     ]
     if state.accepted and state.accepted.fork_run:
         fork = state.accepted
-        facts.append(("fork of", f"{fork.fork_run[:SHORT_ID_LENGTH]} at entry {fork.fork_index}"))
+        facts.append(("fork of", f"{short_id(fork.fork_run)} at entry {fork.fork_index}"))
     if state.accepted and state.accepted.parent_run:
         facts.append(
             (
                 "within",
-                f"{state.accepted.parent_run[:SHORT_ID_LENGTH]}, task {state.accepted.parent_task}",
+                f"{short_id(state.accepted.parent_run)}, task {state.accepted.parent_task}",
             )
         )
     return lines + [f"  {name:<8} {first_line(text, columns - 11)}" for name, text in facts if text]
@@ -267,7 +260,7 @@ def _gate_lines(view: RunView) -> list[str]:
         if gate.decided is not None
     ]
     lines += [line for run, gate in view.gates for line in format_gate_advice(run, gate, view.at)]
-    return with_heading("gates", lines)
+    return output.with_heading("gates", lines)
 
 
 _PAST = {"approve": "approved", "reject": "rejected"}
@@ -293,8 +286,8 @@ def format_gate_advice(run: str, gate: run_fold.Gate, at: int) -> list[str]:
     head = f"  {subject:<20} waits for approval; {past} automatically {when} unless decided"
     return [
         click.style(head, fg="yellow"),
-        f"    forum gate show    {run[:SHORT_ID_LENGTH]} {subject}",
-        f"    forum gate approve {run[:SHORT_ID_LENGTH]} {subject}",
+        f"    forum gate show    {short_id(run)} {subject}",
+        f"    forum gate approve {short_id(run)} {subject}",
     ]
 
 
@@ -315,7 +308,7 @@ def _spent_table(title: str, spent: Iterable[tuple[str, Amount]]) -> list[str]:
     for name, used in spent:
         counts = units.format_count(used.calls), units.format_count(used.tokens)
         rows.append((name, *counts, units.format_price(used.usd)))
-    head, *lines = (f"  {line}" for line in format_table(rows, right=(1, 2, 3)))
+    head, *lines = (f"  {line}" for line in output.format_table(rows, right=(1, 2, 3)))
     return ["", click.style(head, dim=True), *lines]
 
 
@@ -333,7 +326,7 @@ def _judgement_lines(view: RunView, columns: int) -> list[str]:
     for name, words, color in judged:
         said = first_line(words, columns - size - 5)
         lines.append(f"  {first_line(name, size):<{size}}  {click.style(said, fg=color)}")
-    return with_heading("judged", lines)
+    return output.with_heading("judged", lines)
 
 
 def _verdict(verdict: kinds.VerdictFacts) -> tuple[str, str | None]:
@@ -368,7 +361,7 @@ def _effect_lines(view: RunView, columns: int) -> list[str]:
     ]
     if len(uses) > _MAX_EFFECTS:
         lines.append(f"  and {len(uses) - _MAX_EFFECTS} more (--json has them all)")
-    return with_heading("effects", lines)
+    return output.with_heading("effects", lines)
 
 
 def _effect(use: run_fold.ToolUseRecord) -> str:
@@ -395,7 +388,7 @@ def _claim_lines(view: RunView, columns: int) -> list[str]:
         lines.append(f"  says: {said} -> {click.style(shown, fg=color)}")
     if len(view.claims) > _MAX_CLAIMS:
         lines.append(f"  and {len(view.claims) - _MAX_CLAIMS} more (--json has them all)")
-    return with_heading("claims", lines)
+    return output.with_heading("claims", lines)
 
 
 def _agent_lines(state: run_fold.Run) -> list[str]:
@@ -410,10 +403,10 @@ def _answer_lines(view: RunView, columns: int) -> list[str]:
     if view.state.answered is None or view.answer == b"":
         return []
     if view.answer is None:
-        return with_heading("answer", ["  (erased)"])
-    lines = clean_lines(view.answer)
+        return output.with_heading("answer", ["  (erased)"])
+    lines = output.clean_lines(view.answer)
     shown = [f"  {line[: columns - 3]}" for line in lines[:_ANSWER_LINES]]
     more = len(lines) - _ANSWER_LINES
     cut = more > 0 or any(len(line) > columns - 3 for line in lines)
-    rest = [f"  … all of it: forum show {view.run[:SHORT_ID_LENGTH]} --answer"] if cut else []
-    return with_heading("answer", [*shown, *rest])
+    rest = [f"  … all of it: forum show {short_id(view.run)} --answer"] if cut else []
+    return output.with_heading("answer", [*shown, *rest])

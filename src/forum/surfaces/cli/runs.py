@@ -8,20 +8,19 @@ import click
 
 from forum import app
 from forum.errors import NoSuchRun
-from forum.surfaces.cli import EXIT_FAILED, common_options
+from forum.surfaces.cli import EXIT_FAILED, common_options, output
 from forum.surfaces.cli.diff_view import print_answers, print_divergences
-from forum.surfaces.cli.output import format_table, print_json, print_result, terminal_width
-from forum.surfaces.cli.run_follower import print_bytes, print_result_and_exit, watch_run
+from forum.surfaces.cli.run_follower import print_result_and_exit, watch_run
 from forum.surfaces.cli.run_view import render_run, run_status
 from forum.surfaces.cli.transcript import transcript_form, transcript_lines
 from forum.surfaces.cli.units import format_age, format_price, parse_moment
 from forum.surfaces.formatting import (
     RUN_LABELS,
-    SHORT_ID_LENGTH,
     count_progress,
     explain_run_state,
     first_line,
     run_labels,
+    short_id,
 )
 from forum.surfaces.schemas import comparison
 from forum.surfaces.schemas.runs import run_form, runs_form
@@ -102,7 +101,7 @@ def runs(
         )
         requests = {run: forum.reads.request_of(run) for run, _ in found}
     table = _table(found, requests)
-    print_result("forum.runs/1", runs_form(found, requests), table, as_json=as_json)
+    output.print_result("forum.runs/1", runs_form(found, requests), table, as_json=as_json)
     if as_json:
         return
     if not found and runfilter != RunFilter():
@@ -111,7 +110,7 @@ def runs(
         click.echo('no run yet; begin one: forum submit "..."', err=True)
     # A full page: there may be older runs.
     elif len(found) == limit:
-        click.echo(f"older ones: forum runs --before {found[-1][0][:SHORT_ID_LENGTH]}", err=True)
+        click.echo(f"older ones: forum runs --before {short_id(found[-1][0])}", err=True)
 
 
 def _table(found: list[tuple[str, Run]], requests: dict[str, str | None]) -> list[str]:
@@ -123,9 +122,9 @@ def _table(found: list[tuple[str, Run]], requests: dict[str, str | None]) -> lis
         mark, word, _ = run_status(state)
         progress = "/".join(map(str, count_progress(state)))
         cost, age = format_price(state.spent.usd), format_age(moment_now - state.begun)
-        rows.append((run[:SHORT_ID_LENGTH], f"{mark} {word}", progress, cost, age))
-    head, *table = format_table(rows, right=(2, 3, 4))
-    room = max(12, terminal_width() - len(head) - 2)
+        rows.append((short_id(run), f"{mark} {word}", progress, cost, age))
+    head, *table = output.format_table(rows, right=(2, 3, 4))
+    room = max(12, output.terminal_width() - len(head) - 2)
     lines = [click.style(f"{head}  request", dim=True)]
     for (run, state), line in zip(found, table, strict=True):
         mark, word, color = run_status(state)
@@ -208,21 +207,21 @@ def _print_run(
 ) -> None:
     if record is not None:
         form, lines = transcript_form(record, view), transcript_lines(record, view)
-        print_result("forum.transcript/1", form, lines, as_json=as_json)
+        output.print_result("forum.transcript/1", form, lines, as_json=as_json)
     elif as_json:
-        print_json("forum.run/1", run_form(view))
+        output.print_json("forum.run/1", run_form(view))
     elif not answer:
         click.echo("\n".join(render_run(view, every=every)))
     elif view.answer is None:
         raise click.ClickException("the run has no answer, or its answer was erased")
     else:
-        print_bytes(view.answer)
+        output.print_bytes(view.answer)
 
 
 def _print_hints(view: app.RunView) -> None:
     last = max(view.entries.values(), default=None)
     if last is not None:
-        past = f"forum show {view.run[:SHORT_ID_LENGTH]} --until {last}"
+        past = f"forum show {short_id(view.run)} --until {last}"
         click.echo(f"\nlook closer: forum why {last}, {past}", err=True)
 
 
@@ -272,7 +271,7 @@ def diff(a: str, b: str, *, as_json: bool) -> None:
             for run in (first, second)
         ]
     if as_json:
-        print_json("forum.diff/1", comparison.diff_form(first, second, found, answers))
+        output.print_json("forum.diff/1", comparison.diff_form(first, second, found, answers))
     elif not found:
         click.echo("the runs are the same")
     else:
@@ -292,16 +291,16 @@ def bench(a: str, b: str, *, as_json: bool) -> None:
     measured = comparison.BenchForm(*map(comparison.measure_form, views))
     columns = _figures(measured.a), _figures(measured.b)
     rows = [(name, *(column[name] for column in columns)) for name in columns[0]]
-    head, *lines = format_table(rows, right=(1, 2))
+    head, *lines = output.format_table(rows, right=(1, 2))
     text = [click.style(head, dim=True), *lines]
-    print_result("forum.bench/1", measured, text, as_json=as_json)
+    output.print_result("forum.bench/1", measured, text, as_json=as_json)
 
 
 def _figures(measured: comparison.MeasureForm) -> dict[str, str]:
     """Return a run as one column."""
     slowest = measured.slowest_task
     return {
-        "": measured.run[:SHORT_ID_LENGTH],
+        "": short_id(measured.run),
         "outcome": measured.outcome,
         "tasks passed": f"{measured.passed} of {measured.tasks}",
         "attempts": f"{measured.attempts:,}",

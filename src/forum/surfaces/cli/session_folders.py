@@ -27,7 +27,7 @@ from forum.deliberation.symposium.canonical_json import read_json
 from forum.deliberation.symposium.decoders import read_config, read_manifest, read_script
 from forum.deliberation.symposium.provider_calls import FakeScript
 from forum.deliberation.symposium.simulator import simulate_session
-from forum.surfaces.formatting import SHORT_ID_LENGTH, first_line, strip_control_characters
+from forum.surfaces.formatting import first_line, short_id, strip_control_characters
 from forum.work.kinds import TURN_PREFIX
 from forum.work.panel import Symposium
 from forum.work.policy import Agent, Policy, Scripted
@@ -171,7 +171,7 @@ def create_session_folder(output: Path, session: str) -> Path:
         folder.mkdir(mode=0o700)
     except FileExistsError:
         link = read_link(folder)
-        run = first_line(link.run[:SHORT_ID_LENGTH], SHORT_ID_LENGTH) if link else ""
+        run = first_line(short_id(link.run), 40) if link else ""
         held = f"it is that of run {run}" if link else "and nobody says by which run"
         advice = f"; see it: forum show {run}" if link else ""
         raise click.UsageError(
@@ -255,7 +255,7 @@ def find_artifact_file(what: str) -> Path:
         )
     if path.is_dir() and not (path / ARTIFACT).exists():
         link = read_link(path)
-        run = first_line(link.run[:SHORT_ID_LENGTH], SHORT_ID_LENGTH) if link else "RUN"
+        run = first_line(short_id(link.run), 40) if link else "RUN"
         raise click.UsageError(
             f"{what}: it has no {ARTIFACT}; once the session has ended: "
             f"forum deliberate export {run} --output {path.parent}"
@@ -289,9 +289,7 @@ def find_session_of_run(run: str, forum: Forum) -> FoundSession:
     """Return a session of this ledger, with the artifact derived from its record."""
     files = session_files(forum, run)
     if ARTIFACT not in files:
-        raise click.UsageError(
-            f"run {run} has not ended; go on with: forum resume {run[:SHORT_ID_LENGTH]}"
-        )
+        raise click.UsageError(f"run {run} has not ended; go on with: forum resume {short_id(run)}")
     return FoundSession(run, files[ARTIFACT], run, RUNTIME)
 
 

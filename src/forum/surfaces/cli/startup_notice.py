@@ -6,7 +6,7 @@ from functools import partial
 import click
 
 from forum.app import Forum
-from forum.surfaces.formatting import SHORT_ID_LENGTH, pluralize
+from forum.surfaces.formatting import pluralize, short_id
 
 _to_stderr = partial(click.echo, err=True)
 _MAX_NAMED = 3
@@ -32,7 +32,7 @@ def announce_runs(
     if interrupted:
         one = len(interrupted) == 1
         said = f"{_count(interrupted)} {'is' if one else 'are'} interrupted: {_names(interrupted)}"
-        go_on = f"forum resume {interrupted[0][:SHORT_ID_LENGTH] if one else 'RUN'}"
+        go_on = f"forum resume {short_id(interrupted[0]) if one else 'RUN'}"
         say(f"{said}; go on with: {go_on}")
 
 
@@ -43,5 +43,5 @@ def _count(runs: Sequence[str]) -> str:
 
 
 def _names(runs: Sequence[str]) -> str:
-    named = ", ".join(run[:SHORT_ID_LENGTH] for run in runs[:_MAX_NAMED])
+    named = ", ".join(short_id(run) for run in runs[:_MAX_NAMED])
     return f"{named}, ..." if len(runs) > _MAX_NAMED else named

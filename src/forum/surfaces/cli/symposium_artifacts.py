@@ -30,9 +30,9 @@ from forum.surfaces.cli.common_options import FILE
 from forum.surfaces.cli.output import print_json, print_result
 from forum.surfaces.cli.run_control import replay_and_compare
 from forum.surfaces.formatting import (
-    SHORT_ID_LENGTH,
     first_line,
     pluralize,
+    short_id,
     strip_control_characters,
 )
 from forum.surfaces.schemas.council import CouncilForm
@@ -191,7 +191,7 @@ def _find_session(what: str, forum: Forum) -> session_folders.FoundSession | str
         and forum.reads.read_run_request(run).policy.panel
     ):
         raise click.UsageError(
-            f"run {run} has not begun; see it through: forum resume {run[:SHORT_ID_LENGTH]}"
+            f"run {run} has not begun; see it through: forum resume {short_id(run)}"
         )
     if told is None:
         raise click.UsageError(f"run {run} is no deliberation; play it again: forum replay {run}")

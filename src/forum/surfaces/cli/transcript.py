@@ -17,11 +17,11 @@ from forum.surfaces.cli.explain import describe_entry
 from forum.surfaces.cli.output import terminal_width, wrap_lines, wrap_text
 from forum.surfaces.cli.units import format_duration
 from forum.surfaces.formatting import (
-    SHORT_ID_LENGTH,
     describe_rejection,
     explain_failure,
     format_rfc3339,
     rejected_demand,
+    short_id,
     strip_control_characters,
 )
 from forum.surfaces.schemas.transcripts import TranscriptForm, TranscriptStep
@@ -141,7 +141,7 @@ def _format_body(
     if content is None:
         yield "    (erased, or not in this bundle)"
         return
-    place = located.index if located.index is not None else located.leaf.hex()[:SHORT_ID_LENGTH]
+    place = located.index if located.index is not None else short_id(located.leaf.hex())
     rest = f"forum ledger get {place} --body {name}"
     yield from wrap_text(_readable(name, content), columns, "    ", rest)
 

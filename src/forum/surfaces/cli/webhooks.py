@@ -12,7 +12,7 @@ from forum.errors import require_extra
 from forum.ledger.entry import LOG_RUN
 from forum.ledger.kinds import Outcome
 from forum.surfaces.cli import EXIT_FAILED, common_options
-from forum.surfaces.cli.output import print_json
+from forum.surfaces.cli.output import print_json, print_result
 
 if TYPE_CHECKING:
     from forum.surfaces.http.webhook_state import DeliveryResult, DeliveryState
@@ -28,15 +28,6 @@ class WebhookLine(msgspec.Struct, frozen=True):
     """Number of undelivered messages."""
     events: tuple[str, ...]
     url: str
-
-
-class TrialForm(msgspec.Struct, frozen=True):
-    """The result of a test message."""
-
-    name: str
-    told: bool
-    code: str
-    """Status of the response, or why there is none."""
 
 
 @click.group(cls=common_options.FullHelpGroup)
@@ -70,12 +61,12 @@ def send_test(name: str, *, as_json: bool) -> None:
         if name not in known:
             raise click.UsageError(f"no [webhooks.{name}] in forum.toml; forum webhooks list")
         answer = _send(forum, known[name])
-    form = TrialForm(name, answer.outcome is Outcome.OK, answer.code)
-    if as_json:
-        print_json("forum.webhook.trial/1", form)
-    else:
-        click.echo(f"{'told' if form.told else 'not told'}  {name}  {form.code}")
-    raise SystemExit(0 if form.told else EXIT_FAILED)
+    told = answer.outcome is Outcome.OK
+    # The code is the status of the response, or why there is none.
+    facts = {"name": name, "told": told, "code": answer.code}
+    text = f"{'told' if told else 'not told'}  {name}  {answer.code}"
+    print_result("forum.webhook.trial/1", facts, text, as_json=as_json)
+    raise SystemExit(0 if told else EXIT_FAILED)
 
 
 def _read_all(forum: Forum) -> "tuple[Webhook, ...]":
@@ -85,14 +76,14 @@ def _read_all(forum: Forum) -> "tuple[Webhook, ...]":
 
 
 def _line(forum: Forum, webhook: "Webhook") -> WebhookLine:
-    told = _send_test_message(forum, webhook)
+    told = _read_delivery_state(forum, webhook)
     state = "stopped by 410" if told.stopped else "active" if told.length else "not begun"
     return WebhookLine(
         webhook.name, state, len(told.open), tuple(sorted(webhook.events)), webhook.url
     )
 
 
-def _send_test_message(forum: Forum, webhook: "Webhook") -> "DeliveryState":
+def _read_delivery_state(forum: Forum, webhook: "Webhook") -> "DeliveryState":
     from forum.surfaces.http.webhook_state import DeliveryState, webhook_strand
 
     # The state of deliveries is a fold over the receiver's strand.

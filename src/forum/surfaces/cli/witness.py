@@ -1,6 +1,6 @@
 """`forum witness`: run a witness for logs on other machines."""
 
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import click
@@ -71,7 +71,9 @@ def serve(  # noqa: PLR0913  one for each option
     except Malformed as error:
         raise click.UsageError(str(error)) from None
     auditor = (
-        app.open_auditor(folder, audited, _make_audit_printer(as_json=as_json)) if audited else None
+        app.open_auditor(folder, audited, partial(_print_audit, as_json=as_json))
+        if audited
+        else None
     )
     serving = app.open_witness(folder, name or f"{host}/forum-witness", auditor)
     known = sorted(app.trusted_logs(folder))
@@ -91,17 +93,13 @@ def serve(  # noqa: PLR0913  one for each option
     app.serve_witness(serving, folder, host, port, auditor)
 
 
-def _make_audit_printer(*, as_json: bool) -> Callable[[AuditReport], None]:
-    """Return a callback that prints the result of an audit as text or JSON."""
-
-    def tell(report: AuditReport) -> None:
-        if as_json:
-            click.echo(msgspec.json.encode(report).decode())
-            return
-        bodies = f"{report.bodies_seen} bodies seen"
-        what = f"{report.origin} at size {report.asked_size}: {report.entries} entries, {bodies}"
-        click.echo(f"audited {what}: {report.found or 'no'} findings", err=True)
-        for finding in report.findings[:_SHOWN]:
-            click.echo(click.style(f"  {finding}", fg="red"), err=True)
-
-    return tell
+def _print_audit(report: AuditReport, *, as_json: bool) -> None:
+    """Print the result of an audit as text or JSON."""
+    if as_json:
+        click.echo(msgspec.json.encode(report).decode())
+        return
+    bodies = f"{report.bodies_seen} bodies seen"
+    what = f"{report.origin} at size {report.asked_size}: {report.entries} entries, {bodies}"
+    click.echo(f"audited {what}: {report.found or 'no'} findings", err=True)
+    for finding in report.findings[:_SHOWN]:
+        click.echo(click.style(f"  {finding}", fg="red"), err=True)

@@ -6,7 +6,7 @@ import click
 
 from forum.app import Forum
 from forum.config import Settings, WorkerCapacity
-from forum.surfaces.cli import common_options
+from forum.surfaces.cli import common_options, metrics_server
 from forum.surfaces.cli.logging_options import (
     log_format,
     log_line,
@@ -14,7 +14,6 @@ from forum.surfaces.cli.logging_options import (
     log_warning,
     make_trouble_logger,
 )
-from forum.surfaces.cli.metrics_server import MetricsAddress, metrics_options, serving_metrics
 from forum.surfaces.cli.output import print_json
 from forum.surfaces.cli.startup_notice import announce_runs
 from forum.surfaces.cli.stop_signals import catch_stop_signals
@@ -42,12 +41,19 @@ tasks_option = click.option(
     help="Maximum number of runs at once.",
 )
 @tasks_option
-@metrics_options
+@metrics_server.metrics_port_option
+@metrics_server.metrics_host_option
 @log_format
 @common_options.confine
 @common_options.as_json
 def worker(
-    runs: int, tasks: int, metricsaddress: MetricsAddress, log_format: str, *, as_json: bool
+    runs: int,
+    tasks: int,
+    metrics_host: str,
+    metrics_port: int | None,
+    log_format: str,
+    *,
+    as_json: bool,
 ) -> None:
     """Carry out runs until stopped by SIGTERM or Ctrl-C; a second one ends it at once.
 
@@ -65,7 +71,7 @@ def worker(
             forum.runs.run_worker(
                 WorkerCapacity(runs, tasks), make_trouble_logger(forum), STOP_TIMEOUT_S
             ) as serving,
-            serving_metrics(forum, metricsaddress),
+            metrics_server.serving_metrics(forum, metrics_host, metrics_port),
         ):
             if as_json:
                 facts = {"worker": serving.id, "origin": forum.origin, "database": place}
