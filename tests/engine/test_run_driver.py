@@ -9,6 +9,7 @@ from forum.errors import BadPlan, Malformed
 from forum.ledger.entry import MAX_PARENTS
 from forum.ledger.kinds import Outcome
 from forum.ledger.ports import EntryWrite, Timer
+from forum.work.call_rules import CURRENT_RULES
 from forum.work.kinds import Next, ReplyFacts, SkipFacts, Why
 from forum.work.plan import Plan, Task, read_plan
 from forum.work.policy import Command, Scripted, ScriptStep, ToolCall, read_policy
@@ -26,7 +27,7 @@ def says(**moves: tuple[ScriptStep, ...]) -> Scripted:
 
 def test_a_plan_is_recorded_in_full_before_anything_runs(office: Office) -> None:
     """Whoever takes the run over needs every word of it."""
-    order = RunRequest("please", chain("a", "b"), quick())
+    order = RunRequest("please", chain("a", "b"), quick().with_rules(CURRENT_RULES))
     office.do(order)
     first = office.entries()[:3]
 

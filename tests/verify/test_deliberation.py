@@ -150,7 +150,7 @@ def test_a_seat_that_is_always_turned_away_has_failed_thrice(office: Office) -> 
         made = office.hands.model(agent)
         return Busy(made) if agent == order.policy.agents["seat-5"] else made
 
-    office.engine = Engine(office.ledger, model, office.hands.tool, unhurried=False)
+    office.engine = Engine(office.ledger, model, office.hands.tool, real_time=False)
     run = office.do(order)
 
     assert run.outcome is Outcome.OK

@@ -107,7 +107,7 @@ class RunOperations:
                 ledger,
                 models,
                 tools,
-                whispers=self._project.delta_bus,
+                delta_sink=self._project.delta_bus,
                 gate_rules=self.gate_rules,
                 budgets=self.budgets if self.shared_caps else None,
             )
@@ -218,8 +218,16 @@ class RunOperations:
         """
         from forum.work.call_rules import CURRENT_RULES
 
-        policy = order.policy.with_gate_rules(self.gate_rules).with_rules(CURRENT_RULES)
+        # A worker of release 0.1 refuses a policy that names a version.
+        version = 0 if self._may_have_old_workers else CURRENT_RULES
+        policy = order.policy.with_gate_rules(self.gate_rules).with_rules(version)
         return replace(order, policy=policy)
+
+    @property
+    def _may_have_old_workers(self) -> bool:
+        """Whether workers of release 0.1 may still claim runs: the upgrade is not finished."""
+        keys = self._project.write_keys
+        return keys is None or not keys.is_enforced
 
     def cancel(self, run: str, actor: str = OPERATOR) -> None:
         """Request that a run be cancelled."""
@@ -300,9 +308,8 @@ class RunOperations:
         """Approve or reject the content with this digest, on behalf of an approver."""
         from forum.engine import decide_gate
 
-        if self._project.write_keys is None or not self._project.write_keys.is_enforced:
-            # A worker of release 0.1 may still claim the run. It knows only the older kind of
-            # decision, and would wait for that one forever.
+        if self._may_have_old_workers:
+            # They know only the older kind of decision, and would wait for that one forever.
             old = GateDecisionFacts(answer, digest, Decider.PERSON)
             decide_gate(self._project.ledger, run, subject, old, by.actor)
             return

@@ -90,7 +90,7 @@ def read_run_input(ledger: Ledger, run: str) -> RunInput | RunContext:
     if accepted is None:
         raise NoSuchEntry(f"run {run} has no request")
     policy = read_policy(read_body(ledger, position_of(accepted), "policy"))
-    intake = RunInput(
+    run_input = RunInput(
         run,
         accepted.entry.facts,
         accepted.leaf,
@@ -100,8 +100,8 @@ def read_run_input(ledger: Ledger, run: str) -> RunInput | RunContext:
         (route or accepted).leaf,
     )
     if plan is None:
-        return intake
-    return intake.with_plan(read_plan(read_body(ledger, position_of(plan), "plan")), plan.leaf)
+        return run_input
+    return run_input.with_plan(read_plan(read_body(ledger, position_of(plan), "plan")), plan.leaf)
 
 
 def read_run_context(ledger: Ledger, run: str) -> RunContext:

@@ -54,10 +54,10 @@ class Engine:
         ledger: Ledger,
         models: ports.ModelFactory,
         tools: ports.ToolFactory,
-        prior: Callable[[context.RunInput], ports.ReplySource | None] | None = None,
+        find_reply_source: Callable[[context.RunInput], ports.ReplySource | None] | None = None,
         *,
-        unhurried: bool = True,
-        whispers: ports.DeltaSink | None = None,
+        real_time: bool = True,
+        delta_sink: ports.DeltaSink | None = None,
         gate_rules: tuple[GateRule, ...] = (),
         budgets: SharedBudgets | None = None,
     ) -> None:
@@ -66,9 +66,9 @@ class Engine:
             ledger,
             models,
             tools,
-            prior or self._fork_source,
-            unhurried=unhurried,
-            whispers=whispers,
+            find_reply_source or self._fork_source,
+            real_time=real_time,
+            delta_sink=delta_sink,
             gate_rules=gate_rules,
             budgets=budgets,
         )
@@ -83,9 +83,9 @@ class Engine:
         # Tasks that already wait would keep the old semaphore.
         self._slots = asyncio.Semaphore(most)
 
-    def _fork_source(self, intake: context.RunInput) -> ports.ReplySource | None:
+    def _fork_source(self, run_input: context.RunInput) -> ports.ReplySource | None:
         """Return the replies that a fork reuses, or None if the run is not a fork."""
-        origin = intake.accepted
+        origin = run_input.accepted
         if not origin.fork_run:
             return None
         return ForkSource(self._ledger, origin.fork_run, origin.fork_index)

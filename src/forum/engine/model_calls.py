@@ -66,11 +66,11 @@ class Services:
     ledger: Ledger
     models: ports.ModelFactory
     tools: ports.ToolFactory
-    prior: Callable[[context.RunInput], "ports.ReplySource | None"]
+    find_reply_source: Callable[[context.RunInput], "ports.ReplySource | None"]
     """Returns the recorded replies that a fork or a replay reuses, or None."""
-    unhurried: bool = True
+    real_time: bool = True
     """Whether pauses and deadlines take real time; a replay ignores both."""
-    whispers: ports.DeltaSink | None = None
+    delta_sink: ports.DeltaSink | None = None
     """Receives the output of calls while it is produced."""
     gate_rules: tuple[GateRule, ...] = ()
     """The operator's current approval rules; they apply in addition to a run's own policy."""
@@ -143,13 +143,18 @@ class ModelCaller:
     """Makes the model calls of one task, role or turn, and is the writer of its strand."""
 
     def __init__(
-        self, world: Services, intake: context.RunInput, task: str, stop: CancelToken
+        self, services: Services, run_input: context.RunInput, task: str, stop: CancelToken
     ) -> None:
-        self.services, self.ledger, self.run_input, self.task = world, world.ledger, intake, task
-        self.policy = with_operator_rules(intake.policy, world.gate_rules)
-        self.cancel_token, self.prior = stop, world.prior(intake)
+        self.services, self.ledger, self.run_input, self.task = (
+            services,
+            services.ledger,
+            run_input,
+            task,
+        )
+        self.policy = with_operator_rules(run_input.policy, services.gate_rules)
+        self.cancel_token, self.reply_source = stop, services.find_reply_source(run_input)
         self.allowed_by = (
-            intake.plan_entry if isinstance(intake, context.RunContext) else intake.cause
+            run_input.plan_entry if isinstance(run_input, context.RunContext) else run_input.cause
         )
         self.progress = call_rules.CallTracker(self.policy)
         """What follows from the calls of this strand so far, recorded ones included."""
@@ -289,7 +294,11 @@ class ModelCaller:
             ask.offers,
             ask.schema,
         )
-        known = await asyncio.to_thread(self.prior.find_reply, call) if self.prior else None
+        known = (
+            await asyncio.to_thread(self.reply_source.find_reply, call)
+            if self.reply_source
+            else None
+        )
         if known is not None:
             return await self._record_replayed_call(known, call_step, reply_step, turns, ask)
         self.check_limits()
@@ -497,7 +506,7 @@ class ModelCaller:
         A call that raises or is cancelled costs its full reservation: it may have been billed.
         """
         try:
-            with stream_reply(call, self.services.whispers, self.ledger.mask) as heard:
+            with stream_reply(call, self.services.delta_sink, self.ledger.mask) as heard:
                 reply = await self.run_until(model.reply(heard), call.seconds + _CANCEL_GRACE_S)
         except Exception as error:  # noqa: BLE001  recorded: what an agent does must not end a run
             reply = replace(error_reply(error), spent=bound)
@@ -598,7 +607,7 @@ class ModelCaller:
         self.check_left()
         if self.cancel_token.stop_requested.is_set():
             raise ports.TaskHalted(kinds.StopFacts(kinds.StopReason.CANCELLED, by=self.task))
-        if deadline is None or not self.services.unhurried:
+        if deadline is None or not self.services.real_time:
             return  # a replay ends where its record ends, however long it takes
         if self.ledger.now() >= deadline:
             cap = self.run_input.accepted.milliseconds
@@ -627,7 +636,7 @@ class ModelCaller:
         until = now + min(since + micros - now, micros)
         until = until if deadline is None else min(until, deadline)
         seconds = (until - now) / 1e6
-        if seconds > 0 and self.services.unhurried:
+        if seconds > 0 and self.services.real_time:
             with suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
                     await self.cancel_token.stop_requested.wait()

@@ -290,7 +290,7 @@ def read_run_request(ledger: log.Ledger, run: str) -> RunRequest:
     """
     if not ledger.store.strands(run):
         raise NoSuchRun(run)
-    intake, request, plan, route = context.read_run_input(ledger, run), "", None, None
+    run_input, request, plan, route = context.read_run_input(ledger, run), "", None, None
     for _, entry in log.read_strand_entries(ledger, run, MAIN_STRAND):
         at = _position_of(entry)
         # A plan that the engine made and a classifier's route are no part of the request: the new
@@ -305,9 +305,9 @@ def read_run_request(ledger: log.Ledger, run: str) -> RunRequest:
                 route = RouteDecision(facts, evidence)
             case _:
                 pass
-    cap = intake.accepted
+    cap = run_input.accepted
     budget = RunBudget(cap.usd, cap.tokens, cap.calls, cap.milliseconds, cap.depth)
-    return RunRequest(request, plan, intake.policy, budget, route)
+    return RunRequest(request, plan, run_input.policy, budget, route)
 
 
 def read_steps(

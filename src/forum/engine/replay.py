@@ -28,14 +28,14 @@ async def replay_run(
     """Replay a run into an empty ledger, and return where the two records differ."""
     origin, actor = _origin(record, run)
     accept_run(scratch, run, read_run_request(record, run), actor, origin)
-    prior = ReplaySource(record, run)
+    reply_source = ReplaySource(record, run)
     # Alternate between driving the run until it waits and replaying decisions at its gates.  When
     # no decision is left, drive it once more, now to its recorded stop.
-    runner = LocalRunner(Engine(scratch, models, tools, lambda _: prior, unhurried=False))
-    while not prior.is_played_out:
+    runner = LocalRunner(Engine(scratch, models, tools, lambda _: reply_source, real_time=False))
+    while not reply_source.is_played_out:
         await runner.enqueue_run(run)
         await runner.wait_until_idle()
-        prior.is_played_out = not _replay_decisions(record, run, scratch)
+        reply_source.is_played_out = not _replay_decisions(record, run, scratch)
     await runner.enqueue_run(run)
     await runner.wait_until_idle()
     return list(compare_steps(read_steps(record, run), read_steps(scratch, run)))

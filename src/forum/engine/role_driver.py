@@ -45,10 +45,14 @@ class RoleDriver:
     """Drives one role, or one external verifier, of one run."""
 
     def __init__(
-        self, world: model_calls.Services, intake: context.RunInput, task: str, stop: CancelToken
+        self,
+        services: model_calls.Services,
+        run_input: context.RunInput,
+        task: str,
+        stop: CancelToken,
     ) -> None:
-        self._intake, self._policy, self._ledger = intake, intake.policy, world.ledger
-        self._task, self._caller = task, model_calls.ModelCaller(world, intake, task, stop)
+        self._run_input, self._policy, self._ledger = run_input, run_input.policy, services.ledger
+        self._task, self._caller = task, model_calls.ModelCaller(services, run_input, task, stop)
         self._tools = ToolRunner(self._caller, ())
 
     async def drive(self) -> None:
@@ -63,7 +67,9 @@ class RoleDriver:
         causes: tuple[Hash, ...] = (self._caller.allowed_by,)
         background: list[Quotation] = []
         if role is Role.COORDINATOR:
-            request = await asyncio.to_thread(context.read_request, self._ledger, self._intake.run)
+            request = await asyncio.to_thread(
+                context.read_request, self._ledger, self._run_input.run
+            )
             asked = request.decode(errors="replace")
             background, causes = await self._tools.gather_context(asked, causes)
         part = await asyncio.to_thread(self._role_question, role, background)
@@ -78,8 +84,8 @@ class RoleDriver:
 
     def _role_question(self, role: Role, background: list[Quotation]) -> RoleQuestion:
         policy, limit = self._policy, self._policy.input_bytes
-        if role is Role.CLASSIFIER or not isinstance(self._intake, context.RunContext):
-            whole = context.read_request(self._ledger, self._intake.run)
+        if role is Role.CLASSIFIER or not isinstance(self._run_input, context.RunContext):
+            whole = context.read_request(self._ledger, self._run_input.run)
             request = Quotation("the request", whole[:limit], len(whole))
             if role is Role.CLASSIFIER:
                 return RoleQuestion(
@@ -93,7 +99,7 @@ class RoleDriver:
                 role_prompts.coordinator_schema(policy.lanes, room),
                 self._read_plan,
             )
-        return self._closing_question(role, self._answering(self._intake))
+        return self._closing_question(role, self._answering(self._run_input))
 
     def _read_plan(self, said: bytes) -> Plan:
         """Read a drafted plan.  Raises `ValueError` if it contains a secret.
@@ -142,7 +148,7 @@ class RoleDriver:
 
     async def _run_verifier(self, number: int) -> None:
         """Check the answer with an external tool, independent of the agents that wrote it."""
-        case = self._intake
+        case = self._run_input
         assert isinstance(case, context.RunContext)  # noqa: S101  answers come after plans
         answering = await asyncio.to_thread(self._answering, case)
         need = await asyncio.to_thread(answering.need_of, self._task)

@@ -49,17 +49,21 @@ class RunDriver:
 
     def __init__(
         self,
-        world: Services,
+        services: Services,
         runner: Runner,
         here: LocalRunner,
         attention: RunListener,
         board: RunSignals,
         agenda: TurnRegistry,
     ) -> None:
-        self._ledger, self._listener = world.ledger, attention
+        self._ledger, self._listener = services.ledger, attention
         self._runner, self._local_runner = runner, here
-        self._signals, self._find_prior, self._pending_turns = board, world.prior, agenda
-        self._gate_rules = world.gate_rules
+        self._signals, self._find_reply_source, self._pending_turns = (
+            board,
+            services.find_reply_source,
+            agenda,
+        )
+        self._gate_rules = services.gate_rules
         self._recorded_end: RecordedEnd | None = None
         self._started: set[str] = set()
 
@@ -126,13 +130,13 @@ class RunDriver:
 
     async def _advance(self, run: str) -> bool:
         """Drive the run as far as possible, and return whether it was closed."""
-        intake = await asyncio.to_thread(context.read_run_input, self._ledger, run)
-        if intake.policy.panel is not None:
+        run_input = await asyncio.to_thread(context.read_run_input, self._ledger, run)
+        if run_input.policy.panel is not None:
             # Turns of a session are taken in this process: the pending turns are known only here,
             # and a trip through the queue would take longer than many a turn.
             self._runner = self._local_runner
-            return await self._finish(_stage_context(intake, intake.cause))
-        case = await self._make_plan(intake)
+            return await self._finish(_stage_context(run_input, run_input.cause))
+        case = await self._make_plan(run_input)
         if not isinstance(case.plan, RolePlan):
             approved = await self._approve_plan(case)
             if approved is None:
@@ -145,18 +149,18 @@ class RunDriver:
 
     # From the request to the plan
 
-    async def _make_plan(self, intake: context.RunInput) -> context.RunContext:
+    async def _make_plan(self, run_input: context.RunInput) -> context.RunContext:
         """Return the run's context with its plan.
 
         While a role has yet to finish, or after the run was stopped, return a context whose plan is
         that role's task alone.
         """
-        while not isinstance(intake, context.RunContext):
-            role = self._next_role(intake)
+        while not isinstance(run_input, context.RunContext):
+            role = self._next_role(run_input)
             if role is None:
-                await self._plan_one_task(intake)
+                await self._plan_one_task(run_input)
             else:
-                case = await self._run_role_stage(intake, intake.cause, task_of_role(role))
+                case = await self._run_role_stage(run_input, run_input.cause, task_of_role(role))
                 ending, follows = (
                     self._recorded_end,
                     "route" if role is Role.CLASSIFIER else "plan/made",
@@ -166,23 +170,23 @@ class RunDriver:
                     await self._stop(case, ending.stopped, ending.spent)
                 if not is_finished(case.plan, self._state) or self._state.stopped is not None:
                     return case
-                await self._record_role_result(role, intake)
-            intake = await asyncio.to_thread(context.read_run_input, self._ledger, intake.run)
-        return intake
+                await self._record_role_result(role, run_input)
+            run_input = await asyncio.to_thread(context.read_run_input, self._ledger, run_input.run)
+        return run_input
 
-    def _next_role(self, intake: context.RunInput) -> Role | None:
+    def _next_role(self, run_input: context.RunInput) -> Role | None:
         """Return the next role needed before there is a plan, or None."""
-        roles = intake.policy.roles
-        if intake.routed is None and Role.CLASSIFIER in roles and intake.policy.lanes:
+        roles = run_input.policy.roles
+        if run_input.routed is None and Role.CLASSIFIER in roles and run_input.policy.lanes:
             return Role.CLASSIFIER
         return Role.COORDINATOR if Role.COORDINATOR in roles else None
 
     async def _run_role_stage(
-        self, intake: context.RunInput, cause: Hash, task: str
+        self, run_input: context.RunInput, cause: Hash, task: str
     ) -> context.RunContext:
         """Run the task of one role as if it were the whole plan, and return that context."""
-        stage = _stage_context(intake, cause, task)
-        self._find_ending(intake)
+        stage = _stage_context(run_input, cause, task)
+        self._find_ending(run_input)
         ending = self._recorded_end
         if ending and ending.stopped and task not in ending.roles:
             # The replayed run was stopped before this role began.
@@ -198,11 +202,11 @@ class RunDriver:
             await self._fold_tasks(stage, ())
             await self._stop_if_due(stage)
 
-    async def _record_role_result(self, role: Role, intake: context.RunInput) -> None:
+    async def _record_role_result(self, role: Role, run_input: context.RunInput) -> None:
         """Record what follows from a role's result: a route, a plan, or the stop of the run."""
         task = task_of_role(role)
         done = self._task(task)
-        causes = (done.last or intake.cause,)
+        causes = (done.last or run_input.cause,)
         call = done.calls[-1] if done.state is run_fold.TaskState.PASSED else None
         said = b""
         if call is not None and call.reply_at is not None:
@@ -214,21 +218,21 @@ class RunDriver:
                 call = None  # erased meanwhile: treat the role as failed
         if role is Role.CLASSIFIER:
             # A classifier that fails chooses no lane; the run continues without one.
-            lane = read_lane_choice(said, intake.policy.lanes) if call else ""
+            lane = read_lane_choice(said, run_input.policy.lanes) if call else ""
             facts = kinds.RouteFacts(lane, kinds.Basis.CLASSIFIER)
             await self._main.append_exclusive_async(Draft("route", context.ENGINE, facts, causes))
         elif call is None:
-            stage = _stage_context(intake, intake.cause, task)
+            stage = _stage_context(run_input, run_input.cause, task)
             await self._stop(stage, kinds.StopFacts(kinds.StopReason.ROLE, by=task))
         else:
-            await self._record_plan(read_drafted_plan(said, intake.policy), causes)
-        await self._fold_main(intake.run)
+            await self._record_plan(read_drafted_plan(said, run_input.policy), causes)
+        await self._fold_main(run_input.run)
 
-    async def _plan_one_task(self, intake: context.RunInput) -> None:
-        request = await asyncio.to_thread(context.read_request, self._ledger, intake.run)
-        plan = single_task_plan(request.decode(errors="replace"), intake.lane)
-        await self._record_plan(plan, (intake.cause,))
-        await self._fold_main(intake.run)
+    async def _plan_one_task(self, run_input: context.RunInput) -> None:
+        request = await asyncio.to_thread(context.read_request, self._ledger, run_input.run)
+        plan = single_task_plan(request.decode(errors="replace"), run_input.lane)
+        await self._record_plan(plan, (run_input.cause,))
+        await self._fold_main(run_input.run)
 
     async def _record_plan(
         self, plan: Plan, causes: tuple[Hash, ...], step: str = "plan/made"
@@ -267,9 +271,9 @@ class RunDriver:
 
     # The work
 
-    def _find_ending(self, intake: context.RunInput) -> None:
-        prior = self._find_prior(intake)
-        self._recorded_end = prior.recorded_end() if prior else None
+    def _find_ending(self, run_input: context.RunInput) -> None:
+        reply_source = self._find_reply_source(run_input)
+        self._recorded_end = reply_source.recorded_end() if reply_source else None
 
     async def _run_tasks(self, case: context.RunContext) -> None:
         """Start tasks as they become ready, and return when none is running or ready."""
@@ -479,9 +483,11 @@ class RunDriver:
 
         A worker that was wrongly thought dead could otherwise still open the gate.
         """
-        subject, prior = f"task/{task}", self._find_prior(case)
+        subject, reply_source = f"task/{task}", self._find_reply_source(case)
         policy = gates.with_operator_rules(case.policy, self._gate_rules)
-        if policy.is_gated(case.plan.by_id[task]) or (prior and prior.has_gate(subject)):
+        if policy.is_gated(case.plan.by_id[task]) or (
+            reply_source and reply_source.has_gate(subject)
+        ):
             gate = await asyncio.to_thread(
                 self._ledger.open_strand_at_end, case.run, kinds.gate_strand(subject)
             )
@@ -542,8 +548,8 @@ class RunDriver:
 
     async def _deliberate(self, case: context.RunContext) -> Conclusion:
         """Run the panel's session until it closes, and return its conclusion."""
-        prior = self._find_prior(case)
-        sitting = SessionRunner(self._ledger, case, self._main, prior, self._pending_turns)
+        reply_source = self._find_reply_source(case)
+        sitting = SessionRunner(self._ledger, case, self._main, reply_source, self._pending_turns)
         closing = await sitting.run_to_close(
             lambda names, cause: self._run_turns(case, names, cause)
         )
@@ -645,6 +651,6 @@ class RunDriver:
         return self._state.task(name)
 
 
-def _stage_context(intake: context.RunInput, cause: Hash, *tasks: str) -> context.RunContext:
+def _stage_context(run_input: context.RunInput, cause: Hash, *tasks: str) -> context.RunContext:
     """Return a context whose whole plan is these tasks of roles or seats."""
-    return intake.with_plan(RolePlan(tuple(Task(task, task) for task in tasks)), cause)
+    return run_input.with_plan(RolePlan(tuple(Task(task, task) for task in tasks)), cause)

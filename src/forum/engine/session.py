@@ -48,15 +48,15 @@ from forum.work.run_fold import Run, TaskRun
 
 
 def read_session(
-    ledger: Ledger, intake: context.RunInput, prior: ReplySource | None = None
+    ledger: Ledger, run_input: context.RunInput, reply_source: ReplySource | None = None
 ) -> Session:
     """Return the session of a run: its problem, policy and start.
 
     A replay takes the start from the record, so that the protocol computes with the same times.
     """
-    problem = context.read_request(ledger, intake.run).decode(errors="replace")
-    begun = prior.accepted_at() if prior else None
-    return Session(problem, intake.policy, intake.begun if begun is None else begun)
+    problem = context.read_request(ledger, run_input.run).decode(errors="replace")
+    begun = reply_source.accepted_at() if reply_source else None
+    return Session(problem, run_input.policy, run_input.begun if begun is None else begun)
 
 
 def note_draft(note: SessionNote, causes: tuple[Hash, ...], actor: str = context.ENGINE) -> Draft:
@@ -85,7 +85,7 @@ class SessionRecord:
     state: Run
     notes: Mapping[str, Hash]
     """The leaf hashes of the entries of `main`, by step; notes are among them."""
-    prior: ReplySource | None = None
+    reply_source: ReplySource | None = None
     last: Hash | None = None
     """The last note that the protocol produced; it is the cause of the next turns."""
 
@@ -95,7 +95,7 @@ class SessionRecord:
         In a replay, the result carries the time of the original reply.
         """
         said = read_turn_result(self.ledger, self.state.task(TURN_PREFIX + turn))
-        ended = self.prior.last_reply_at(TURN_PREFIX + turn) if self.prior else None
+        ended = self.reply_source.last_reply_at(TURN_PREFIX + turn) if self.reply_source else None
         if said is None or not said.at or ended is None:
             return said
         return replace(said, at=ended)
@@ -112,14 +112,14 @@ class SessionRecord:
 
 
 def read_session_record(
-    ledger: Ledger, run: str, prior: ReplySource | None = None
+    ledger: Ledger, run: str, reply_source: ReplySource | None = None
 ) -> SessionRecord:
     """Read the recorded turns and notes of a session."""
     return SessionRecord(
         ledger,
         context.read_run(ledger, run),
         context.leaves_by_step(ledger, run, MAIN_STRAND),
-        prior,
+        reply_source,
     )
 
 
@@ -128,7 +128,7 @@ class PendingTurn:
     """A turn that is due, as the protocol described it."""
 
     turn: AgentTurn | ToolProbe
-    intake: context.RunInput
+    run_input: context.RunInput
     cause: Hash
     """The last note before the turn."""
 
@@ -145,7 +145,7 @@ class TurnRegistry:
     @contextmanager
     def register(self, turns: Iterable[PendingTurn]) -> Iterator[None]:
         """Make these turns available to `find` while the context is open."""
-        held = {(due.intake.run, TURN_PREFIX + due.turn.name): due for due in turns}
+        held = {(due.run_input.run, TURN_PREFIX + due.turn.name): due for due in turns}
         self._due.update(held)
         try:
             yield
@@ -174,19 +174,26 @@ class SessionRunner:
     def __init__(
         self,
         ledger: Ledger,
-        intake: context.RunInput,
+        run_input: context.RunInput,
         main: Strand,
-        prior: ReplySource | None,
+        reply_source: ReplySource | None,
         agenda: TurnRegistry,
     ) -> None:
-        self._ledger, self._intake, self._main, self._prior = ledger, intake, main, prior
+        self._ledger, self._run_input, self._main, self._reply_source = (
+            ledger,
+            run_input,
+            main,
+            reply_source,
+        )
         self._pending_turns = agenda
 
     async def run_to_close(self, take: TurnExecutor) -> SessionResult:
         """Drive the session until the protocol closes it, and return its result."""
-        ledger, intake, prior = self._ledger, self._intake, self._prior
-        session = await asyncio.to_thread(read_session, ledger, intake, prior)
-        self._record = await asyncio.to_thread(read_session_record, ledger, intake.run, prior)
+        ledger, run_input, reply_source = self._ledger, self._run_input, self._reply_source
+        session = await asyncio.to_thread(read_session, ledger, run_input, reply_source)
+        self._record = await asyncio.to_thread(
+            read_session_record, ledger, run_input.run, reply_source
+        )
         steps, heard = start_protocol(session), None
         while True:
             # In a thread: building the prompts of a hundred seats would block the event loop.
@@ -209,9 +216,9 @@ class SessionRunner:
     async def _run_turns(self, step: TurnBatch, take: TurnExecutor) -> BatchResult:
         names = [TURN_PREFIX + turn.name for turn in step.turns]
         record = self._record
-        cause = record.last or self._intake.cause
+        cause = record.last or self._run_input.cause
         with self._pending_turns.register(
-            PendingTurn(turn, self._intake, cause) for turn in step.turns
+            PendingTurn(turn, self._run_input, cause) for turn in step.turns
         ):
             record.state = await take(names, cause)
         said = await asyncio.to_thread(lambda: [record.read_turn(turn.name) for turn in step.turns])
@@ -222,9 +229,9 @@ class TurnDriver:
     """Drives one turn of one session."""
 
     def __init__(
-        self, world: model_calls.Services, due: PendingTurn, task: str, stop: CancelToken
+        self, services: model_calls.Services, due: PendingTurn, task: str, stop: CancelToken
     ) -> None:
-        self._due, self._caller = due, model_calls.ModelCaller(world, due.intake, task, stop)
+        self._due, self._caller = due, model_calls.ModelCaller(services, due.run_input, task, stop)
         self._caller.allowed_by = due.cause
 
     async def drive(self) -> None:
@@ -267,9 +274,9 @@ class TurnDriver:
         """
         caller = self._caller
         try:
-            if caller.prior is not None:
+            if caller.reply_source is not None:
                 await asyncio.to_thread(
-                    caller.prior.raise_if_stopped_before,
+                    caller.reply_source.raise_if_stopped_before,
                     caller.task,
                     structured_output.VERDICT_STEP,
                 )

@@ -72,13 +72,13 @@ class ThrottledStream:
 
 @contextmanager
 def stream_reply(
-    call: ModelCall, whispers: DeltaSink | None, mask: SecretMask
+    call: ModelCall, delta_sink: DeltaSink | None, mask: SecretMask
 ) -> Iterator[ModelCall]:
     """Yield the call with a callback that streams its output to the sink, if there is one."""
-    if whispers is None:
+    if delta_sink is None:
         yield call
         return
-    say = partial(whispers.publish, call.run, call.task, call.step)
+    say = partial(delta_sink.publish, call.run, call.task, call.step)
     # Mask before throttling: a secret that is cut by the throttle would not be recognized.
     veiled = RedactingStream(mask, ThrottledStream(say, asyncio.get_running_loop().time))
     try:

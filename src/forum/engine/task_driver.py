@@ -49,12 +49,12 @@ class TaskDriver:
     """Drives one task of one run."""
 
     def __init__(
-        self, world: model_calls.Services, case: context.RunContext, task: str, stop: CancelToken
+        self, services: model_calls.Services, case: context.RunContext, task: str, stop: CancelToken
     ) -> None:
         self._case, self._task = case, case.plan.by_id[task]
-        self._caller = model_calls.ModelCaller(world, case, task, stop)
+        self._caller = model_calls.ModelCaller(services, case, task, stop)
         self._policy = self._caller.policy
-        self._ledger, self._prior = world.ledger, self._caller.prior
+        self._ledger, self._reply_source = services.ledger, self._caller.reply_source
         self._tools = ToolRunner(self._caller, case.policy.tools_of(self._task), self._task.lane)
         self._agent = case.policy.worker_of(self._task)
 
@@ -107,8 +107,10 @@ class TaskDriver:
         return decision.shown.decode(), decision.entry
 
     def _is_guarded(self, subject: str) -> bool:
-        prior = self._prior
-        return self._policy.is_gated(self._task) or (prior is not None and prior.has_gate(subject))
+        reply_source = self._reply_source
+        return self._policy.is_gated(self._task) or (
+            reply_source is not None and reply_source.has_gate(subject)
+        )
 
     async def _run_attempt(
         self, instruction: str, first: Prompt, causes: tuple[Hash, ...]
@@ -317,7 +319,7 @@ class TaskDriver:
         The id and the allotment are recorded before the child run is opened, so a worker that takes
         over opens the same run.  Raises `TaskHalted` if depth or budget do not allow it.
         """
-        known = self._prior.allotment(self._task.id) if self._prior else None
+        known = self._reply_source.allotment(self._task.id) if self._reply_source else None
         if known is None:
             self._caller.check_limits()
         if self._case.accepted.depth == 0:
@@ -359,9 +361,9 @@ class TaskDriver:
         Raises `TaskSuspended` while the child run is open, and `ConcurrentUpdate` where the parent
         was interrupted or this worker shuts down.
         """
-        if self._prior is not None:
+        if self._reply_source is not None:
             call = ModelCall(self._case.run, self._task.id, step, 1, BytesContent(prompt), 0.0)
-            known = self._prior.find_reply(call)
+            known = self._reply_source.find_reply(call)
             if known is not None:
                 return known.reply
         self._caller.check_left()

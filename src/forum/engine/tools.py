@@ -159,9 +159,9 @@ class ToolRunner:
         intent = strand.replay_step(step)
         fresh, denials = intent is None, list[RecordedEntry]()
         if intent is None:
-            if self._caller.prior is not None:
+            if self._caller.reply_source is not None:
                 await asyncio.to_thread(
-                    self._caller.prior.raise_if_stopped_before, self._caller.task, step
+                    self._caller.reply_source.raise_if_stopped_before, self._caller.task, step
                 )
             self._caller.check_time()
             gate = await self._pass_gate(
@@ -209,7 +209,7 @@ class ToolRunner:
             return _ToolGateResult()
         subject = kinds.tool_gate_subject(caller.task, self._used)
         rule = rule_for_use(self._policy.gate_rules, use.tool, self._lane, use.arguments)
-        if rule is None and not (caller.prior and caller.prior.has_gate(subject)):
+        if rule is None and not (caller.reply_source and caller.reply_source.has_gate(subject)):
             return _ToolGateResult()
         if not self._may_wait:
             return _ToolGateResult(refusal="needs-approval")
@@ -243,7 +243,9 @@ class ToolRunner:
             run, task, name = caller.run_input.run, caller.task, wish.use.tool
             deed = ports.ToolInvocation(run, task, f"{step}/outcome", name, arguments, key)
             known = (
-                await asyncio.to_thread(caller.prior.find_outcome, deed) if caller.prior else None
+                await asyncio.to_thread(caller.reply_source.find_outcome, deed)
+                if caller.reply_source
+                else None
             )
             if known is not None and known.why is kinds.Why.LOST:
                 return await self._record_lost(step)

@@ -1288,7 +1288,7 @@ class BundleVerifier:
         """The bodies that entries of the run commit to."""
         self._unknown: list[str] = []
         """The kinds of entries whose facts are not known here."""
-        self._has_turns = False
+        self._has_turns = self._has_request = False
         self._tree = self._open_own(bundle.checkpoint) if self._keys else None
         self._seen = self._verify_cosignatures(bundle.checkpoint)
 
@@ -1408,6 +1408,7 @@ class BundleVerifier:
         if entry.run == self._bundle.run:
             self._committed.update((index, name) for name in entry.bodies)
             self._has_turns = self._has_turns or entry.strand.startswith("turn/")
+            self._has_request = self._has_request or entry.kind == "accepted/1"
 
     def _check_strays(self) -> None:
         """Find the bodies that no entry of the run commits to."""
@@ -1443,6 +1444,8 @@ class BundleVerifier:
         not_checked = [unknown.format(kinds.count(kind), kind) for kind in sorted(set(kinds))]
         if self._has_turns:
             not_checked.append(f"the deliberation of run {bundle.run}: `forum verify` plays it")
+        elif self._has_request:
+            not_checked.append(f"the calls of run {bundle.run}: `forum verify` replays them")
         return {
             **unreadable_report(self._findings),
             "origin": bundle.origin,
