@@ -9,7 +9,7 @@ from forum.verify.bundle_audit import verify_bundle
 from forum.verify.entry_checker import RunSnapshot, StrandHead
 from forum.verify.epoch_audit import EarlierLogs, verify_epochs
 from forum.verify.growth_audit import AuditReport, GrowthReport, audit_growth
-from forum.verify.incremental_audit import StoredRunProgress, verify_since
+from forum.verify.incremental_audit import verify_since
 from forum.verify.ledger_audit import (
     SaveRunProgress,
     SegmentRunner,
@@ -28,39 +28,7 @@ from forum.verify.report import (
     Sighting,
     State,
 )
+from forum.verify.segment_checker import StoredRunProgress
 from forum.verify.segment_summary import Segment, SegmentSummary, VerifiedCheckpoint
 from forum.verify.session_checker import SessionSummary
 from forum.verify.trust import LOCAL_WITNESS, Trust
-
-__all__ = [
-    "LOCAL_WITNESS",
-    "AuditReport",
-    "Bodies",
-    "Claim",
-    "ClaimResult",
-    "EarlierLogs",
-    "EpochSummary",
-    "Finding",
-    "GrowthReport",
-    "Problem",
-    "Report",
-    "RunSnapshot",
-    "SaveRunProgress",
-    "Segment",
-    "SegmentRunner",
-    "SegmentSummary",
-    "SessionSummary",
-    "Sighting",
-    "State",
-    "StoredRunProgress",
-    "StrandHead",
-    "Trust",
-    "VerifiedCheckpoint",
-    "audit_growth",
-    "check_segment",
-    "check_session",
-    "verify_bundle",
-    "verify_epochs",
-    "verify_ledger",
-    "verify_since",
-]

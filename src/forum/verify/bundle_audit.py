@@ -33,10 +33,7 @@ of the whole log can detect that."""
 
 
 def verify_bundle(
-    source: ByteSource,
-    kinds: Kinds,
-    trust: Trust,
-    progress: Progress = lambda _done, _all: None,
+    source: ByteSource, kinds: Kinds, trust: Trust, progress: Progress = lambda _done, _all: None
 ) -> report.Report:
     """Check one bundle, and return the report; unreadable content is a finding, not an exception.
 
@@ -83,7 +80,7 @@ class _BundleAudit:
         if self._checkpoint is not None:
             if self._checkpoint.origin != self._bundle.origin:
                 self._findings.add(
-                    report.Problem.BUNDLE_ALTERED, "its checkpoint is of another log"
+                    report.Problem.BUNDLE_ALTERED, "the checkpoint is of another log"
                 )
             self._check_times(seen, self._checkpoint)
             self._check_memories(self._checkpoint)
@@ -95,7 +92,7 @@ class _BundleAudit:
             self._sessions.check_session(run, self._own_entries())
         if self._trust.policy is not None and not self._trust.is_satisfied_by(seen):
             self._findings.add(
-                report.Problem.NOT_WITNESSED, "the policy's witnesses have not cosigned it"
+                report.Problem.NOT_WITNESSED, "the witnesses of the policy have not cosigned it"
             )
         return self._report(seen)
 
@@ -108,7 +105,9 @@ class _BundleAudit:
         data, proof = self._bundle.entry(index), self._bundle.proof(index)
         leaf = tlog.hash_leaf(data)
         if proof.index != index or proof.note.encode() != self._bundle.checkpoint:
-            self._findings.add(report.Problem.PROOF_REJECTED, "a proof of something else", index)
+            self._findings.add(
+                report.Problem.PROOF_REJECTED, "the proof is for another entry or checkpoint", index
+            )
         elif self._checkpoint is not None:
             try:
                 tree = (self._checkpoint.size, self._checkpoint.root)
@@ -217,7 +216,6 @@ class _BundleAudit:
             runs=chronicle.runs,
             open_runs=chronicle.open_runs(),
             bodies=bodies,
-            pending=0,
             sightings=list_sightings(seen),
             notices=self._times.notices(),
         )
@@ -227,5 +225,5 @@ class _BundleAudit:
         for index, name in self._bundle.bodies:
             if (index, name) not in self._committed:
                 self._findings.add(
-                    report.Problem.BUNDLE_ALTERED, f"body {name!r} of no entry", index
+                    report.Problem.BUNDLE_ALTERED, f"no entry commits to body {name!r}", index
                 )

@@ -182,7 +182,7 @@ class EntryChecker:
         for key, (index, where) in self._absent.items():
             if key not in self._redacted:
                 missing += 1
-                detail = f"body {key[1]!r} is gone, and no redaction says so"
+                detail = f"body {key[1]!r} is missing, and no redaction explains it"
                 self._findings.add(Problem.BODY_MISSING, detail, index, where)
         return Bodies(self.ok, len(self._absent) - missing, missing, self.mismatch)
 
@@ -277,7 +277,9 @@ class EntryChecker:
         if entry.n != strand.n:
             self._report_misplaced(index, entry, strand)
         elif entry.prev.encode() != strand.head:
-            self._add_finding(Problem.LINK_BROKEN, "prev is not the entry before it", index, entry)
+            self._add_finding(
+                Problem.LINK_BROKEN, "prev is not the id of the entry before it", index, entry
+            )
         # Continue behind this entry even after a finding, so that one gap is one finding.
         strand.n, strand.head = max(strand.n, entry.n + 1), leaf
         if not max(strand.floor, self._earliest) <= entry.ts <= self._latest:
@@ -287,7 +289,9 @@ class EntryChecker:
 
     def _begin_strand(self, index: int, entry: Entry[Any]) -> StrandHead:
         if entry.run in self._closed:
-            self._add_finding(Problem.AFTER_CLOSE, "its run was closed before it", index, entry)
+            self._add_finding(
+                Problem.AFTER_CLOSE, "the run was closed before this entry", index, entry
+            )
         if entry.run not in self._runs:
             self.runs += 1
             self._runs[entry.run] = set()
@@ -296,7 +300,7 @@ class EntryChecker:
             self._runs[entry.run].add(entry.strand)
             if not entry.parents:
                 self._add_finding(
-                    Problem.CAUSE_MISSING, "a strand begins without a cause", index, entry
+                    Problem.CAUSE_MISSING, "the first entry of a strand has no parent", index, entry
                 )
         strand = StrandHead(0, b"", self._floors.get(entry.run, 0) - MAX_CLOCK_SKEW_US)
         self._strands[entry.run, entry.strand] = strand
@@ -306,7 +310,7 @@ class EntryChecker:
         facts = entry.facts
         opening = LogOpenFacts if entry.run == LOG_RUN else RunOpenFacts
         if not isinstance(facts, opening):
-            detail = "the log begins without log.open, or a run without run.open"
+            detail = "the first entry is not log.open or run.open"
             self._add_finding(Problem.RUN_UNOPENED, detail, index, entry)
         elif isinstance(facts, LogOpenFacts):
             if facts.left_origin:
@@ -334,7 +338,7 @@ class EntryChecker:
             listed = seen
         wrong = sorted({name for name, _ in listed.items() ^ seen.items()})
         if wrong or entry.facts.strands != len(seen):
-            detail = f"the close does not fit what is there of {', '.join(wrong) or 'its strands'}"
+            detail = f"the close does not match the strands {', '.join(wrong) or 'of the run'}"
             self._add_finding(Problem.STRAND_UNCLOSED, detail, index, entry)
         for name in (MAIN_STRAND, *seen):
             del self._strands[run, name]
@@ -362,7 +366,7 @@ class EntryChecker:
             name = parent.encode()
             recent = name in self._young or name in self._old
             if not recent and not self._known(parent, index):
-                detail = f"no entry before it has the id {parent}"
+                detail = f"no earlier entry has the id {parent}"
                 self._add_finding(Problem.PARENT_UNKNOWN, detail, index, entry)
 
     def _check_body(
@@ -375,12 +379,12 @@ class EntryChecker:
             self.ok += 1
         else:
             self.mismatch += 1
-            detail = f"body {name!r} is not the one that was recorded"
+            detail = f"body {name!r} does not match its commitment"
             self._add_finding(Problem.BODY_MISMATCH, detail, index, entry)
 
     def _report_misplaced(self, index: int, entry: Entry[Any], strand: StrandHead) -> None:
         if entry.n < strand.n:
-            detail = f"position {entry.n} was taken by an earlier entry"
+            detail = f"an earlier entry has position {entry.n}"
             self._add_finding(Problem.POSITION_DOUBLED, detail, index, entry)
         else:
             detail = f"positions {strand.n} to {entry.n - 1} of the strand are missing"

@@ -160,21 +160,12 @@ class _EpochAudit:
         """Return one report for all epochs."""
         if len(self.seen) < 2 and not self.findings.count:
             return report  # the first log of its project
-        merged = {
-            claim: self._merge_claim(claim, answer)
-            for claim, answer in (
-                (Claim.INTACT, report.intact),
-                (Claim.COMPLETE, report.complete),
-                (Claim.INDEPENDENT, report.independent),
-            )
-        }
+        merged = {claim.value: self._merge_claim(claim, getattr(report, claim)) for claim in Claim}
         listed = (*report.findings, *self.findings.listed)
         own = [missing for missing in report.not_checked if not missing.startswith(_CONTINUED)]
         return replace(
             report,
-            intact=merged[Claim.INTACT],
-            complete=merged[Claim.COMPLETE],
-            independent=merged[Claim.INDEPENDENT],
+            **merged,
             findings=listed[: Findings.MAX_LISTED],
             found=report.found + self.findings.count,
             not_checked=(*own, *self._not_checked),

@@ -17,9 +17,8 @@ from forum.tlog import Checkpoint, Tree
 from forum.verify import ledger_audit, segment_summary
 from forum.verify.checkpoint_times import MAX_TIME_US
 from forum.verify.entry_checker import EntryChecker
-from forum.verify.incremental_audit import StoredRunProgress
 from forum.verify.report import Bodies, Finding, Problem
-from forum.verify.segment_checker import apply_segment, can_apply_segment, digest_edge
+from forum.verify.segment_checker import StoredRunProgress
 from forum.verify.trust import Trust
 
 
@@ -88,13 +87,11 @@ class _GrowthAudit(ledger_audit.LedgerAudit):
             for segment in segment_summary.plan_segments(
                 _plan_ranges(last.size, target), ledger_audit.SEGMENT_ENTRIES
             ):
-                if not self._merge_into_state(segment, state):
+                if not self._merge_new_segment(segment, state):
                     self._find_in_segment(segment, state)
                     break
         if not self._findings.count:
-            for run in self._sessions.runs:
-                state.mark_session(run)
-                self._sessions.check_session(run, self._signed_entries(run))
+            self._check_new_sessions(state)
         bodies = self._chronicle.finish()
         findings = self._findings
         audited = segment_summary.VerifiedCheckpoint(
@@ -127,25 +124,6 @@ class _GrowthAudit(ledger_audit.LedgerAudit):
         detail = f"the tiles do not have the root that was audited for size {last.size}"
         self._findings.add(Problem.ROOT_MISMATCH, detail)
         return False
-
-    def _merge_into_state(self, segment: segment_summary.Segment, state: StoredRunProgress) -> bool:
-        summary = ledger_audit.check_segment(
-            self._reader, self._kinds, self._chronicle.times, segment
-        )
-        wrong = summary.found or summary.edge_before != digest_edge(self._tree.edge)
-        if wrong or not can_apply_segment(state, summary):
-            return False
-        self._merge_growth(summary, state)
-        return True
-
-    def _merge_growth(
-        self, summary: segment_summary.SegmentSummary, state: StoredRunProgress
-    ) -> None:
-        sessions = {s.run: None for s in summary.touched if state.is_session(s.run)}
-        apply_segment(state, summary)
-        self._chronicle.merge_summary(summary)
-        self._tree = Tree.resume(summary.stop, summary.edge)
-        self._sessions.runs.update({**sessions, **dict.fromkeys(summary.sessions)})
 
     def _find_in_segment(self, segment: segment_summary.Segment, state: StoredRunProgress) -> None:
         """Check a segment again from the stored state of its runs, to produce the findings."""

@@ -6,7 +6,6 @@ the current tree.  If anything looks wrong, there is no report, and the caller v
 """
 
 from collections.abc import Iterator
-from typing import Protocol
 
 from msgspec.structs import replace
 
@@ -17,27 +16,11 @@ from forum.ledger.write_tags import WriteKeys
 from forum.tlog import Tree
 from forum.verify import ledger_audit, segment_checker
 from forum.verify.report import ClaimResult, Report, State
-from forum.verify.segment_summary import SegmentSummary, VerifiedCheckpoint, plan_segments
+from forum.verify.segment_summary import VerifiedCheckpoint, plan_segments
 from forum.verify.trust import Trust
 
 MAX_PENDING_ENTRIES = 1_000_000
 """The maximum number of unsigned entries to read, whatever size the head of the log claims."""
-
-
-class StoredRunProgress(segment_checker.RunProgress, Protocol):
-    """The state of the runs, stored between verifications."""
-
-    def is_session(self, run: str) -> bool:
-        """Return whether a run is known to be a session."""
-        ...
-
-    def mark_session(self, run: str) -> None:
-        """Record that a run is a session."""
-        ...
-
-    def open_runs(self) -> tuple[str, ...]:
-        """Return the open runs in the order of their names."""
-        ...
 
 
 def verify_since(  # noqa: PLR0913  independent parameters
@@ -47,7 +30,7 @@ def verify_since(  # noqa: PLR0913  independent parameters
     now: int,
     *,
     last: VerifiedCheckpoint,
-    state: StoredRunProgress,
+    state: segment_checker.StoredRunProgress,
     progress: ledger_audit.Progress = lambda _done, _all: None,
     write_keys: WriteKeys | None = None,
 ) -> tuple[Report, VerifiedCheckpoint] | None:
@@ -78,7 +61,10 @@ class _IncrementalAudit(ledger_audit.LedgerAudit):
     """The state of one verification of new entries."""
 
     def check(
-        self, last: VerifiedCheckpoint, state: StoredRunProgress, progress: ledger_audit.Progress
+        self,
+        last: VerifiedCheckpoint,
+        state: segment_checker.StoredRunProgress,
+        progress: ledger_audit.Progress,
     ) -> tuple[Report, VerifiedCheckpoint] | None:
         """Check new entries by segments, then sessions, pending entries and past checkpoints.
 
@@ -93,9 +79,7 @@ class _IncrementalAudit(ledger_audit.LedgerAudit):
         if not self._resume_tree(last) or not self._check_segments(last, state, progress):
             return None
         size = self._signed[-1].size
-        for run in self._sessions.runs:
-            state.mark_session(run)
-            self._sessions.check_session(run, self._signed_entries(run))
+        self._check_new_sessions(state)
         if self._findings.count or self._chronicle.list_unexplained_bodies():
             return None
         pending = self._check_pending(size)
@@ -123,31 +107,17 @@ class _IncrementalAudit(ledger_audit.LedgerAudit):
         return self._tree.root().hex() == last.root
 
     def _check_segments(
-        self, last: VerifiedCheckpoint, state: StoredRunProgress, progress: ledger_audit.Progress
+        self,
+        last: VerifiedCheckpoint,
+        state: segment_checker.StoredRunProgress,
+        progress: ledger_audit.Progress,
     ) -> bool:
         end = self._signed[-1].size
         for segment in plan_segments(self._plan_ranges(last.size), ledger_audit.SEGMENT_ENTRIES):
-            summary = ledger_audit.check_segment(
-                self._reader, self._kinds, self._chronicle.times, segment
-            )
-            wrong = summary.found or summary.edge_before != segment_checker.digest_edge(
-                self._tree.edge
-            )
-            if wrong or not segment_checker.can_apply_segment(state, summary):
+            if not self._merge_new_segment(segment, state):
                 return False
-            self._merge_into_state(summary, state)
             progress(segment.stop - last.size, end - last.size)
         return True
-
-    def _merge_into_state(self, summary: SegmentSummary, state: StoredRunProgress) -> None:
-        # Read this before the state changes: a state may drop a run that the segment closes.
-        sessions = {s.run: None for s in summary.touched if state.is_session(s.run)}
-        segment_checker.apply_segment(state, summary)
-        self._chronicle.merge_summary(summary)
-        self._tree = Tree.resume(summary.stop, summary.edge)
-        self._unknown.update(summary.unknown)
-        self._sessions.runs.update({**sessions, **dict.fromkeys(summary.sessions)})
-        self._sessions.unversioned += summary.unversioned
 
     def _stored_beyond(self, size: int) -> tuple[int, int]:
         # Do not count all rows: that takes time in proportion to the whole log.  The report lists
@@ -158,7 +128,7 @@ class _IncrementalAudit(ledger_audit.LedgerAudit):
         """Skip the tables: their expected content follows from all entries of the log."""
 
     def _describe(
-        self, report: Report, last: VerifiedCheckpoint, state: StoredRunProgress
+        self, report: Report, last: VerifiedCheckpoint, state: segment_checker.StoredRunProgress
     ) -> Report:
         """Return the report with reasons that name the range of entries that was checked."""
         opened = state.open_runs()

@@ -13,6 +13,8 @@ from contextlib import suppress
 from functools import cached_property
 from typing import Protocol
 
+from msgspec.structs import replace
+
 from forum import tlog
 from forum.deliberation.record_comparison import IndexedEntry
 from forum.errors import ForumError, Malformed, ProofRejected
@@ -50,11 +52,9 @@ class SegmentRunner(Protocol):
         self, segments: Sequence[segment_summary.Segment], times: "CosignedTimes"
     ) -> Iterator[segment_summary.SegmentSummary | None]:
         """Yield the summary of each segment (see `check_segment`), in the given order."""
-        ...
 
     def run_sessions(self, runs: Sequence[str], size: int) -> Iterator[SessionSummary | None]:
         """Yield the summary of each session (see `check_session`), in the given order."""
-        ...
 
 
 SaveRunProgress = Callable[
@@ -177,7 +177,8 @@ class LedgerAudit:
         recent = True
         summaries = runner.run_segments(segments, self._chronicle.times)
         for segment, summary in zip(segments, summaries, strict=True):
-            if summary is not None and self._merge_segment(summary):
+            if summary is not None and self._merge_segment(summary, self._chronicle):
+                self._tables.merge(summary.strands, summary.tallies)
                 recent = False
                 progress(segment.stop, size)
                 continue
@@ -194,7 +195,7 @@ class LedgerAudit:
 
     def _last_verified(self) -> segment_summary.VerifiedCheckpoint:
         newest = self._signed[-1]
-        times = [self._cosigned_time(checkpoint.size) for checkpoint in self._signed]
+        times = [self._times.time_of(checkpoint.size) for checkpoint in self._signed]
         return segment_summary.VerifiedCheckpoint(
             origin=newest.origin,
             size=newest.size,
@@ -247,43 +248,46 @@ class LedgerAudit:
             return segment_summary.SegmentSummary(
                 segment.start, segment.stop, self._findings.count, before
             )
-        opened, touched, closed = chronicle.summary()
-        return segment_summary.SegmentSummary(
-            start=segment.start,
-            stop=segment.stop,
-            found=0,
-            edge_before=before,
+        return replace(
+            chronicle.summarize(segment, before),
             edge=self._tree.edge,
-            opened=opened,
-            touched=touched,
-            closed=closed,
-            absent=chronicle.bodies_absent(),
-            redacted=chronicle.bodies_redacted(),
-            entries=chronicle.entries,
-            bodies=chronicle.ok,
             unknown=dict(self._unknown),
             sessions=tuple(self._sessions.runs),
-            unversioned=self._sessions.unversioned,
-            not_checked=tuple(chronicle.not_checked),
-            unlisted=tuple(chronicle.unlisted),
             strands=self._tables.strands,
             tallies=self._tables.tallies.as_dict(),
         )
 
-    def _merge_segment(self, summary: segment_summary.SegmentSummary) -> bool:
+    def _merge_segment(
+        self, summary: segment_summary.SegmentSummary, state: segment_checker.RunProgress
+    ) -> bool:
         """Merge the summary of a segment if its assumptions hold; return whether they do."""
         if summary.found or summary.edge_before != segment_checker.digest_edge(self._tree.edge):
             return False
-        if not segment_checker.can_apply_segment(self._chronicle, summary):
+        if not segment_checker.can_apply_segment(state, summary):
             return False
-        segment_checker.apply_segment(self._chronicle, summary)
+        segment_checker.apply_segment(state, summary)
         self._chronicle.merge_summary(summary)
         self._tree = tlog.Tree.resume(summary.stop, summary.edge)
         self._unknown.update(summary.unknown)
         self._sessions.runs.update(dict.fromkeys(summary.sessions))
-        self._sessions.unversioned += summary.unversioned
-        self._tables.merge(summary.strands, summary.tallies)
         return True
+
+    def _merge_new_segment(
+        self, segment: segment_summary.Segment, state: segment_checker.StoredRunProgress
+    ) -> bool:
+        """Check a segment and merge it into the stored state; return whether it has no finding."""
+        summary = check_segment(self._reader, self._kinds, self._chronicle.times, segment)
+        # Read this before the state changes: a state may drop a run that the segment closes.
+        sessions = [strand.run for strand in summary.touched if state.is_session(strand.run)]
+        merged = self._merge_segment(summary, state)
+        self._sessions.runs.update(dict.fromkeys(sessions if merged else ()))
+        return merged
+
+    def _check_new_sessions(self, state: segment_checker.StoredRunProgress) -> None:
+        """Check the sessions that have new entries, and mark them in the stored state."""
+        for run in self._sessions.runs:
+            state.mark_session(run)
+            self._sessions.check_session(run, self._signed_entries(run))
 
     def _restore_recent(self, start: int) -> None:
         """Rebuild the set of recent entries as if this process had checked all before an index."""
@@ -433,10 +437,6 @@ class LedgerAudit:
             self._times.add(checkpoint.size, self._trust.quorum_time(seen))
         self._opened.append(checkpoint)
         return checkpoint
-
-    def _cosigned_time(self, size: int) -> int:
-        """Return the cosignature time of the checkpoint of a size, or 0 if it is unknown."""
-        return self._times.time_of(size)
 
     def _add_unpublished(self) -> None:
         """Add the signer's guard checkpoint if the database lacks it, but has its tree.

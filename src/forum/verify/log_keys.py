@@ -8,7 +8,6 @@ reader that pins the new key accepts the trees that the old key signed until the
 
 from collections.abc import Callable, Iterable, Sequence
 
-import msgspec
 from msgspec.structs import replace
 
 from forum import tlog
@@ -24,11 +23,8 @@ HasRotation = Callable[[KeyRotation, tlog.Checkpoint], bool]
 """A function that returns whether the tree of a checkpoint contains a key rotation."""
 
 
-class _SignedCheckpoint(msgspec.Struct, frozen=True):
-    """A checkpoint, and the log keys whose signatures on it are valid."""
-
-    checkpoint: tlog.Checkpoint
-    signers: frozenset[tlog.VerifierKey]
+_Signers = dict[tlog.Checkpoint, set[tlog.VerifierKey]]
+"""The log keys whose signatures on each checkpoint are valid."""
 
 
 class LogKeys:
@@ -52,13 +48,13 @@ class LogKeys:
         pinned, ordered = frozenset(self._accepted), sorted(hand_overs, key=lambda h: h.index)
         if pinned and ordered:
             named = {key for hand_over in ordered for key in (hand_over.old, hand_over.new)}
-            self._follow_rotations(ordered, _read_signed_checkpoints(notes, named | pinned), proves)
+            self._follow_rotations(ordered, _read_signers(notes, named | pinned), proves)
         added = sorted(self._accepted - pinned, key=str)
         self.trust = replace(trust, keys=(*trust.keys, *added))
         """The trust of the reader, extended by the keys that the rotations add."""
 
     def _follow_rotations(
-        self, hand_overs: Sequence[KeyRotation], trees: list[_SignedCheckpoint], proves: HasRotation
+        self, hand_overs: Sequence[KeyRotation], trees: _Signers, proves: HasRotation
     ) -> None:
         """Accept the keys after the pinned ones in log order, then those before them in reverse."""
         for hand_over in hand_overs:
@@ -72,15 +68,15 @@ class LogKeys:
         self,
         hand_over: KeyRotation,
         signer: tlog.VerifierKey,
-        trees: list[_SignedCheckpoint],
+        trees: _Signers,
         proves: HasRotation,
     ) -> None:
         """Accept both keys of a rotation if a tree that the accepted one signed contains it."""
         covering = [
-            tree.checkpoint
-            for tree in trees
-            if signer in tree.signers and self._may_sign(signer, tree.checkpoint.size)
-            if tree.checkpoint.size > hand_over.index
+            tree
+            for tree, signers in trees.items()
+            if signer in signers and self._may_sign(signer, tree.size)
+            if tree.size > hand_over.index
         ]
         if not covering or not proves(hand_over, min(covering, key=lambda tree: tree.size)):
             return
@@ -89,9 +85,9 @@ class LogKeys:
         # The old key ends with the first tree that the new key has signed.  Otherwise a thief of
         # the old key could go on signing.
         first = [
-            tree.checkpoint.size
-            for tree in trees
-            if hand_over.new in tree.signers and tree.checkpoint.size > hand_over.index
+            tree.size
+            for tree, signers in trees.items()
+            if hand_over.new in signers and tree.size > hand_over.index
         ]
         if first:
             until = self._until.get(hand_over.old, min(first))
@@ -112,7 +108,7 @@ class LogKeys:
         signers = [k for k in self._accepted for s in note.signatures if s.claims_key(k)]
         if any(self._may_sign(key, size) for key in signers):
             return True
-        detail = f"checkpoint of size {size}: signed by a key that did not have the log then"
+        detail = f"checkpoint of size {size}: signed by a key that was not valid at this size"
         findings.add(Problem.SIGNATURE_REJECTED, detail)
         return False
 
@@ -185,29 +181,26 @@ def _is_continued_by(note: bytes, proof: Sequence[tlog.Hash], newest: tlog.Check
     return True
 
 
-def _read_signed_checkpoints(
-    notes: Iterable[bytes], keys: Iterable[tlog.VerifierKey]
-) -> list[_SignedCheckpoint]:
-    """Return the checkpoints with a valid signature of at least one of these keys."""
-    known, trees = list(keys), []
+def _read_signers(notes: Iterable[bytes], keys: Iterable[tlog.VerifierKey]) -> _Signers:
+    """Return the checkpoints with the keys, of these, that have signed each."""
+    known, trees = list(keys), _Signers()
     for data in notes:
         try:
             note = tlog.Note.parse(data)
             checkpoint = tlog.Checkpoint.parse(note.text)
         except Malformed:
             continue  # reported when the checkpoint is opened
-        signers = frozenset(key for key in known if _has_signed(key, note))
-        if signers:
-            trees.append(_SignedCheckpoint(checkpoint, signers))
+        signers = {key for key in known if _has_signed(key, note)}
+        trees.setdefault(checkpoint, set()).update(signers)
     return trees
 
 
 def _has_signed(key: tlog.VerifierKey, note: tlog.Note) -> bool:
-    for signature in note.signatures:
-        if signature.claims_key(key):
-            try:
-                key.verify(note.text.encode(), signature.blob)
-            except SignatureRejected:
-                return False
-            return True
-    return False
+    claimed = next((s for s in note.signatures if s.claims_key(key)), None)
+    if claimed is None:
+        return False
+    try:
+        key.verify(note.text.encode(), claimed.blob)
+    except SignatureRejected:
+        return False
+    return True

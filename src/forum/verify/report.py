@@ -149,12 +149,12 @@ class Report(msgspec.Struct, frozen=True):
     found: int
     """The number of findings; only the first thousand are listed."""
     not_checked: tuple[str, ...]
-    entries: int
-    runs: int
-    open_runs: tuple[str, ...]
-    bodies: Bodies
-    pending: int
-    sightings: tuple[Sighting, ...]
+    entries: int = 0
+    runs: int = 0
+    open_runs: tuple[str, ...] = ()
+    bodies: Bodies = Bodies()
+    pending: int = 0
+    sightings: tuple[Sighting, ...] = ()
     epochs: tuple[EpochSummary, ...] = ()
     """The earlier logs that this one continues, newest first; `findings` includes theirs."""
     notices: tuple[str, ...] = ()
@@ -208,10 +208,4 @@ def empty_report(
         findings=tuple(findings.listed),
         found=findings.count,
         not_checked=("everything in it",),
-        entries=0,
-        runs=0,
-        open_runs=(),
-        bodies=Bodies(),
-        pending=0,
-        sightings=(),
     )

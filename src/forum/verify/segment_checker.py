@@ -25,31 +25,37 @@ class RunProgress(Protocol):
 
     def find_strand(self, run: str, name: str) -> StrandHead | None:
         """Return the state of an open strand, or None."""
-        ...
 
     def strands_of(self, run: str) -> set[str] | None:
         """Return the strands of an open run except `main`; None if the run is not open."""
-        ...
 
     def floor_of(self, run: str) -> int:
         """Return the earliest possible time of the entries of a run, or 0."""
-        ...
 
     def is_closed(self, run: str) -> bool:
         """Return whether a run was closed."""
-        ...
 
     def open_run(self, run: str, floor: int) -> None:
         """Record that a run was opened."""
-        ...
 
     def put_strand(self, run: str, name: str, strand: StrandHead) -> None:
         """Record the state of a strand of an open run."""
-        ...
 
     def close_run(self, run: str) -> None:
         """Record that a run was closed, and drop its strands."""
-        ...
+
+
+class StoredRunProgress(RunProgress, Protocol):
+    """The state of the runs, stored between verifications."""
+
+    def is_session(self, run: str) -> bool:
+        """Return whether a run is known to be a session."""
+
+    def mark_session(self, run: str) -> None:
+        """Record that a run is a session."""
+
+    def open_runs(self) -> tuple[str, ...]:
+        """Return the open runs in the order of their names."""
 
 
 def digest_edge(edge: Iterable[bytes]) -> bytes:
@@ -133,14 +139,10 @@ class SegmentEntryChecker(EntryChecker):
         """For each strand of an earlier run: its first entry in this segment, and its state."""
         self._closes: list[segment_summary.ClosedRun] = []
 
-    def summary(
-        self,
-    ) -> tuple[
-        tuple[segment_summary.OpenedRun, ...],
-        tuple[segment_summary.ContinuedStrand, ...],
-        tuple[segment_summary.ClosedRun, ...],
-    ]:
-        """Return the runs opened in this segment, the strands continued, and the runs closed."""
+    def summarize(
+        self, segment: segment_summary.Segment, edge_before: bytes
+    ) -> segment_summary.SegmentSummary:
+        """Return the assumptions about everything before the segment, and the resulting changes."""
         touched = (
             segment_summary.ContinuedStrand(
                 first.run,
@@ -153,15 +155,21 @@ class SegmentEntryChecker(EntryChecker):
             )
             for first, strand in self._touched.values()
         )
-        return tuple(map(self._opened_run, self._opened)), tuple(touched), tuple(self._closes)
-
-    def bodies_absent(self) -> tuple[tuple[str, str, int, str], ...]:
-        """Return the missing bodies: entry id, body name, index and position of the entry."""
-        return tuple((leaf, name, *place) for (leaf, name), place in self._absent.items())
-
-    def bodies_redacted(self) -> tuple[tuple[str, str], ...]:
-        """Return the entry id and name of the bodies that entries of this segment redact."""
-        return tuple(self._redacted)
+        return segment_summary.SegmentSummary(
+            start=segment.start,
+            stop=segment.stop,
+            found=0,
+            edge_before=edge_before,
+            opened=tuple(map(self._opened_run, self._opened)),
+            touched=tuple(touched),
+            closed=tuple(self._closes),
+            absent=tuple((leaf, name, *place) for (leaf, name), place in self._absent.items()),
+            redacted=tuple(self._redacted),
+            entries=self.entries,
+            bodies=self.ok,
+            not_checked=tuple(self.not_checked),
+            unlisted=tuple(self.unlisted),
+        )
 
     def _opened_run(self, run: str) -> segment_summary.OpenedRun:
         names = self._runs.get(run)
@@ -187,7 +195,7 @@ class SegmentEntryChecker(EntryChecker):
             names.add(entry.strand)
             if not entry.n and not entry.parents:
                 self._add_finding(
-                    Problem.CAUSE_MISSING, "a strand begins without a cause", index, entry
+                    Problem.CAUSE_MISSING, "the first entry of a strand has no parent", index, entry
                 )
         # The floor is unknown: assume the time of the first entry, and lower it at earlier ones.
         strand = StrandHead(entry.n, entry.prev.encode(), entry.ts)

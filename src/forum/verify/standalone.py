@@ -3,24 +3,25 @@
     python3 verify.py BUNDLE --policy POLICY [--key VKEY ...] [--seen CHECKPOINT ...] [--json]
 
 A bundle is one run of a transparency log: its entries, a proof for each, the log's signed
-checkpoint with the cosignatures of witnesses, and the disclosed bodies.  The answer is never yes
-or no, but three words, each of which holds, fails, or was not checked:
+checkpoint with the cosignatures of witnesses, and the disclosed bodies.  The result is not a plain
+yes or no.  Each of three claims holds, fails, or was not checked:
 
-    intact       what is there is what was recorded
+    intact       the content of the bundle is what was recorded
     complete     nothing of the run is missing
-    independent  somebody other than the writer has seen it
+    independent  a witness other than the writer has seen it
 
-Whom to trust comes from you: the log's key (--key, or a `log` line of the policy) and the
-witnesses (--policy, a C2SP tlog-policy file).  Get them from the people who run the log.  What
-the bundle encloses is not believed, this very file included: a forger would enclose his own.
---seen names a checkpoint that you, or somebody you trust, saw before.
+You choose the keys to trust: the log's key (--key, or a `log` line of the policy) and the
+witnesses (--policy, a C2SP tlog-policy file).  Get them from the people who run the log.  Keys,
+policy and verifier inside the bundle, a copy of this file included, are not trusted: a forger would
+enclose forged ones.  --seen names a checkpoint that you, or somebody you trust, saw before.
 
-A deliberation is not played through its protocol here: that takes Forum, and the report says so.
+This program does not replay deliberations; `forum verify` does.  The report lists them as not
+checked.
 
-Exit status: 0 all three hold, 3 something does not, 2 wrong usage.
+Exit status: 0 if all three claims hold, 3 if one does not, 2 for wrong usage.
 
-Read it from top to bottom: each part uses only what stands above it.  The formats are described
-in docs/spec/entry.md and docs/spec/bundle.md of Forum's source.  Needs Python 3.9 or newer.
+Each part of this file uses only the parts above it.  The formats are specified in
+docs/spec/entry.md and docs/spec/bundle.md of Forum's source.  Needs Python 3.9 or newer.
 """
 
 from __future__ import annotations
@@ -38,20 +39,20 @@ from typing import Any, NamedTuple, NoReturn
 
 
 class BundleRejected(Exception):
-    """Something is not in the only form that it can have, or does not hold."""
+    """Raised for input that is malformed, not in canonical form, or fails a check."""
 
 
 def require(condition: object, why: str) -> None:
-    """Go on only if something is as it has to be."""
+    """Raise `BundleRejected` with this reason unless a condition holds."""
     if not condition:
         raise BundleRejected(why)
 
 
-# == Small encodings, each read in its only form ===============================================
+# == Encodings, each with one canonical form ===================================================
 
 
 def read_base64(text: str) -> bytes:
-    """Read standard base64, with padding and without stray bits."""
+    """Decode standard base64; refuse missing padding and stray bits."""
     try:
         raw = base64.b64decode(text, validate=True)
     except ValueError:
@@ -61,21 +62,21 @@ def read_base64(text: str) -> bytes:
 
 
 def read_hash(text: str) -> bytes:
-    """Read a SHA-256 hash as notes and proofs hold it."""
+    """Decode a SHA-256 hash in the base64 form of notes and proofs."""
     raw = read_base64(text)
-    require(len(raw) == 32, f"a hash of {len(raw)} bytes, not 32")
+    require(len(raw) == 32, f"a hash has {len(raw)} bytes, not 32")
     return raw
 
 
 def read_decimal(text: str) -> int:
-    """Read a number without sign and leading zeros."""
+    """Parse a decimal number without sign or leading zeros."""
     formed = re.fullmatch(r"0|[1-9][0-9]{0,18}", text) and int(text) < 2**63
     require(formed, f"{text[:20]!r} is not a decimal number below 2^63")
     return int(text)
 
 
 def read_utf8(data: bytes) -> str:
-    """Read text."""
+    """Decode UTF-8."""
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError:
@@ -83,31 +84,31 @@ def read_utf8(data: bytes) -> str:
 
 
 def refuse_float(text: str) -> NoReturn:
-    """Refuse the numbers that JSON has besides integers: 1.5, 1e3, NaN."""
+    """Refuse JSON numbers that are not integers, such as 1.5, 1e3 and NaN."""
     raise BundleRejected(f"{text[:20]} is not an integer")
 
 
 def write_json(value: object) -> str:
-    """Write JSON as entries and manifests have it: no white space, no needless escapes."""
+    """Return JSON in canonical form: no white space, no unnecessary escapes."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def read_json(data: bytes) -> Any:  # noqa: ANN401  any value that JSON has
-    """Read JSON whose bytes are the only form of what they say."""
+def read_json(data: bytes) -> Any:  # noqa: ANN401  any JSON value
+    """Parse JSON in canonical form."""
     text = read_utf8(data)
     try:
         value = json.loads(text, parse_float=refuse_float, parse_constant=refuse_float)
         canonical = write_json(value) == text
     except (ValueError, RecursionError):
         raise BundleRejected("not JSON") from None
-    require(canonical, "its bytes are not the only form of what they say")
+    require(canonical, "JSON that is not in canonical form")
     return value
 
 
-# == Ed25519: RFC 8032 section 5.1, without a cofactor, and strict =============================
+# == Ed25519: RFC 8032 section 5.1, strict, verified without the cofactor ======================
 
 P = 2**255 - 19
-"""The field of the curve."""
+"""The prime of the field."""
 L = 2**252 + 27742317777372353535851937790883648493
 """The order of the base point."""
 D = -121665 * pow(121666, -1, P) % P
@@ -118,7 +119,7 @@ ZERO: Point = (0, 1, 1, 0)
 
 
 def point_add(p: Point, q: Point) -> Point:
-    """Add two points, which may be the same."""
+    """Return the sum of two points, which may be equal."""
     a, b = (p[1] - p[0]) * (q[1] - q[0]), (p[1] + p[0]) * (q[1] + q[0])
     c, d = 2 * p[3] * q[3] * D, 2 * p[2] * q[2]
     e, f, g, h = (b - a) % P, (d - c) % P, (d + c) % P, (b + a) % P
@@ -126,14 +127,14 @@ def point_add(p: Point, q: Point) -> Point:
 
 
 def point_encode(p: Point) -> bytes:
-    """Write a point: y, and above it the lowest bit of x."""
+    """Return the encoding of a point: y, with the lowest bit of x as bit 255."""
     inverse = pow(p[2], -1, P)
     x, y = p[0] * inverse % P, p[1] * inverse % P
     return (y | (x & 1) << 255).to_bytes(32, "little")
 
 
 def point_decode(data: bytes) -> Point:
-    """Read a point in its only form."""
+    """Decode a point; refuse any encoding that is not canonical."""
     number = int.from_bytes(data, "little")
     y, sign = number & (2**255 - 1), number >> 255
     square = (y * y - 1) * pow(D * y * y + 1, -1, P) % P
@@ -141,7 +142,7 @@ def point_decode(data: bytes) -> Point:
     if (x * x - square) % P:
         x = x * pow(2, (P - 1) // 4, P) % P
     on_curve = y < P and (x * x - square) % P == 0
-    require(on_curve and (x or not sign), "not a point of the curve")
+    require(on_curve and (x or not sign), "not a point on the curve")
     x = x if x & 1 == sign else P - x
     return (x, y, 1, x * y % P)
 
@@ -150,8 +151,11 @@ BASE = point_decode((4 * pow(5, -1, P) % P).to_bytes(32, "little"))
 
 
 def check_public_key(public: bytes) -> None:
-    """Refuse what is no point, or one of small order, under which signatures mean nothing."""
-    require(len(public) == 32, f"a public key of {len(public)} bytes, not 32")
+    """Refuse bytes that are not a point, and points of small order.
+
+    Under a key of small order, one signature can be valid for many messages.
+    """
+    require(len(public) == 32, f"a public key has {len(public)} bytes, not 32")
     multiple = point_decode(public)
     for _ in range(3):
         multiple = point_add(multiple, multiple)
@@ -159,14 +163,14 @@ def check_public_key(public: bytes) -> None:
 
 
 def signature_holds(public: bytes, message: bytes, signature: bytes) -> bool:
-    """Tell whether R = sB - hA for a signature (R, s) by the key A, with h = H(R, A, message)."""
+    """Return whether R = sB - hA for a signature (R, s) by the key A, with h = H(R, A, message)."""
     r, s = signature[:32], int.from_bytes(signature[32:], "little")
     if len(signature) != 64 or s >= L:
         return False
     h = int.from_bytes(hashlib.sha512(r + public + message).digest(), "little") % L
     x, y, z, t = point_decode(public)
     minus_a = (P - x, y, z, P - t)
-    # Both products at once, from the highest bit down.
+    # Compute both products in one pass, from the highest bit down.
     choices, total = (ZERO, BASE, minus_a, point_add(BASE, minus_a)), ZERO
     for bit in range(252, -1, -1):
         total = point_add(total, total)
@@ -180,7 +184,7 @@ EMPTY_ROOT = hashlib.sha256(b"").digest()
 
 
 class BundleCheckpoint(NamedTuple):
-    """What a log commits to: its name, the number of its entries, and the root over them."""
+    """The tree that a log commits to: the log's name, the number of entries, and the root."""
 
     origin: str
     size: int
@@ -188,21 +192,24 @@ class BundleCheckpoint(NamedTuple):
 
 
 def hash_leaf(data: bytes) -> bytes:
-    """Hash an entry: its leaf hash, which is its id too."""
+    """Return the leaf hash of an entry, which is also its id."""
     return hashlib.sha256(b"\x00" + data).digest()
 
 
 def hash_node(left: bytes, right: bytes) -> bytes:
-    """Hash two neighbours into the node above them."""
+    """Return the hash of the node above two neighbours."""
     return hashlib.sha256(b"\x01" + left + right).digest()
 
 
 def climb_to_roots(
     nodes: list[bytes], old: bytes, new: bytes, fn: int, sn: int
 ) -> tuple[bytes, bytes]:
-    """Go up to the roots of an old and of a new tree, as both sections of RFC 9162 do it."""
+    """Return the roots of the old and the new tree that a proof leads to.
+
+    This loop is common to both algorithms of RFC 9162.
+    """
     for node in nodes:
-        require(sn, "a proof that is too long")
+        require(sn, "the proof is too long")
         if fn & 1 or fn == sn:
             old, new = hash_node(node, old), hash_node(node, new)
             while fn and not fn & 1:
@@ -210,23 +217,23 @@ def climb_to_roots(
         else:
             new = hash_node(new, node)
         fn, sn = fn >> 1, sn >> 1
-    require(sn == 0, "a proof that is too short")
+    require(sn == 0, "the proof is too short")
     return old, new
 
 
 def check_inclusion(nodes: list[bytes], leaf: bytes, index: int, tree: BundleCheckpoint) -> None:
-    """Accept a leaf at an index of a tree (RFC 9162 section 2.1.3.2)."""
-    require(index < tree.size, f"a tree of size {tree.size} has no such entry")
+    """Check that a tree has this leaf at this index (RFC 9162 section 2.1.3.2)."""
+    require(index < tree.size, f"entry {index} is beyond the tree of size {tree.size}")
     _, root = climb_to_roots(nodes, leaf, leaf, index, tree.size - 1)
     require(root == tree.root, f"entry {index} is not in the tree of size {tree.size}")
 
 
 def check_consistency(nodes: list[bytes], old: BundleCheckpoint, new: BundleCheckpoint) -> None:
-    """Accept that a tree only grew from the old one to the new (RFC 9162 section 2.1.4.2)."""
+    """Check that the new tree begins with the old one (RFC 9162 section 2.1.4.2)."""
     why = f"the tree of size {new.size} does not begin with that of {old.size}"
     require(old.size <= new.size, why)
     if old.size in (0, new.size):
-        # Every tree begins with the empty one, and with itself: there is nothing to prove.
+        # Every tree begins with the empty tree and with itself, so the proof is empty.
         require(not nodes and old.root == (EMPTY_ROOT if new.size != old.size else new.root), why)
         return
     fn, sn = old.size - 1, new.size - 1
@@ -241,11 +248,11 @@ def check_consistency(nodes: list[bytes], old: BundleCheckpoint, new: BundleChec
 # == Keys and signed notes: C2SP signed-note ===================================================
 
 LOG_KEY, WITNESS_KEY = 0x01, 0x04
-"""Ed25519 over the text of a note, and over a timed cosignature of it."""
+"""Signature types: Ed25519 over the text of a note, and Ed25519 timestamped cosignature."""
 
 
 class BundleKey(NamedTuple):
-    """A public key with the name and the kind of signature that it is trusted for."""
+    """A public key with its name and the type of signature that it is trusted for."""
 
     name: str
     algorithm: int
@@ -253,19 +260,19 @@ class BundleKey(NamedTuple):
 
     @property
     def id(self) -> bytes:
-        """Four bytes to find a key by; they can be forged."""
+        """Four bytes by which a key is looked up.  They can be forged, so they prove nothing."""
         material = bytes([self.algorithm]) + self.public
         return hashlib.sha256(self.name.encode() + b"\n" + material).digest()[:4]
 
 
 class BundleNote(NamedTuple):
-    """Text, and signatures below it: name, key id and signature of each."""
+    """A text, and its signatures: name, key id and signature of each."""
 
     text: str
     signatures: list[tuple[str, bytes, bytes]]
 
     def signatures_by(self, keys: list[BundleKey]) -> list[tuple[BundleKey, bytes]]:
-        """Return the signatures that say they are by these keys: not whether they are."""
+        """Return the signatures that name one of these keys; they are not verified here."""
         return [
             (key, blob)
             for name, key_id, blob in self.signatures
@@ -275,24 +282,24 @@ class BundleNote(NamedTuple):
 
 
 def check_line(text: str) -> None:
-    """Refuse what a line of a note cannot hold."""
-    require(not re.search("[\x00-\x1f\ud800-\udfff]", text), "holds a control character")
+    """Refuse characters that a line of a note cannot hold."""
+    require(not re.search("[\x00-\x1f\ud800-\udfff]", text), "contains a control character")
 
 
 def check_name(name: str) -> None:
-    """Refuse a name that no key can have."""
+    """Refuse a name that is not valid for a key."""
     check_line(name)
     formed = name and "+" not in name and not any(character.isspace() for character in name)
-    require(formed, f"{name!r} is not the name of a key")
+    require(formed, f"{name!r} is not a valid key name")
 
 
 def read_key(text: str) -> BundleKey:
-    """Read a vkey: name+id+key."""
-    require(text.count("+") >= 2, f"{text!r} is not a key of the form name+id+key")
+    """Parse a vkey: name+id+key."""
+    require(text.count("+") >= 2, f"{text!r} does not have the form name+id+key")
     name, key_id, encoded = text.split("+", 2)
     material = read_base64(encoded)
     check_name(name)
-    require(material[:1] in (b"\x01", b"\x04"), f"{name}: a key of a kind that is not known here")
+    require(material[:1] in (b"\x01", b"\x04"), f"{name}: unsupported signature type")
     key = BundleKey(name, material[0], material[1:])
     check_public_key(key.public)
     require(key.id.hex() == key_id, f"{name}: the id of this key is {key.id.hex()}")
@@ -300,22 +307,23 @@ def read_key(text: str) -> BundleKey:
 
 
 def read_note(data: bytes) -> BundleNote:
-    """Read a note.  Its signatures are not verified."""
-    require(len(data) <= 1 << 20, "a note of more than 1 MiB")
+    """Parse a note without verifying its signatures."""
+    require(len(data) <= 1 << 20, "a note is longer than 1 MiB")
     text, blank, below = read_utf8(data).rpartition("\n\n")
     *lines, rest = below.split("\n")
     require(
-        blank and not rest and 1 <= len(lines) <= 64, "no 1 to 64 signatures below an empty line"
+        blank and not rest and 1 <= len(lines) <= 64,
+        "a note needs 1 to 64 signatures below an empty line",
     )
     check_line(text.replace("\n", ""))
     return BundleNote(text + "\n", [read_signature(line) for line in lines])
 
 
 def read_signature(line: str) -> tuple[str, bytes, bytes]:
-    """Read a signature line: dash, name, base64 of key id and signature."""
+    """Parse a signature line: dash, name, base64 of key id and signature."""
     dash, name, encoded = line.split(" ") if line.count(" ") == 2 else ("", "", "")
     raw = read_base64(encoded)
-    require(dash == "\u2014" and len(raw) > 4, "a signature line that is none")
+    require(dash == "\u2014" and len(raw) > 4, "malformed signature line")
     check_name(name)
     return name, raw[:4], raw[4:]
 
@@ -324,54 +332,54 @@ def read_signature(line: str) -> tuple[str, bytes, bytes]:
 
 
 class BundleCosignature(NamedTuple):
-    """A witness, and when it cosigned by its own clock, in seconds since 1970."""
+    """A witness, and the time in seconds since 1970 at which it cosigned, by its own clock."""
 
     key: BundleKey
     time: int
 
 
 def read_checkpoint(text: str) -> BundleCheckpoint:
-    """Read the text of a note: origin, size and root, without extension lines."""
-    require(text.count("\n") == 3 and text[0] != "\n", "a checkpoint is three lines")
+    """Parse the text of a checkpoint: origin, size and root; extension lines are refused."""
+    require(text.count("\n") == 3 and text[0] != "\n", "a checkpoint must have three lines")
     origin, size, root, _ = text.split("\n")
     checkpoint = BundleCheckpoint(origin, read_decimal(size), read_hash(root))
-    require(checkpoint.size or checkpoint.root == EMPTY_ROOT, "the empty tree has another root")
+    require(checkpoint.size or checkpoint.root == EMPTY_ROOT, "wrong root of the empty tree")
     return checkpoint
 
 
 def open_checkpoint(data: bytes, keys: list[BundleKey]) -> BundleCheckpoint:
-    """Read a checkpoint that its own log has signed with a key which the reader trusts."""
+    """Return a checkpoint that a trusted key of its own log has signed."""
     note, signers = read_note(data), set()
     for key, blob in note.signatures_by([key for key in keys if key.algorithm == LOG_KEY]):
-        # One by a trusted key that does not hold spoils the note: somebody altered it.
+        # An invalid signature by a trusted key rejects the note, because the note was altered.
         holds = signature_holds(key.public, note.text.encode(), blob)
-        require(holds, f"{key.name}: the signature does not hold")
+        require(holds, f"{key.name}: invalid signature")
         signers.add(key.name)
     checkpoint = read_checkpoint(note.text)
-    require(checkpoint.origin in signers, "not signed by a key of its log that the reader trusts")
+    require(checkpoint.origin in signers, "not signed by a trusted key of its log")
     return checkpoint
 
 
 def read_cosignatures(data: bytes, witnesses: list[BundleKey]) -> list[BundleCosignature]:
-    """Return the cosignatures by known witnesses; one that does not hold is refused."""
+    """Return the cosignatures of known witnesses; refuse the note if one of them is invalid."""
     note = read_note(data)
     return [check_cosignature(note.text, blob, key) for key, blob in note.signatures_by(witnesses)]
 
 
 def check_cosignature(text: str, blob: bytes, key: BundleKey) -> BundleCosignature:
-    """Accept eight bytes of time, and a signature over time and text."""
+    """Verify a cosignature: eight bytes of time, and a signature over time and text."""
     time = int.from_bytes(blob[:8], "big")
     message = f"cosignature/v1\ntime {time}\n{text}".encode()
     holds = time < 2**63 and signature_holds(key.public, message, blob[8:])
-    require(holds, f"{key.name}: the cosignature does not hold")
+    require(holds, f"{key.name}: invalid cosignature")
     return BundleCosignature(key, time)
 
 
-# == Whom to believe: C2SP tlog-policy =========================================================
+# == The reader's policy: C2SP tlog-policy =====================================================
 
 
 class BundlePolicy:
-    """The logs and witnesses that the reader trusts, and how many of these must have seen."""
+    """The logs and witnesses that the reader trusts, and the quorum that must have cosigned."""
 
     def __init__(self, data: bytes) -> None:
         self.logs: list[BundleKey] = []
@@ -379,19 +387,18 @@ class BundlePolicy:
         self.groups: list[tuple[str, int, list[str]]] = []
         self.quorums: list[str] = []
         control = re.search(rb"[\x00-\x08\x0b-\x1f\x7f]", data)
-        require(
-            data.endswith(b"\n") and not control, "a control character, or no newline at the end"
-        )
+        require(not control, "the policy contains a control character")
+        require(data.endswith(b"\n"), "the policy does not end in a newline")
         for line in data.decode("utf-8", "surrogateescape").split("\n"):
             words = [word for word in line.replace("\t", " ").split(" ") if word]
             if words and not words[0].startswith("#"):
                 self._read(words)
-        require(len(self.quorums) == 1, f"{len(self.quorums)} quorum lines, not one")
-        # A key under two names, or a member of two groups, would count twice.
+        require(len(self.quorums) == 1, f"the policy has {len(self.quorums)} quorum lines, not one")
+        # A key with two names, or a member of two groups, would count twice.
         for keys in (self.logs, self.witnesses.values()):
-            require(len({key.public for key in keys}) == len(keys), "the same key twice")
+            require(len({key.public for key in keys}) == len(keys), "a key is listed twice")
         members = [member for group in self.groups for member in group[2]]
-        require(len(set(members)) == len(members), "the same group member twice")
+        require(len(set(members)) == len(members), "a group member is listed twice")
 
     def _read(self, words: list[str]) -> None:
         names = {*self.witnesses, *(group[0] for group in self.groups)}
@@ -406,23 +413,23 @@ class BundlePolicy:
             self.quorums.append(words[1])
         else:
             raise BundleRejected(
-                f"no such line, or a name that is taken or unknown: {' '.join(words)!r}"
+                f"invalid line, or a name that is taken or undefined: {' '.join(words)!r}"
             )
 
     def _add_group(self, name: str, least: str, members: list[str], names: set[str]) -> None:
         number = {"any": 1, "all": len(members)}.get(least) or read_decimal(least)
-        require(1 <= number <= len(members), f"group {name} does not have {least} members")
-        require(names.issuperset(members), f"group {name} has a member that is not defined above")
+        require(1 <= number <= len(members), f"invalid threshold {least} of group {name}")
+        require(names.issuperset(members), f"a member of group {name} is not defined above it")
         self.groups.append((name, number, members))
 
     @staticmethod
     def _key(text: str, algorithm: int) -> BundleKey:
         key = read_key(text)
-        require(key.algorithm == algorithm, f"{key.name} is a key of the other kind")
+        require(key.algorithm == algorithm, f"{key.name}: wrong signature type for this line")
         return key
 
     def is_satisfied_by(self, seen: list[BundleCosignature]) -> bool:
-        """Tell whether these cosignatures make the quorum; without any, nobody has seen."""
+        """Return whether these cosignatures reach the quorum; there must be at least one."""
         keys = [cosignature.key for cosignature in seen]
         names = {"none", *(name for name, key in self.witnesses.items() if key in keys)}
         for name, number, members in self.groups:
@@ -431,9 +438,9 @@ class BundlePolicy:
         return bool(seen) and self.quorums[0] in names
 
     def quorum_time(self, seen: list[BundleCosignature]) -> int:
-        """Return the earliest time by which the quorum had cosigned, in seconds; 0 if none is.
+        """Return the earliest time, in seconds, by which the quorum had cosigned; 0 if unknown.
 
-        Time 0 is no time: such a cosignature counts as one, and says nothing about when.
+        A cosignature with time 0 states no time: it counts for the quorum, but not here.
         """
         timed = sorted((c for c in seen if c.time), key=lambda c: c.time)
         quorums = (i for i in range(1, len(timed) + 1) if self.is_satisfied_by(timed[:i]))
@@ -441,7 +448,7 @@ class BundlePolicy:
         return timed[count - 1].time if count else 0
 
     def min_witnesses(self) -> int:
-        """Return the smallest number of witnesses that can make the quorum, and at least one."""
+        """Return the smallest number of witnesses that can reach the quorum, and at least one."""
         needed = dict.fromkeys(self.witnesses, 1)
         for name, number, members in self.groups:
             needed[name] = sum(sorted(needed[member] for member in members)[:number])
@@ -449,13 +456,13 @@ class BundlePolicy:
 
 
 def consistent_times(times: list[int]) -> list[int]:
-    """Return the times of checkpoints in the order of their sizes, 0 for each that is refuted.
+    """Return the times of checkpoints in the order of their sizes, inconsistent ones set to 0.
 
-    A larger tree is cosigned later.  Kept is the largest set of times that do not contradict that;
-    of several, the one with the latest checkpoints.  Times that are 0 take no part.
+    A larger tree is cosigned later.  The largest set of times that agrees with this order is kept;
+    of several such sets, the one with the latest checkpoints.  Times that are 0 are ignored.
     """
-    tails: list[int] = []  # the smallest time that ends a chain of each length, and where it is
-    ends: list[int] = []
+    tails: list[int] = []  # the smallest time that ends a chain of each length
+    ends: list[int] = []  # the index of the checkpoint with that time
     before: dict[int, int] = {}
     for i, time in enumerate(times):
         length = len(tails)
@@ -633,17 +640,17 @@ class BundleEntry(NamedTuple):
 
 
 def matches(pattern: str, value: object) -> bool:
-    """Tell whether a value is text of some form."""
+    """Return whether a value is a string that matches a pattern as a whole."""
     return isinstance(value, str) and re.fullmatch(pattern, value) is not None
 
 
 def is_count(value: object) -> bool:
-    """Tell whether a value is an integer that every reader of JSON reads exactly."""
+    """Return whether a value is a non-negative integer that a double holds exactly."""
     return type(value) is int and 0 <= value <= MAX_COUNT
 
 
 def is_plain(value: object, nesting: int) -> bool:
-    """Tell whether a value holds only what every reader of JSON reads alike."""
+    """Return whether a value consists of strings, exact integers, arrays and objects only."""
     if isinstance(value, (list, dict)):
         within = list(value.values()) if isinstance(value, dict) else value
         return nesting <= MAX_NESTING and all(is_plain(item, nesting + 1) for item in within)
@@ -651,7 +658,7 @@ def is_plain(value: object, nesting: int) -> bool:
 
 
 def is_fact(value: object, form: object, *default: object) -> bool:
-    """Tell whether a fact has its type, and is not its own default, which is left out."""
+    """Return whether a fact has its type and is not equal to its default, which is omitted."""
     if isinstance(form, list):
         return isinstance(value, list) and all(is_fact(item, *form) for item in value)
     choices = form if isinstance(form, tuple) else [value]
@@ -660,14 +667,14 @@ def is_fact(value: object, form: object, *default: object) -> bool:
 
 
 def read_entry(data: bytes) -> BundleEntry:
-    """Read an entry from the only bytes that it can have."""
-    require(len(data) <= MAX_ENTRY, f"{len(data)} bytes; the most is {MAX_ENTRY}")
+    """Parse an entry in canonical form."""
+    require(len(data) <= MAX_ENTRY, f"an entry of {len(data)} bytes; the maximum is {MAX_ENTRY}")
     value = read_json(data)
-    # In this form, only control characters have escapes other than those of \ and ".
+    # In canonical JSON, the only escapes besides those of \ and " are of control characters.
     bare = read_utf8(data).replace("\\\\", "").replace('\\"', "")
-    require(not re.search("[\\\\\x7f-\x9f]", bare), "a string holds a control character")
+    require(not re.search("[\\\\\x7f-\x9f]", bare), "a string contains a control character")
     formed = type(value) is dict and tuple(value) == BundleEntry._fields
-    require(formed, "its members are not those of an entry, in their order")
+    require(formed, "the members are not those of an entry in their order")
     entry = BundleEntry(**value)
     check_members(entry)
     check_bodies(entry)
@@ -676,53 +683,56 @@ def read_entry(data: bytes) -> BundleEntry:
 
 
 def check_members(entry: BundleEntry) -> None:
-    """Check names, numbers and links."""
-    require(entry.v == "forum/entry/1", "another format")
+    """Check the labels, numbers and links of an entry."""
+    require(entry.v == "forum/entry/1", "unsupported entry format")
     for label in (entry.log, entry.run, entry.strand, entry.step, entry.actor):
-        require(matches(LABEL, label), "a label that is empty, too long or not plain")
-    require(matches(KIND, entry.kind), "a kind that is none")
-    require(is_count(entry.n) and is_count(entry.ts), "n and ts are numbers below 2^53")
+        require(matches(LABEL, label), "a label is empty, too long, or not plain ASCII")
+    require(matches(KIND, entry.kind), "malformed kind")
+    require(is_count(entry.n) and is_count(entry.ts), "n and ts must be integers below 2^53")
     linked = matches(HASH, entry.prev) if entry.n else entry.prev == ""
-    require(linked, "prev is a leaf hash, and empty at n = 0 only")
+    require(linked, "prev must be a leaf hash, or empty at n = 0")
     listed = type(entry.parents) is list and all(matches(HASH, p) for p in entry.parents)
-    require(listed, "parents are leaf hashes")
+    require(listed, "parents must be leaf hashes")
     few = len(set(entry.parents)) == len(entry.parents) <= MAX_PARENTS
-    require(few, "too many parents, or one of them twice")
+    require(few, "too many parents, or a parent is listed twice")
 
 
 def check_bodies(entry: BundleEntry) -> None:
-    """Check what the entry says of its bodies: hash, size and type of each."""
+    """Check the commitments of an entry to its bodies: hash, size and type of each."""
     bodies = entry.bodies
     ordered = type(bodies) is dict and list(bodies) == sorted(bodies)
-    require(ordered, "bodies are not in the order of their names")
+    require(ordered, "bodies must be in the order of their names")
     for name, body in bodies.items():
         formed = type(body) is dict and tuple(body) == ("h", "size", "type")
-        require(formed and matches(BODY_NAME, name), f"body {name!r} is none")
+        require(formed and matches(BODY_NAME, name), f"body {name!r}: invalid name or members")
         formed = matches(HASH, body["h"]) and is_count(body["size"])
-        require(formed and matches(MEDIA_TYPE, body["type"]), f"body {name!r} is malformed")
+        require(
+            formed and matches(MEDIA_TYPE, body["type"]),
+            f"body {name!r}: invalid hash, size or type",
+        )
     known = KINDS[entry.kind].bodies if entry.kind in KINDS else bodies
     require(set(bodies).issubset(known), f"{entry.kind} has no body {', '.join(bodies)}")
 
 
 def check_facts(entry: BundleEntry) -> None:
-    """Check the facts by their kind; by the general rules only, if the kind is not known."""
+    """Check the facts against their kind; those of an unknown kind by the general rules only."""
     facts = entry.facts
     plain = type(facts) is dict and is_plain(facts, 1)
-    require(plain, "facts are an object of strings, integers, arrays and objects")
+    require(plain, "facts must be an object of strings, integers, arrays and objects")
     if entry.kind in KINDS:
         members = KINDS[entry.kind].facts
         present = [name for name in members if name in facts]
-        require(list(facts) == present, "a fact that its kind does not have, or not in order")
+        require(list(facts) == present, "a fact that the kind does not have, or facts out of order")
         for name, form in members.items():
             fits = is_fact(facts[name], *form) if name in facts else len(form) == 2
-            require(fits, f"the fact {name} is missing, wrong, or its default written out")
+            require(fits, f"the fact {name} is missing, invalid, or equal to its default")
 
 
 # == The bundle: docs/spec/bundle.md ===========================================================
 
 
 class BundleProof(NamedTuple):
-    """A C2SP tlog-proof file: an index, an inclusion proof, and the checkpoint it leads to."""
+    """A C2SP tlog-proof file: an index, an inclusion proof, and the checkpoint that it leads to."""
 
     at: int
     nodes: list[bytes]
@@ -730,17 +740,17 @@ class BundleProof(NamedTuple):
 
 
 class BundlePastCheckpoint(NamedTuple):
-    """An earlier checkpoint, and the proof that the bundle's own continues it."""
+    """An earlier checkpoint, and the proof that the checkpoint of the bundle continues it."""
 
     note: bytes
     nodes: list[bytes]
 
 
 class LazyFile:
-    """A file that is read in pieces, each when it is needed: a slice of it, as of bytes."""
+    """A file whose slices are read on demand, as if it were `bytes`."""
 
     def __init__(self, path: str) -> None:
-        self._file = open(path, "rb")  # noqa: SIM115  to the end of the process
+        self._file = open(path, "rb")  # noqa: SIM115  open until the process ends
         self._size = self._file.seek(0, 2)
 
     def __len__(self) -> int:
@@ -753,7 +763,7 @@ class LazyFile:
 
 
 class BundleMember(NamedTuple):
-    """A file of an archive: where its content stands, how long it is, checksum and digest."""
+    """A file of an archive: offset, size, CRC-32 and SHA-256 of its content."""
 
     start: int
     size: int
@@ -762,11 +772,11 @@ class BundleMember(NamedTuple):
 
 
 MAX_FILES, MAX_BYTES, PIECE = 0xFFFF, 0xFFFFFFFF, 1 << 20
-"""What an archive can hold that does not end as ZIP64 has it; how much is read at once."""
+"""The limits of an archive without ZIP64 records, and the number of bytes read at once."""
 
 
 class BundleArchive:
-    """The only zip archive that its files can be: stored, sorted, undated."""
+    """A zip archive in canonical form: files stored without compression, sorted, undated."""
 
     def __init__(self, source: bytes | LazyFile) -> None:
         self._source = source
@@ -775,9 +785,9 @@ class BundleArchive:
         lengths = [76 + 2 * len(name.encode()) + m.size for name, m in self.members.items()]
         self.wide = len(lengths) > MAX_FILES or sum(lengths) + 22 > MAX_BYTES
         for piece in self._directory(at):
-            require(source[at : at + len(piece)] == piece, "its bytes are not the only form")
+            require(source[at : at + len(piece)] == piece, "altered zip directory")
             at += len(piece)
-        require(at == len(source), "its bytes are not the only form of its files")
+        require(at == len(source), "data after the zip directory")
 
     def read(self, name: str) -> bytes:
         """Return the content of a file."""
@@ -786,12 +796,12 @@ class BundleArchive:
         return self._source[start : start + size]
 
     def pieces(self, start: int, size: int) -> Iterator[bytes]:
-        """Read some of it piece by piece."""
+        """Yield a range of the archive in pieces."""
         for at in range(start, start + size, PIECE):
             yield self._source[at : min(at + PIECE, start + size)]
 
     def _read_members(self) -> int:
-        """Compare every header with the only one that its file can have."""
+        """Read every file, compare its header with the canonical one, and return the end offset."""
         at, before = 0, ""
         while self._source[at : at + 4] == b"PK\3\4" and at + 30 <= len(self._source):
             header = self._source[at : at + 30]
@@ -799,14 +809,17 @@ class BundleArchive:
             start = at + 30 + length
             name = read_utf8(self._source[at + 30 : start])
             inside = start + size <= len(self._source)
-            require(inside and (not self.members or name > before), "its files are not in order")
+            require(
+                inside and (not self.members or name > before),
+                "the files of the archive are truncated or not in order",
+            )
             crc, digest = 0, hashlib.sha256()
             for piece in self.pieces(start, size):
                 crc = zlib.crc32(piece, crc)
                 digest.update(piece)
             member = self.members[name] = BundleMember(start, size, crc, digest.hexdigest())
             common = self._common(20, name, member)
-            require(struct.pack("<4s5H3I2H", b"PK\3\4", *common, 0) == header, "another header")
+            require(struct.pack("<4s5H3I2H", b"PK\3\4", *common, 0) == header, "altered zip header")
             at, before = start + size, name
         return at
 
@@ -816,7 +829,7 @@ class BundleArchive:
         return (version, 1 << 11, 0, 0, 33, *sizes)
 
     def _directory(self, start: int) -> Iterator[bytes]:
-        """Yield the only directory and end that the files can have."""
+        """Yield the central directory and the end records that these files must have."""
         size, count = 0, len(self.members)
         for name, member in self.members.items():
             offset, version, extra = member.start - 30 - len(name.encode()), 20, b""
@@ -836,7 +849,7 @@ class BundleArchive:
 
 
 def read_manifest(archive: BundleArchive) -> tuple[str, str]:
-    """Return origin and run, if the manifest lists exactly the other files."""
+    """Return the origin and the run in the manifest, which must list exactly the other files."""
     data = archive.read("manifest.json")
     value = read_json(data)
     members = value if type(value) is dict else {}
@@ -845,34 +858,39 @@ def read_manifest(archive: BundleArchive) -> tuple[str, str]:
     lines = [[name, member.size, member.digest] for name, member in files]
     version = f"forum/bundle/{2 if archive.wide else 1}"
     expected = {"v": version, "origin": origin, "run": run, "files": lines}
-    require(type(origin) is str and type(run) is str, "no origin or no run in its manifest")
-    require(write_json(expected).encode() == data, "its files are not those of its manifest")
+    require(type(origin) is str and type(run) is str, "the manifest has no origin or no run")
+    require(
+        write_json(expected).encode() == data, "the files are not those that the manifest lists"
+    )
     return str(origin), str(run)
 
 
 def read_proof(data: bytes) -> BundleProof:
-    """Read a proof file.  The extra line that the format allows is covered by nothing."""
+    """Parse a proof file.  No signature covers the optional extra line, which is ignored."""
     head, _, note = data.partition(b"\n\n")
     header, *lines = read_utf8(head).split("\n")
     require(header == "c2sp.org/tlog-proof@v1", "not a proof file")
     if lines and lines[0].startswith("extra "):
         read_base64(lines.pop(0)[6:])
-    require(lines and lines[0].startswith("index "), "a proof file without an index")
-    require(len(lines) <= 64, "a proof file with more than 63 hashes")
+    require(lines and lines[0].startswith("index "), "the proof file has no index")
+    require(len(lines) <= 64, "the proof file has more than 63 hashes")
     read_note(note)
     return BundleProof(read_decimal(lines[0][6:]), [read_hash(line) for line in lines[1:]], note)
 
 
 def read_past(size: int, note: bytes, proof: bytes) -> BundlePastCheckpoint:
-    """Read an earlier checkpoint, which stands under its size, and its consistency proof."""
+    """Parse an earlier checkpoint, whose file is named by its size, and its consistency proof."""
     *lines, rest = read_utf8(proof).split("\n")
-    require(not rest, "a consistency proof that ends within a line")
-    require(read_checkpoint(read_note(note).text).size == size, "a checkpoint under another size")
+    require(not rest, "the consistency proof ends within a line")
+    require(
+        read_checkpoint(read_note(note).text).size == size,
+        "an earlier checkpoint has another size than its file name",
+    )
     return BundlePastCheckpoint(note, [read_hash(line) for line in lines])
 
 
 class BundleContents:
-    """The contents of a bundle, in their form, not yet verified; each is read when it is needed."""
+    """The contents of a well-formed bundle, not yet verified, read on demand."""
 
     def __init__(self, source: bytes | LazyFile) -> None:
         self._archive = BundleArchive(source)
@@ -880,19 +898,19 @@ class BundleContents:
         self.checkpoint = self._archive.read("checkpoint")
         self.entries: list[int] = []
         self.bodies: dict[tuple[int, str], tuple[str, str]] = {}
-        """The files of salt and content, by the index of the entry and the name of the body."""
+        """The names of the salt and content files, by entry index and body name."""
         self.past: list[BundlePastCheckpoint] = []
         known = {"checkpoint", "manifest.json"}
         for name in self._archive.members:
             known.update(self._take(name))
         for name in self._archive.members.keys() | known:
             require(name in self._archive.members, f"{name} is missing")
-            # What is left is enclosed for convenience, and not believed.
+            # Other files are enclosed for convenience and are not evidence.
             extra = matches(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", name)
-            require(name in known or extra, "a file of no known kind")
+            require(name in known or extra, "a file with an unknown name")
 
     def _take(self, name: str) -> list[str]:
-        """Take an entry, a body or an earlier checkpoint, and name the files that belong to it."""
+        """Register an entry, a body or an earlier checkpoint, and return the names of its files."""
         if matches(r"entries/[0-9]{16}\.json", name):
             self.entries.append(int(name[8:24]))
             return [name, f"proofs/{name[8:24]}.tlog-proof"]
@@ -917,7 +935,7 @@ class BundleContents:
         return self._archive.read(self.bodies[index, name][1])
 
     def has_matching_body(self, index: int, name: str, commitment: dict[str, Any]) -> bool:
-        """Tell whether a body is the very one that an entry committed to."""
+        """Return whether a body matches the commitment in its entry."""
         salt_file, content = self.bodies[index, name]
         salt, (start, size, _, _) = self._archive.read(salt_file), self._archive.members[content]
         digest = hashlib.sha256(b"forum/body/1\0" + salt + size.to_bytes(8, "big"))
@@ -927,7 +945,7 @@ class BundleContents:
         return sized and digest.hexdigest() == str(commitment["h"])
 
 
-# == What can be found wrong, and the claim that it refutes ====================================
+# == Problems, and the claim that each refutes =================================================
 
 CLAIMS = INTACT, COMPLETE, INDEPENDENT = "intact", "complete", "independent"
 HOLDS, FAILS, NOT_CHECKED = "holds", "fails", "not checked"
@@ -949,7 +967,7 @@ REFUTED = {
 
 
 class BundleFindings:
-    """Collects what is wrong; beyond a thousand it only counts."""
+    """A collector of findings; beyond a thousand, it only counts them."""
 
     def __init__(self) -> None:
         self.listed: list[dict[str, Any]] = []
@@ -959,7 +977,7 @@ class BundleFindings:
     def add(
         self, problem: str, detail: str, index: int | None = None, entry: BundleEntry | None = None
     ) -> None:
-        """Take note of one thing."""
+        """Add a finding."""
         found = {"problem": problem, "claim": REFUTED[problem], "detail": detail, "index": index}
         found["entry"] = f"{entry.run}/{entry.strand}/{entry.n}" if entry else None
         self.count += 1
@@ -967,14 +985,14 @@ class BundleFindings:
         self.listed += [found] if self.count <= 1000 else []
 
     def judge_claim(self, claim: str, reason: str, unknown: str = "") -> dict[str, str]:
-        """Answer a claim: it holds unless something was found, or something is not known."""
+        """Return the result of a claim: it holds unless there is a finding or an unknown."""
         if claim in self._first:
             return {"state": FAILS, "reason": self._first[claim]}
         return {"state": NOT_CHECKED if unknown else HOLDS, "reason": unknown or reason}
 
 
 def describe(found: dict[str, Any]) -> str:
-    """Say in one line what is wrong, and where."""
+    """Return a finding as one line of text."""
     index = [] if found["index"] is None else [f"entry {found['index']}"]
     place = ", ".join(index + ([found["entry"]] if found["entry"] else []))
     return f"{found['problem']}{place and ' at '}{place}: {found['detail']}"
@@ -983,28 +1001,34 @@ def describe(found: dict[str, Any]) -> str:
 # == The run: strands, causes, bodies and times ================================================
 
 MAX_CLOCK_SKEW_US = 300 * 1_000_000
-"""How far, in microseconds, a writer's clock may be off before its times are called impossible."""
+"""The clock error of a writer, in microseconds, up to which its times are accepted."""
 
 
 def read_ends(data: bytes) -> dict[str, tuple[int, str]]:
-    """Read the body `strands` of a close: a list of [name, last n, last leaf hash]."""
+    """Parse the body `strands` of a run close: a list of [name, last n, last leaf hash]."""
     ends = read_json(data)
-    require(type(ends) is list and all(type(end) is list for end in ends), "no list of lists")
+    require(type(ends) is list and all(type(end) is list for end in ends), "not a list of lists")
     for end in ends:
-        require([type(part) for part in end] == [str, int, str] and is_count(end[1]), "no end")
+        require(
+            [type(part) for part in end] == [str, int, str] and is_count(end[1]),
+            "a line that is not name, n and leaf hash",
+        )
     listed = {name: (n, head) for name, n, head in ends}
     require([end[0] for end in ends] == sorted(listed), "not in the order of the names")
     return listed
 
 
 def is_in_force(redaction: BundleEntry) -> bool:
-    """Tell whether a redaction stands in the life of the log, caused by the entry that it names."""
+    """Return whether a redaction is in the log's own main strand, with the entry as first parent.
+
+    Elsewhere it has no effect: the writer of a run must not be able to explain away its gaps.
+    """
     announced = (redaction.run, redaction.strand) == ("log", "main")
     return announced and list(redaction.parents[:1]) == [redaction.facts["entry"]]
 
 
 class BundleRunChecker:
-    """Takes in entries in the order of the log, and follows those of the bundle's run."""
+    """A checker that receives entries in index order and follows those of the bundle's run."""
 
     def __init__(self, bundle: BundleContents, findings: BundleFindings) -> None:
         self._bundle, self._find = bundle, findings.add
@@ -1013,14 +1037,14 @@ class BundleRunChecker:
         self._absent: dict[tuple[str, str], tuple[int, BundleEntry]] = {}
         self._redacted: set[tuple[str, str]] = set()
         self.signed: dict[tuple[int, str], int] = {}
-        """When the signed tree of a size and root was cosigned; 0 if that is not known."""
+        """The cosignature time of each signed tree, by size and root; 0 if it is unknown."""
         self.cosigned: dict[int, int] = {}
         self._floor = self.openings = 0
         self.open = self.closed = self.unlisted = False
         self.bodies = {"ok": 0, "redacted": 0, "missing": 0, "mismatch": 0}
 
     def check_entry(self, index: int, leaf: str, entry: BundleEntry) -> None:
-        """Check one entry against all before it."""
+        """Check one entry against all entries before it."""
         if entry.log != self._bundle.origin:
             self._find("foreign-entry", f"it belongs to {entry.log}", index, entry)
         if entry.run == self._bundle.run:
@@ -1032,7 +1056,7 @@ class BundleRunChecker:
         self._ids.add(leaf)
 
     def finish(self) -> None:
-        """Settle what only the end can tell."""
+        """Report an empty run and missing bodies; call this after all entries."""
         if not self.openings:
             self._find("run-unopened", f"there is no entry of run {self._bundle.run}")
         for (leaf, name), (index, entry) in self._absent.items():
@@ -1040,29 +1064,28 @@ class BundleRunChecker:
                 self.bodies["redacted"] += 1
             else:
                 self.bodies["missing"] += 1
-                detail = f"body {name!r} is gone, and no redaction says so"
+                detail = f"body {name!r} is missing, and no redaction explains it"
                 self._find("body-missing", detail, index, entry)
 
     def _check_successor(self, index: int, leaf: str, entry: BundleEntry) -> None:
-        """Check that the entry is the next of its strand, and within its time."""
+        """Check that the entry is the next of its strand, in position, link and time."""
         if entry.strand not in self._strands:
             self._begin_strand(index, entry)
         n, head = self._strands[entry.strand]
         if entry.n < n:
-            detail = f"position {entry.n} was taken by an earlier entry"
-            self._find("position-doubled", detail, index, entry)
+            self._find("position-doubled", f"an earlier entry has position {entry.n}", index, entry)
         elif entry.n > n:
             detail = f"positions {n} to {entry.n - 1} of the strand are missing"
             self._find("position-missing", detail, index, entry)
         elif entry.prev != head:
-            self._find("link-broken", "prev is not the entry before it", index, entry)
+            self._find("link-broken", "prev is not the id of the entry before it", index, entry)
         self._strands[entry.strand] = (max(n, entry.n + 1), leaf)
         self._check_time(index, entry)
         if entry.strand == "main" and entry.kind == "run.close/1":
             self._check_close(index, entry)
 
     def _check_time(self, index: int, entry: BundleEntry) -> None:
-        """Check that the entry was written between the cosigned trees around it."""
+        """Check that the time of the entry is between those of the cosigned trees around it."""
         floor, ceiling = self.time_bounds(index)
         if (
             not max(floor, self._floor) - MAX_CLOCK_SKEW_US
@@ -1071,43 +1094,42 @@ class BundleRunChecker:
         ):
             late = "ahead" if entry.ts > ceiling else "behind"
             detail = (
-                f"witnesses prove that it was not written at {entry.ts // 1_000_000}. "
+                f"the times of witnesses contradict its time {entry.ts // 1_000_000}. "
                 f"The clock of the machine that wrote it was probably {late}"
             )
             self._find("time-impossible", detail, index, entry)
 
     def time_bounds(self, index: int) -> tuple[int, int]:
-        """Return after and before which times an entry got its index."""
+        """Return the times after which and before which an entry got its index."""
         before = [time for size, time in self.cosigned.items() if size <= index]
         behind = [time for size, time in self.cosigned.items() if size > index]
         return max([0, *before]), min([MAX_COUNT - MAX_CLOCK_SKEW_US, *behind])
 
     def _begin_strand(self, index: int, entry: BundleEntry) -> None:
-        """Begin a strand, and with it perhaps the run."""
+        """Register the first entry of a strand, which may also be the first of the run."""
         if self.closed:
-            self._find("after-close", "its run was closed before it", index, entry)
+            self._find("after-close", "the run was closed before this entry", index, entry)
         if not self.open:
             self.open = True
             self.openings += 1
             self._check_opening(index, entry)
         if entry.strand != "main" and not entry.parents:
-            self._find("cause-missing", "a strand begins without a cause", index, entry)
+            self._find("cause-missing", "the first entry of a strand has no parent", index, entry)
         self._strands[entry.strand] = (0, "")
 
     def _check_opening(self, index: int, entry: BundleEntry) -> None:
-        """Check that a run begins by naming a signed tree, and a log with its own opening."""
+        """Check that a run begins with run.open after a signed tree, and a log with log.open."""
         past = (entry.facts.get("after_size", 0), entry.facts.get("after_root", ""))
         if entry.kind != ("log.open/1" if entry.run == "log" else "run.open/1"):
-            detail = "the log begins without log.open, or a run without run.open"
-            self._find("run-unopened", detail, index, entry)
+            self._find("run-unopened", "the first entry is not log.open or run.open", index, entry)
         elif past[0] and past in self.signed:
             self._floor = self.signed[past]
         elif past[0] and self.signed:
-            detail = f"it names a checkpoint of size {past[0]} that nobody has seen"
+            detail = f"it names a checkpoint of size {past[0]} that is not in the bundle"
             self._find("past-unknown", detail, index, entry)
 
     def _check_close(self, index: int, entry: BundleEntry) -> None:
-        """Compare what a run says of its other strands at its end with what was seen of them."""
+        """Compare the list of strands in a run close with the strands that were seen."""
         del self._strands["main"]
         seen = {name: (n - 1, head) for name, (n, head) in self._strands.items()}
         listed = self._read_ends(index, entry)
@@ -1115,13 +1137,16 @@ class BundleRunChecker:
             self.unlisted, listed = True, seen
         wrong = {name for name, _ in listed.items() ^ seen.items()}
         if wrong or entry.facts["strands"] != len(seen):
-            detail = f"the close does not fit what is there of {', '.join(sorted(wrong))}"
+            detail = f"the close does not match the strands {', '.join(sorted(wrong))}"
             self._find("strand-unclosed", detail, index, entry)
         self._strands.clear()
         self.open, self.closed = False, True
 
     def _read_ends(self, index: int, entry: BundleEntry) -> dict[str, tuple[int, str]] | None:
-        """Return what a close lists; None if the list is gone, which is found elsewhere."""
+        """Return the strands that a close lists; None if the list is missing or altered.
+
+        The check of the body reports why it is missing.
+        """
         commitment, bundle = entry.bodies.get("strands"), self._bundle
         there = (index, "strands") in bundle.bodies
         if commitment and not (there and bundle.has_matching_body(index, "strands", commitment)):
@@ -1129,13 +1154,12 @@ class BundleRunChecker:
         try:
             return read_ends(bundle.body(index, "strands") if commitment else b"")
         except BundleRejected:
-            return {"": (0, "")}  # a list that is none fits no strands
+            return {"": (0, "")}  # a malformed list matches no strands
 
     def _check_parents(self, index: int, entry: BundleEntry) -> None:
         for parent in entry.parents:
             if parent not in self._ids:
-                detail = f"no entry before it has the id {parent}"
-                self._find("parent-unknown", detail, index, entry)
+                self._find("parent-unknown", f"no earlier entry has the id {parent}", index, entry)
 
     def _check_bodies(self, index: int, leaf: str, entry: BundleEntry) -> None:
         for name, commitment in entry.bodies.items():
@@ -1145,7 +1169,7 @@ class BundleRunChecker:
                 self.bodies["ok"] += 1
             else:
                 self.bodies["mismatch"] += 1
-                detail = f"body {name!r} is not the one that was recorded"
+                detail = f"body {name!r} does not match its commitment"
                 self._find("body-mismatch", detail, index, entry)
 
 
@@ -1153,7 +1177,7 @@ class BundleRunChecker:
 
 
 class BundleKeyRotation(NamedTuple):
-    """One key hands the log over to another, in the entry at this index."""
+    """A rotation from one log key to the next, recorded by the entry at this index."""
 
     at: int
     old: BundleKey
@@ -1161,7 +1185,7 @@ class BundleKeyRotation(NamedTuple):
 
 
 class BundleSignedTree(NamedTuple):
-    """The size of a checkpoint, and those keys of the log whose signatures on it hold."""
+    """The size of a checkpoint, and the log keys whose signatures on it are valid."""
 
     size: int
     signers: list[BundleKey]
@@ -1170,7 +1194,7 @@ class BundleSignedTree(NamedTuple):
 def read_key_rotation(
     bundle: BundleContents, index: int, tree: BundleCheckpoint
 ) -> BundleKeyRotation | None:
-    """Return the hand-over that an entry records, if it records one and is in the tree."""
+    """Return the key rotation that an entry records, if it records one and is in the tree."""
     data, proof = bundle.entry(index)
     try:
         entry = read_entry(data)
@@ -1178,16 +1202,16 @@ def read_key_rotation(
             return None
         old, new = read_key(entry.facts["old"]), read_key(entry.facts["vkey"])
         ours = {(key.name, key.algorithm) for key in (old, new)} == {(bundle.origin, LOG_KEY)}
-        require(ours and old != new and entry.log == bundle.origin, "not of this log")
-        require(proof.at == index, "a proof of something else")
+        require(ours and old != new and entry.log == bundle.origin, "not a rotation of this log")
+        require(proof.at == index, "the proof is for another entry")
         check_inclusion(proof.nodes, hash_leaf(data), index, tree)
     except BundleRejected:
-        return None  # where something is wrong with it, that is found when it is checked
+        return None  # reported when the entry is checked
     return BundleKeyRotation(index, old, new)
 
 
 def read_signed_tree(data: bytes, keys: list[BundleKey]) -> BundleSignedTree | None:
-    """Return who has signed a checkpoint; nothing, if it cannot be read."""
+    """Return the size and the signers of a checkpoint, or None if it is malformed."""
     try:
         note = read_note(data)
         size, text = read_checkpoint(note.text).size, note.text.encode()
@@ -1199,7 +1223,7 @@ def read_signed_tree(data: bytes, keys: list[BundleKey]) -> BundleSignedTree | N
 
 
 def continued_notes(bundle: BundleContents, tree: BundleCheckpoint) -> list[bytes]:
-    """Return the checkpoint and the earlier ones that it continues, whoever has signed them."""
+    """Return the checkpoint and the earlier ones that it continues, whoever signed them."""
     notes = [bundle.checkpoint]
     for past in bundle.past:
         try:
@@ -1211,7 +1235,7 @@ def continued_notes(bundle: BundleContents, tree: BundleCheckpoint) -> list[byte
 
 
 class BundleLogKeys:
-    """The keys of the bundle's log, as hand-overs have them follow those of the reader."""
+    """The keys of the log that follow from the reader's keys by key rotations."""
 
     def __init__(self, bundle: BundleContents, pinned: list[BundleKey]) -> None:
         self.accepted = [key for key in pinned if key[:2] == (bundle.origin, LOG_KEY)]
@@ -1223,24 +1247,27 @@ class BundleLogKeys:
             return
         named = [i for i in bundle.entries if b'"key.rotate/1"' in bundle.entry(i)[0]]
         read = [read_key_rotation(bundle, index, tree) for index in sorted(named)]
-        found = [hand_over for hand_over in read if hand_over]
+        found = [rotation for rotation in read if rotation]
         if not (found and self.accepted):
             return
         keys = list({*self.accepted, *(h.old for h in found), *(h.new for h in found)})
         opened = [read_signed_tree(note, keys) for note in continued_notes(bundle, tree)]
         trees = [signed for signed in opened if signed and signed.signers]
-        for hand_over in found:
-            if hand_over.old in self.accepted:
-                self._accept_rotation(hand_over, hand_over.old, trees)
-        for hand_over in reversed(found):
-            if hand_over.new in self.accepted:
-                self._accept_rotation(hand_over, hand_over.new, trees)
+        for rotation in found:
+            if rotation.old in self.accepted:
+                self._accept_rotation(rotation, rotation.old, trees)
+        for rotation in reversed(found):
+            if rotation.new in self.accepted:
+                self._accept_rotation(rotation, rotation.new, trees)
 
     def _accept_rotation(
-        self, hand_over: BundleKeyRotation, signer: BundleKey, trees: list[BundleSignedTree]
+        self, rotation: BundleKeyRotation, signer: BundleKey, trees: list[BundleSignedTree]
     ) -> None:
-        """Accept both keys of a hand-over, if a tree that one of them has signed has it."""
-        index, old, new = hand_over
+        """Accept both keys of a rotation if a tree that the accepted one signed contains it.
+
+        The old key is valid only up to the first tree that the new key has signed.
+        """
+        index, old, new = rotation
         if not any(t.size > index and self._may_sign(signer, t) for t in trees):
             return
         self.accepted = list(dict.fromkeys([*self.accepted, old, new]))
@@ -1254,17 +1281,17 @@ class BundleLogKeys:
         return key in tree.signers and since <= tree.size <= until
 
     def check_signer(self, note: bytes) -> None:
-        """Refuse a checkpoint that no key has signed which had the log at its size."""
+        """Refuse a checkpoint that is not signed by a key that was valid at its size."""
         tree = read_signed_tree(note, self.accepted) if self._since else None
         allowed = not self._since or (tree and any(self._may_sign(k, tree) for k in tree.signers))
-        require(allowed, "signed by a key that did not have the log then")
+        require(allowed, "signed by a key that was not valid at this size")
 
 
 # == The verification ==========================================================================
 
 
 class BundleTrust(NamedTuple):
-    """The reader's own keys, policy and memories; nothing of it comes from a bundle."""
+    """The keys, policy and remembered checkpoints of the reader; none come from a bundle."""
 
     keys: list[BundleKey]
     policy: BundlePolicy | None
@@ -1272,7 +1299,7 @@ class BundleTrust(NamedTuple):
 
 
 class BundleVerifier:
-    """One verification of a bundle under way."""
+    """The state of one verification of a bundle."""
 
     def __init__(
         self, bundle: BundleContents, trust: BundleTrust, findings: BundleFindings
@@ -1285,41 +1312,36 @@ class BundleVerifier:
         self._run = BundleRunChecker(bundle, findings)
         self._notices: list[str] = []
         self._committed: set[tuple[int, str]] = set()
-        """The bodies that entries of the run commit to."""
+        """The entry index and name of each body that entries of the run commit to."""
         self._unknown: list[str] = []
-        """The kinds of entries whose facts are not known here."""
-        self._has_turns = self._has_request = False
-        self._tree = self._open_own(bundle.checkpoint) if self._keys else None
+        """The kind of each entry of an unknown kind."""
+        self._has_turns = False
+        self._tree = self._open(bundle.checkpoint) if self._keys else None
         self._seen = self._verify_cosignatures(bundle.checkpoint)
 
     def run(self) -> dict[str, Any]:
-        """Check the checkpoints, then each entry with its proof, then what is missing."""
+        """Check the checkpoints, then each entry with its proof, then gaps; return the report."""
         if self._tree is not None:
             if self._tree.origin != self._bundle.origin:
-                self._findings.add("bundle-altered", "its checkpoint is of another log")
+                self._findings.add("bundle-altered", "the checkpoint is of another log")
             self._check_past(self._tree)
             self._check_memories(self._tree)
         for index in self._bundle.entries:
             self._check_entry(index)
         if self._policy and not self._policy.is_satisfied_by(self._seen):
-            self._findings.add("not-witnessed", "the policy's witnesses have not cosigned it")
+            self._findings.add("not-witnessed", "the witnesses of the policy have not cosigned it")
         self._run.finish()
         self._check_strays()
         return self._report()
 
-    def _open(self, note: bytes) -> BundleCheckpoint | None:
-        """Return a checkpoint that a trusted key has signed, or take note of why not."""
-        try:
-            return open_checkpoint(note, self._keys)
-        except BundleRejected as error:
-            self._findings.add("signature-rejected", f"checkpoint: {error}")
-            return None
+    def _open(self, note: bytes, *, own: bool = True) -> BundleCheckpoint | None:
+        """Return a checkpoint that a trusted key has signed, or add a finding and return None.
 
-    def _open_own(self, note: bytes) -> BundleCheckpoint | None:
-        """Return a checkpoint of the bundle that a key has signed while it had the log."""
-        checkpoint = self._open(note)
+        For a checkpoint of the bundle itself, the key must have been valid at its size.
+        """
         try:
-            if checkpoint is not None:
+            checkpoint = open_checkpoint(note, self._keys)
+            if own:
                 self._log_keys.check_signer(note)
         except BundleRejected as error:
             self._findings.add("signature-rejected", f"checkpoint: {error}")
@@ -1327,7 +1349,7 @@ class BundleVerifier:
         return checkpoint
 
     def _verify_cosignatures(self, note: bytes) -> list[BundleCosignature]:
-        """Return the cosignatures of the policy's witnesses on a checkpoint."""
+        """Return the valid cosignatures of the policy's witnesses on a checkpoint."""
         try:
             keys = list(self._policy.witnesses.values()) if self._policy else []
             return read_cosignatures(note, keys) if self._policy else []
@@ -1336,11 +1358,11 @@ class BundleVerifier:
             return []
 
     def _check_past(self, newest: BundleCheckpoint) -> None:
-        """Check that this tree continues the earlier ones; they tell when the run took place."""
+        """Check that this tree continues the earlier ones, whose times bound those of the run."""
         known, given = [newest], dict[int, int]()
         self._take_time(given, newest, self._seen)
         for past in self._bundle.past:
-            checkpoint = self._open_own(past.note)
+            checkpoint = self._open(past.note)
             if checkpoint is None:
                 continue
             try:
@@ -1351,7 +1373,7 @@ class BundleVerifier:
             known.append(checkpoint)
             self._take_time(given, checkpoint, self._verify_cosignatures(past.note))
         sizes = sorted(given)
-        # As late as no entry can be: such a time bounds nothing.
+        # A time later than any entry can have bounds nothing.
         kept = consistent_times([t if (t := given[s]) <= MAX_COUNT else 0 for s in sizes])
         self._run.cosigned = {size: time for size, time in zip(sizes, kept) if time}
         self._notice_wrong_clocks(given)
@@ -1362,13 +1384,13 @@ class BundleVerifier:
     def _take_time(
         self, given: dict[int, int], checkpoint: BundleCheckpoint, seen: list[BundleCosignature]
     ) -> None:
-        """Note when a signed tree was cosigned by the quorum, if it was."""
+        """Record the time at which the quorum had cosigned a tree, if it had."""
         time = self._policy.quorum_time(seen) * 1_000_000 if self._policy else 0
         if time:
             given[checkpoint.size] = min(time, given.get(checkpoint.size, time))
 
     def _notice_wrong_clocks(self, given: dict[int, int]) -> None:
-        """Name the checkpoints whose times were not believed, unless they are off by little."""
+        """Add a notice about ignored times that are off by more than the tolerance."""
         wrong = []
         for size in sorted(given.keys() - self._run.cosigned.keys()):
             floor, ceiling = self._run.time_bounds(size - 1)[0], self._run.time_bounds(size)[1]
@@ -1382,8 +1404,11 @@ class BundleVerifier:
             )
 
     def _check_memories(self, newest: BundleCheckpoint) -> None:
-        """Compare with what the reader saw before, where a bundle can tell: at the same size."""
-        for old in dict.fromkeys([self._open(note) for note in self._memories]):
+        """Compare with remembered checkpoints of the same size.
+
+        For other sizes, a bundle has no consistency proof.
+        """
+        for old in dict.fromkeys([self._open(note, own=False) for note in self._memories]):
             if old and (old.origin, old.size) == newest[:2] and old.root != newest.root:
                 detail = f"another tree of size {old.size} was seen before"
                 self._findings.add("history-replaced", detail)
@@ -1392,7 +1417,7 @@ class BundleVerifier:
         data, proof = self._bundle.entry(index)
         try:
             own = proof.at == index and proof.note == self._bundle.checkpoint
-            require(own, "a proof of something else")
+            require(own, "the proof is for another entry or checkpoint")
             if self._tree is not None:
                 check_inclusion(proof.nodes, hash_leaf(data), index, self._tree)
         except BundleRejected as error:
@@ -1411,18 +1436,18 @@ class BundleVerifier:
             self._has_request = self._has_request or entry.kind == "accepted/1"
 
     def _check_strays(self) -> None:
-        """Find the bodies that no entry of the run commits to."""
+        """Add a finding for each body that no entry of the run commits to."""
         for index, name in self._bundle.bodies:
             if (index, name) not in self._committed:
-                self._findings.add("bundle-altered", f"body {name!r} of no entry", index)
+                self._findings.add("bundle-altered", f"no entry commits to body {name!r}", index)
 
     def _judge_claims(self) -> dict[str, dict[str, str]]:
-        """Answer the three claims, each with a reason."""
+        """Return the results of the three claims, each with a reason."""
         answer, run, names = self._findings.judge_claim, self._run, {c.key.name for c in self._seen}
         no_key = {"state": NOT_CHECKED, "reason": "no key was given: name the log's key with --key"}
         no_policy = {**no_key, "reason": "no policy was given: name witnesses with --policy"}
         proven = f"{len(self._bundle.entries)} entries, each proven in the signed tree"
-        # Only somebody who reads the whole log finds a run that was recorded twice.
+        # Only a reader of the whole log can detect a run that was recorded twice.
         closed = "the run is closed, and no strand has a gap; "
         closed += "whether the log holds another version of this run was not checked"
         listed = run.closed and not run.unlisted
@@ -1466,12 +1491,12 @@ class BundleVerifier:
 
 
 def is_local_witness(witness: str) -> bool:
-    """Tell whether a witness says by its name that it is on the writer's own machine."""
+    """Return whether the name of a witness says that it is on the writer's own machine."""
     return witness.startswith("forum.local/witness/")
 
 
 def unreadable_report(findings: BundleFindings) -> dict[str, Any]:
-    """Return the report of a bundle that could not be read."""
+    """Return the report of a bundle that is malformed."""
     unknown = {"state": NOT_CHECKED, "reason": "the bundle could not be read"}
     return {
         "schema": "forum.report/1",
@@ -1497,7 +1522,7 @@ def unreadable_report(findings: BundleFindings) -> dict[str, Any]:
 
 
 def verify(source: bytes | LazyFile, trust: BundleTrust) -> dict[str, Any]:
-    """Check one bundle.  Whatever cannot be read is a finding, never an exception."""
+    """Verify one bundle and return the report; malformed content is a finding, not an error."""
     try:
         report = BundleVerifier(BundleContents(source), trust, BundleFindings()).run()
     except BundleRejected as error:
@@ -1512,13 +1537,13 @@ def verify(source: bytes | LazyFile, trust: BundleTrust) -> dict[str, Any]:
 
 
 def escape_text(text: str) -> str:
-    """Escape whatever could make a terminal show something else than what is said."""
+    """Escape characters that could change what a terminal shows."""
     shown = "".join(c if c.isprintable() else c.encode("unicode-escape").decode() for c in text)
     return shown.encode("ascii", "backslashreplace").decode()
 
 
 def print_report(report: dict[str, Any]) -> None:
-    """Print a report for people."""
+    """Print a report as text."""
     lines = [f"{report['origin']}  size {report['size']}  root {report['root']}"]
     lines += [
         f"{claim:<12} {report[claim]['state']:<12} {report[claim]['reason']}" for claim in CLAIMS
@@ -1531,7 +1556,7 @@ def print_report(report: dict[str, Any]) -> None:
 
 
 def read_file(path: str) -> bytes:
-    """Read a whole file; one that cannot be read is wrong usage."""
+    """Return the content of a file.  Raises `BundleRejected` if it cannot be read."""
     try:
         with open(path, "rb") as file:
             return file.read()
@@ -1540,7 +1565,7 @@ def read_file(path: str) -> bytes:
 
 
 def main() -> int:
-    """Run the command line, and return the exit status."""
+    """Run the command line and return the exit status."""
     parser = argparse.ArgumentParser(description="Verify an evidence bundle of Forum.")
     parser.add_argument("bundle", metavar="BUNDLE")
     parser.add_argument("--key", action="append", default=[], help="a log's public key (a vkey)")

@@ -10,6 +10,7 @@ of the database, from the moment when an operator sets the cap.  The report list
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TypeVar
 
 from forum.errors import Malformed
 from forum.ledger import ports
@@ -20,6 +21,8 @@ from forum.ledger.write_tags import WriteKeys
 from forum.tlog import count_tiles
 from forum.verify.report import Findings, Problem
 from forum.verify.run_tally import RunTallies, RunTally
+
+Row = TypeVar("Row")
 
 _PAGE_ROWS = 1000
 _NEVER_US = 2**62
@@ -86,7 +89,7 @@ class TableAudit:
         leaves = [leaf_of(row.data) for row in rows[sequenced:]]
         for row, index in zip(rows[sequenced:], self._reader.indexes(leaves), strict=True):
             if index is not None:
-                detail = f"it waits for an index, and has index {index}"
+                detail = f"it is pending, but has index {index} already"
                 self._findings.add(Problem.TABLE_MISMATCH, detail, index, str(row.position))
         for row in rows:
             self.strands += row.n == 0
@@ -94,14 +97,9 @@ class TableAudit:
             if not has_matching_columns(self._reader.origin, row):
                 detail = f"a row that waits at {where} has the bytes of another place"
                 self._findings.add(Problem.COLUMN_MISMATCH, detail, None, where)
-            elif self._keys is not None and not self._is_tagged(row, self._keys):
+            elif self._keys and not self._keys.accepts_new_entry(row.data, row.tag):
                 detail = "it waits for its signature, and no writer of this log has tagged it"
                 self._findings.add(Problem.TAG_REJECTED, detail, None, where)
-
-    def _is_tagged(self, row: ports.EntryRow, keys: WriteKeys) -> bool:
-        if row.tag is None:
-            return not keys.is_enforced
-        return keys.accepts_entry(row.data, row.tag)
 
     def finish(self, bodies: int, checkpoints: int) -> None:
         """Count all rows and compare the derived ones; call this after all entries were added."""
@@ -116,6 +114,9 @@ class TableAudit:
         self._report_quarantine()
         if used := self._reader.budget_use():
             self.not_checked.append(f"what {len(used)} accounts under shared caps have used")
+
+    def _add_mismatch(self, detail: str) -> None:
+        self._findings.add(Problem.TABLE_MISMATCH, detail)
 
     def _compare_counts(self, counts: ports.TableCounts, bodies: int, checkpoints: int) -> None:
         try:
@@ -135,8 +136,7 @@ class TableAudit:
         for name, count in expected.items():
             there = getattr(counts, name)
             if there != count:
-                detail = f"the database has {there} rows of {name}, and the log {count}"
-                self._findings.add(Problem.TABLE_MISMATCH, detail)
+                self._add_mismatch(f"the database has {there} rows of {name}, and the log {count}")
 
     def _compare_accounts(self, tallies: dict[str, RunTally]) -> None:
         """Compare accounts with the tallies of their runs; a closed run may have no account."""
@@ -151,17 +151,15 @@ class TableAudit:
                 else:
                     why = tally.describe_difference(account.cap, account.used)
                 if why:
-                    detail = f"the account of run {run}: {why}"
-                    self._findings.add(Problem.TABLE_MISMATCH, detail)
+                    self._add_mismatch(f"the account of run {run}: {why}")
 
     def _check_accounts(self, counts: ports.TableCounts) -> None:
         """Report accounts of runs that the log does not have, if the counts differ."""
         if counts.accounts == self._accounts:
             return
-        for run in _read_pages(lambda last: self._reader.account_runs(last, _PAGE_ROWS)):
+        for run in _read_pages(lambda last: self._reader.account_runs(last or "", _PAGE_ROWS)):
             if not self._is_run(run):
-                detail = f"an account of run {run}, of which the log has no entry"
-                self._findings.add(Problem.TABLE_MISMATCH, detail)
+                self._add_mismatch(f"an account of run {run}, of which the log has no entry")
 
     def _check_timers(self) -> None:
         """Check that every run that can continue, and every open gate, has a timer in time.
@@ -170,7 +168,7 @@ class TableAudit:
         """
         timers = {
             (timer.run, timer.strand): timer.at if isinstance(timer.at, int) else _NEVER_US
-            for timer in self._timers()
+            for timer in _read_pages(lambda last: self._reader.timers(last, _PAGE_ROWS, due=False))
         }
         for run, tally in self.tallies.open_runs():
             if tally.interrupted:
@@ -182,34 +180,25 @@ class TableAudit:
                 self._check_timer(timers, run, strand, max(self._now, deadline))
         for run, strand in timers:
             if not self._is_run(run):
-                detail = f"a timer of {run}/{strand}, of which the log has no entry"
-                self._findings.add(Problem.TABLE_MISMATCH, detail)
+                self._add_mismatch(f"a timer of {run}/{strand}, of which the log has no entry")
 
     def _check_timer(
         self, timers: dict[tuple[str, str], int], run: str, strand: str, latest: int
     ) -> None:
         at = timers.get((run, strand))
         if at is None:
-            detail = f"{run}/{strand} has no timer: nobody would go on with it"
-            self._findings.add(Problem.TABLE_MISMATCH, detail)
+            self._add_mismatch(f"{run}/{strand} has no timer, so no worker would continue it")
         elif at > latest + _MAX_TIMER_DELAY_US:
-            detail = f"the timer of {run}/{strand} is set more than a day too late"
-            self._findings.add(Problem.TABLE_MISMATCH, detail)
-
-    def _timers(self) -> Iterator[ports.Timer]:
-        last: ports.Timer | None = None
-        while page := self._reader.timers(last, _PAGE_ROWS, due=False):
-            yield from page
-            last = page[-1]
+            self._add_mismatch(f"the timer of {run}/{strand} is set more than a day too late")
 
     def _check_idempotency(self) -> None:
-        last = ""
-        while page := self._reader.idempotency_rows(last, _PAGE_ROWS):
-            for row in page:
-                if not self._is_tagged_idempotency(row):
-                    detail = f"idempotency key {row.name!r} leads to run {row.run}, and must not"
-                    self._findings.add(Problem.TABLE_MISMATCH, detail)
-            last = page[-1].name
+        for row in _read_pages(
+            lambda last: self._reader.idempotency_rows(last.name if last else "", _PAGE_ROWS)
+        ):
+            if not self._is_tagged_idempotency(row):
+                self._add_mismatch(
+                    f"idempotency key {row.name!r} leads to run {row.run}, and must not"
+                )
 
     def _is_tagged_idempotency(self, row: ports.IdempotencyRecord) -> bool:
         """Return whether a writer of this log assigned an idempotency key to its run.
@@ -234,8 +223,7 @@ class TableAudit:
                 row.n: leaf_of(row.data).hex() for row in self._reader.strand_rows(LOG_RUN, strand)
             }
             for why in self._explain_head(strand, leaves):
-                detail = f"{LOG_RUN}/{strand} {why}"
-                self._findings.add(Problem.TABLE_MISMATCH, detail)
+                self._add_mismatch(f"{LOG_RUN}/{strand} {why}")
 
     def _explain_head(self, strand: str, leaves: Mapping[int, str]) -> Iterator[str]:
         """Yield the problems with the end of one of the log's own strands."""
@@ -257,13 +245,13 @@ class TableAudit:
 
     def _report_quarantine(self) -> None:
         for found in self._reader.quarantined_rows():
-            detail = "somebody put it into the database; it was set aside and is in no tree"
-            where = str(found.row.position)
-            self._findings.add(Problem.ROW_QUARANTINED, detail, None, where)
+            detail = "no writer of this log wrote it; it was quarantined and is in no tree"
+            self._findings.add(Problem.ROW_QUARANTINED, detail, None, str(found.row.position))
 
 
-def _read_pages(read: Callable[[str], list[str]]) -> Iterator[str]:
-    last = ""
+def _read_pages(read: Callable[[Row | None], list[Row]]) -> Iterator[Row]:
+    """Yield all rows; `read` returns the page of rows after one, or the first page."""
+    last: Row | None = None
     while page := read(last):
         yield from page
         last = page[-1]

@@ -7,17 +7,8 @@ from collections.abc import Iterator
 
 import msgspec
 
+from forum import tlog
 from forum.errors import Malformed, SignatureRejected
-from forum.tlog import (
-    Checkpoint,
-    Cosignature,
-    Note,
-    VerifierKey,
-    WitnessPolicy,
-    open_checkpoint,
-    quorum_time,
-    verify_cosignatures,
-)
 from forum.verify import report
 
 LOCAL_WITNESS = "forum.local/witness/"
@@ -27,30 +18,30 @@ LOCAL_WITNESS = "forum.local/witness/"
 class Trust(msgspec.Struct, frozen=True):
     """The keys, the policy and the remembered checkpoints that a reader brings along."""
 
-    keys: tuple[VerifierKey, ...] = ()
-    policy: WitnessPolicy | None = None
+    keys: tuple[tlog.VerifierKey, ...] = ()
+    policy: tlog.WitnessPolicy | None = None
     remembered: tuple[bytes, ...] = ()
     """Checkpoints that this reader, or a party that the reader trusts, saw earlier."""
     guard: bytes | None = None
     """The last checkpoint that the signer remembers, if the reader is on the signer's machine."""
 
     @property
-    def log_keys(self) -> tuple[VerifierKey, ...]:
+    def log_keys(self) -> tuple[tlog.VerifierKey, ...]:
         """The keys that may sign checkpoints."""
         named = self.policy.log_keys if self.policy else ()
         return tuple(dict.fromkeys((*self.keys, *named)))
 
-    def open_checkpoint(self, data: bytes, findings: report.Findings) -> Checkpoint | None:
+    def open_checkpoint(self, data: bytes, findings: report.Findings) -> tlog.Checkpoint | None:
         """Return a checkpoint signed by a trusted key; otherwise add a finding, return None."""
         try:
-            return open_checkpoint(data, self.log_keys)[0]
+            return tlog.open_checkpoint(data, self.log_keys)[0]
         except (Malformed, SignatureRejected) as error:
             findings.add(report.Problem.SIGNATURE_REJECTED, f"checkpoint: {error}")
             return None
 
     def verify_cosignatures(
         self, data: bytes, findings: report.Findings
-    ) -> tuple[Cosignature, ...]:
+    ) -> tuple[tlog.Cosignature, ...]:
         """Return the valid cosignatures of the policy's witnesses on a checkpoint.
 
         Adds a finding and returns none if a cosignature is malformed or invalid.
@@ -58,22 +49,22 @@ class Trust(msgspec.Struct, frozen=True):
         if self.policy is None:
             return ()
         try:
-            return verify_cosignatures(Note.parse(data), self.policy.witness_keys)
+            return tlog.verify_cosignatures(tlog.Note.parse(data), self.policy.witness_keys)
         except (Malformed, SignatureRejected) as error:
             findings.add(report.Problem.SIGNATURE_REJECTED, f"cosignature: {error}")
             return ()
 
-    def is_satisfied_by(self, seen: tuple[Cosignature, ...]) -> bool:
+    def is_satisfied_by(self, seen: tuple[tlog.Cosignature, ...]) -> bool:
         """Return whether there is a cosignature, and the policy accepts the set of them."""
         if self.policy is None or not seen:
             return False
         return self.policy.is_satisfied_by([cosignature.key for cosignature in seen])
 
-    def quorum_time(self, seen: tuple[Cosignature, ...]) -> int:
+    def quorum_time(self, seen: tuple[tlog.Cosignature, ...]) -> int:
         """Return the time, in microseconds, at which the quorum was reached; 0 if it was not."""
-        return quorum_time(seen, self.policy) * 1_000_000 if self.policy else 0
+        return tlog.quorum_time(seen, self.policy) * 1_000_000 if self.policy else 0
 
-    def guard_checkpoint(self, origin: str) -> Checkpoint | None:
+    def guard_checkpoint(self, origin: str) -> tlog.Checkpoint | None:
         """Return the checkpoint of this log that its signer remembers, or None."""
         if self.guard is None:
             return None
@@ -83,13 +74,13 @@ class Trust(msgspec.Struct, frozen=True):
 
     def remembered_checkpoints(
         self, origin: str, findings: report.Findings
-    ) -> Iterator[Checkpoint]:
+    ) -> Iterator[tlog.Checkpoint]:
         """Yield each distinct remembered checkpoint of this log."""
         opened = (self.open_checkpoint(data, findings) for data in self.remembered)
         yield from dict.fromkeys(c for c in opened if c is not None and c.origin == origin)
 
     def judge_independence(
-        self, seen: tuple[Cosignature, ...], findings: report.Findings
+        self, seen: tuple[tlog.Cosignature, ...], findings: report.Findings
     ) -> report.ClaimResult:
         """Return the result of the claim Independent, with the witnesses as its reason."""
         if self.policy is None:
@@ -105,7 +96,7 @@ class Trust(msgspec.Struct, frozen=True):
         return findings.judge_claim(report.Claim.INDEPENDENT, reason)
 
 
-def list_sightings(seen: tuple[Cosignature, ...]) -> tuple[report.Sighting, ...]:
+def list_sightings(seen: tuple[tlog.Cosignature, ...]) -> tuple[report.Sighting, ...]:
     """Return the witness and the time of each cosignature, for the report."""
     return tuple(
         report.Sighting(c.key.name, c.time, c.key.name.startswith(LOCAL_WITNESS)) for c in seen
