@@ -37,8 +37,8 @@ def test_a_price_of_the_table_names_the_table() -> None:
     assert price.id.startswith("genai-prices/")
     assert price.cost(BilledTokens(1_000_000, 0)) == 2_500_000_000
     assert price.cost(BilledTokens(0, 1_000_000)) == 10_000_000_000
-    assert price.cost(BilledTokens(1_000_000, 0, cached=1_000_000)) == 1_250_000_000
-    assert price.cost(BilledTokens(1000, 0, cached=2000)) == price.cost(BilledTokens(1000, 0))
+    assert price.cost(BilledTokens(1_000_000, 0, cache_read=1_000_000)) == 1_250_000_000
+    assert price.cost(BilledTokens(1000, 0, cache_read=2000)) == price.cost(BilledTokens(1000, 0))
     assert price_of(Library("openai:gpt-4o")).cost(BilledTokens(1_000_000, 0)) == 2_500_000_000
 
 

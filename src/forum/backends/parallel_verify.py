@@ -48,7 +48,7 @@ class LedgerAddress(msgspec.Struct, frozen=True, array_like=True):
                 from forum.backends.postgres import open_reader as open_database  # noqa: PLC0415
 
             return open_database(self.database, self.origin)
-        from forum.backends.sqlite import open_reader  # noqa: PLC0415  only the one that is needed
+        from forum.backends.sqlite import open_reader  # noqa: PLC0415  load only the backend in use
 
         return open_reader(Path(self.file), self.origin)
 

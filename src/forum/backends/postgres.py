@@ -129,7 +129,7 @@ class PostgresStore(_PostgresQueries, sql_store.SqlStore, ForkAware):
         _abandon_connections()
         # Mark the copied pool as closed.  Otherwise its finalizer would wait for threads that do
         # not exist in the child, or for a lock that one of them held.
-        self._pool._closed = True  # noqa: SLF001  there is no public way
+        self._pool._closed = True  # noqa: SLF001  the pool has no public method for this
         self._reset_connections()
 
     def append(self, records: Sequence[ports.EntryWrite]) -> None:

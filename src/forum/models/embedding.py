@@ -191,9 +191,9 @@ def _read_weights(file: Path) -> dict[str, Floats]:
 
 def _check_weights(data: mmap.mmap, found: _VerifiedFile) -> None:
     """Verify the digest of the weights, unless this very file was verified before."""
-    kept = cache_folder() / f"weights-{WEIGHTS_SHA256[:16]}.json"
+    cached = cache_folder() / f"weights-{WEIGHTS_SHA256[:16]}.json"
     try:
-        if _verified_file.decode(read_cached(kept) or b"") == found:
+        if _verified_file.decode(read_cached(cached) or b"") == found:
             return
     except msgspec.MsgspecError:
         pass  # not verified yet
@@ -201,7 +201,7 @@ def _check_weights(data: mmap.mmap, found: _VerifiedFile) -> None:
         raise MissingExtra(
             "semantic", f"{found.path} does not hold the weights of all-MiniLM-L6-v2"
         )
-    write_cached(kept, msgspec.json.encode(found))
+    write_cached(cached, msgspec.json.encode(found))
 
 
 def _batches(rows: list[int], ids: list[list[int]]) -> list[list[int]]:

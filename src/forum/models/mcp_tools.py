@@ -107,12 +107,12 @@ def unique_tool_names(pairs: Iterable[tuple[str, str]]) -> list[str]:
     The names depend only on the set of pairs, not on their order.
     """
     pairs = list(pairs)
-    wished = [_NOT_PLAIN.sub("_", f"{server}-{tool}") for server, tool in pairs]
-    marked = [_name_with_digest(name, pair) for name, pair in zip(wished, pairs, strict=True)]
-    counts = Counter(wished)
+    wanted = [_NOT_PLAIN.sub("_", f"{server}-{tool}") for server, tool in pairs]
+    marked = [_name_with_digest(name, pair) for name, pair in zip(wanted, pairs, strict=True)]
+    counts = Counter(wanted)
     named = [
         name if len(name) <= MAX_TOOL_NAME_CHARS and counts[name] == 1 else instead
-        for name, instead in zip(wished, marked, strict=True)
+        for name, instead in zip(wanted, marked, strict=True)
     ]
     # A server's own name for a tool may equal a name that was generated here for another tool.
     return named if len(set(named)) == len(named) else marked

@@ -104,7 +104,7 @@ def _is_version(name: str, secret: Path) -> bool:
 def trace(path: Path) -> tuple[Path, ...]:
     """Return the paths of the symbolic links on the way to a file, then the file's own path."""
     links: list[Path] = []
-    here, pending = Path("/"), list(reversed(Path(os.path.abspath(path)).parts[1:]))  # noqa: PTH100  links are kept
+    here, pending = Path("/"), list(reversed(Path(os.path.abspath(path)).parts[1:]))  # noqa: PTH100  `resolve` would follow links
     while pending:
         part = pending.pop()
         if part == "..":

@@ -40,12 +40,12 @@ _CALL_OVERHEAD, _TURN_OVERHEAD, _TOOL_OVERHEAD, _TOOLS_OVERHEAD = 64, 16, 64, 10
 class BilledTokens:
     """Token counts of a call."""
 
-    read: int
-    said: int
-    cached: int = 0
-    """The part of `read` that came from the provider's cache."""
-    kept: int = 0
-    """The part of `read` that was written to the provider's cache."""
+    input: int
+    output: int
+    cache_read: int = 0
+    """The part of `input` that came from the provider's cache."""
+    cache_write: int = 0
+    """The part of `input` that was written to the provider's cache."""
 
 
 class Price(Protocol):
@@ -63,13 +63,14 @@ class Price(Protocol):
 class DeclaredPrice:
     """Prices per thousand tokens, in nano-dollars, as declared in the configuration."""
 
-    read: int
-    said: int
+    input: int
+    output: int
     id: str = "declared"
 
-    def cost(self, tokens: BilledTokens, after: float = 0) -> int:  # noqa: ARG002
+    def cost(self, tokens: BilledTokens, after: float = 0) -> int:  # noqa: ARG002  # as in `Price`
         """Return nano-dollars, rounded up."""
-        return min(-(-(tokens.read * self.read + tokens.said * self.said) // 1000), _MAX_NANO_USD)
+        nano_usd = tokens.input * self.input + tokens.output * self.output
+        return min(-(-nano_usd // 1000), _MAX_NANO_USD)
 
 
 FREE_PRICE: Final = DeclaredPrice(0, 0, "free")
@@ -88,14 +89,14 @@ class ListedPrice:
 
     def cost(self, tokens: BilledTokens, after: float = 0) -> int:
         """Return nano-dollars, rounded up."""
-        cached, kept = tokens.cached, tokens.kept
-        if cached + kept > tokens.read:
-            cached = kept = 0  # inconsistent counts: charge all of it at the full price
+        cache_read, cache_write = tokens.cache_read, tokens.cache_write
+        if cache_read + cache_write > tokens.input:
+            cache_read = cache_write = 0  # inconsistent counts: charge all of it at the full price
         usage = self.usage(
-            input_tokens=tokens.read,
-            output_tokens=tokens.said,
-            cache_read_tokens=cached,
-            cache_write_tokens=kept,
+            input_tokens=tokens.input,
+            output_tokens=tokens.output,
+            cache_read_tokens=cache_read,
+            cache_write_tokens=cache_write,
         )
         now = datetime.now(UTC)  # noqa: TID251  # some prices depend on the time of day
         at = now + timedelta(seconds=after)
@@ -155,8 +156,8 @@ def bound_of(price: Price, call: ModelCall, max_tokens: int) -> Amount:
     read = _max_input_tokens(call)
     ways = (
         BilledTokens(read, max_tokens),
-        BilledTokens(read, max_tokens, cached=read),
-        BilledTokens(read, max_tokens, kept=read),
+        BilledTokens(read, max_tokens, cache_read=read),
+        BilledTokens(read, max_tokens, cache_write=read),
     )
     # A more expensive time of day may begin during the call.
     moments = (0.0, call.seconds + _MAX_CLOCK_SKEW_S)

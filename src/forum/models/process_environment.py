@@ -32,11 +32,11 @@ def trusted_environment(**added: str) -> dict[str, str]:
 
 def environment_without_secrets(names: Iterable[str], **added: str) -> dict[str, str]:
     """Return the environment without variables that look like secrets, unless they are named."""
-    kept = {*names}
+    allowed = {*names}
     return {
         name: value
         for name, value in trusted_environment().items()
-        if name in kept or not is_secret_name(name)
+        if name in allowed or not is_secret_name(name)
     } | added
 
 

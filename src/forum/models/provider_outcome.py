@@ -110,7 +110,7 @@ class ProviderOutcome:
         Some providers report 0 for tokens that they did not count.
         """
         tokens = self.received.tokens
-        return tokens if tokens and (tokens.read or tokens.said) else None
+        return tokens if tokens and (tokens.input or tokens.output) else None
 
     def _reply(self, outcome: Outcome, why: Why = Why.NONE, code: str = "") -> engine.CallReply:
         tokens = self._tokens
@@ -118,14 +118,14 @@ class ProviderOutcome:
         return engine.CallReply(
             outcome,
             text_content(self.received.text),
-            Amount(usd, tokens.read + tokens.said, 1) if tokens else self.bound,
+            Amount(usd, tokens.input + tokens.output, 1) if tokens else self.bound,
             uses=tool_calls_of(self.received, self.call.offers) if outcome is Outcome.OK else (),
             why=why,
             code=code,
             error=BytesContent(self.received.error)
             if self.received.error
             else engine.EMPTY_CONTENT,
-            input_tokens=tokens.read if tokens else 0,
+            input_tokens=tokens.input if tokens else 0,
             model=sanitize_name(self.received.model),
         )
 

@@ -42,7 +42,7 @@ _ETC = (
     "services", "ssl", "timezone",
 )  # fmt: skip
 """The files of /etc that programs need.  The rest may hold passwords and is not bound."""
-_SCRATCH = ("/tmp", "/var/tmp", "/run")  # noqa: S108  new and empty ones
+_SCRATCH = ("/tmp", "/var/tmp", "/run")  # noqa: S108  mounted empty in the sandbox
 _CONNECT_TIMEOUT_S = 30.0
 _POLL_INTERVAL_S = 0.1
 _RELAY_IP_PREFIX = "127.77.0."
@@ -233,7 +233,7 @@ class Sandbox:
         found = shutil.which(name)
         if found is None:
             raise FileNotFoundError(errno.ENOENT, "no such program", name)
-        path = Path(os.path.abspath(found))  # noqa: PTH100  a link stays one: it may be a launcher
+        path = Path(os.path.abspath(found))  # noqa: PTH100  `resolve` would follow the link of a launcher
         places = (path, path.resolve())
         if not all(self._is_bound(place) and not secrets.hides(place) for place in places):
             why = "confined programs cannot see it; name its folder in [agents] read"

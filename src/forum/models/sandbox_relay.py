@@ -24,7 +24,7 @@ def main(words: list[str]) -> None:
     end = words.index("--")
     listening = [_listen(*word.split(",", 2)) for word in words[:end]]
     if os.fork():
-        os.execvp(words[end + 1], words[end + 1 :])  # noqa: S606  as the worker has put it together
+        os.execvp(words[end + 1], words[end + 1 :])  # noqa: S606  the worker composed it
     # The relay must not hold the program's pipes: their readers wait for end of file.
     nowhere = os.open(os.devnull, os.O_RDWR)
     for number in (0, 1, 2):
@@ -52,11 +52,11 @@ def _relay_client(client: socket.socket, path: str) -> None:
         relay_both_ways(client, outside)
 
 
-def relay_both_ways(one: socket.socket, other: socket.socket) -> None:
+def relay_both_ways(client: socket.socket, other: socket.socket) -> None:
     """Copy bytes in both directions until both sides have ended."""
-    back = Thread(target=_copy_stream, args=(other, one), daemon=True)
+    back = Thread(target=_copy_stream, args=(other, client), daemon=True)
     back.start()
-    _copy_stream(one, other)
+    _copy_stream(client, other)
     back.join()
 
 

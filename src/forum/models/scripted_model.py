@@ -30,7 +30,7 @@ class ScriptedModel:
         """The name under which its calls are recorded."""
         return "scripted"
 
-    def bound(self, call: engine.ModelCall) -> Amount:  # noqa: ARG002
+    def bound(self, call: engine.ModelCall) -> Amount:  # noqa: ARG002  # as in `Model`
         """Return the price that the script declares; a step may bill more."""
         return Amount(self._spec.usd, self._spec.tokens, 1)
 

@@ -55,9 +55,9 @@ def open_semantic_stage(roster: Roster, cache: Path) -> SemanticStage | None:
     shipped = files("forum.models").joinpath(signs_file_name(roster))
     if shipped.is_file():
         return SemanticStage(roster, read_signs(shipped.read_bytes()))
-    kept = cache / signs_file_name(roster)
-    if kept.exists() and kept.stat().st_size == signs_size(roster):
-        return SemanticStage(roster, read_signs(kept.read_bytes()))
+    cached = cache / signs_file_name(roster)
+    if cached.exists() and cached.stat().st_size == signs_size(roster):
+        return SemanticStage(roster, read_signs(cached.read_bytes()))
     return None
 
 

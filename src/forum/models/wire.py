@@ -72,11 +72,11 @@ class ReplyBuilder:
         """All text received so far."""
         return "".join(self.parts)
 
-    def add_text(self, text: str, *, heard: bool = True) -> None:
-        """Append text, and stream it if `heard`.  Raises `ReplyTooLarge`."""
+    def add_text(self, text: str, *, streamed: bool = True) -> None:
+        """Append text, and stream it if `streamed`.  Raises `ReplyTooLarge`."""
         self._count(text)
         self.parts.append(text)
-        if heard and text:
+        if streamed and text:
             self._hear(text)
 
     def add_tool_call(self, number: int, tool: str, arguments: str) -> None:
@@ -265,8 +265,10 @@ def decode_usage(decoder: "msgspec.json.Decoder[_Usage]", usage: msgspec.Raw) ->
         return None
 
 
-def billed_tokens(read: int, said: int, cached: int, kept: int = 0) -> BilledTokens | None:
+def billed_tokens(
+    read: int, written: int, cache_read: int, cache_write: int = 0
+) -> BilledTokens | None:
     """Return a provider's token counts, or None if they are implausible."""
-    counts = (read, said, cached, kept)
+    counts = (read, written, cache_read, cache_write)
     plausible = min(counts) >= 0 and sum(counts) < _MAX_TOKEN_COUNT
     return BilledTokens(*counts) if plausible else None
