@@ -36,6 +36,7 @@ from forum.ledger.kinds import JoinFacts, Outcome, RedactionReason, RunCloseFact
 from forum.ledger.log import Ledger
 from forum.ledger.secret_mask import SecretMask
 from forum.verify import Problem, Report, State, Trust, verify_bundle, verify_ledger
+from forum.work.call_rules import MAX_LOST_CALLS, MAX_THROTTLED_CALLS
 from forum.work.kinds import (
     CONTROL,
     AcceptedFacts,

@@ -7,6 +7,7 @@ import msgspec
 
 from forum.deliberation import session_audit
 from forum.deliberation.record_comparison import IndexedEntry, SessionEntries
+from forum.deliberation.task_audit import audit_calls
 from forum.ledger.body import BytesContent, StoredBody
 from forum.ledger.entry import Entry
 from forum.ledger.ports import Position
@@ -97,12 +98,25 @@ class SessionChecker:
     def check_session(self, run: str, entries: Iterable[IndexedEntry]) -> None:
         """Audit a run with these entries as a session, or else its calls, and add findings."""
         inorder = sorted(entries, key=lambda one: one.index)
-        found = session_audit.audit_session(SessionEntries(run, inorder, self._read_recorded_body))
-        self._played += found.is_session and not found.not_checked
-        for fault in found.faults:
-            problem = Problem(f"session-{fault.breach}")
-            self._findings.add(problem, fault.detail, fault.index, fault.entry)
-        self.not_checked.extend(found.not_checked)
+        recorded = SessionEntries(run, inorder, self._read_recorded_body)
+        if any(self._shows_session(one.index, one.entry) for one in inorder):
+            found = session_audit.audit_session(recorded)
+            self._played += found.is_session and not found.not_checked
+            for fault in found.faults:
+                problem = Problem(f"session-{fault.breach}")
+                self._findings.add(problem, fault.detail, fault.index, fault.entry)
+            self._not_checked.extend(found.not_checked)
+            if found.is_session:
+                return
+        if any(self._names_rules(one.index, one.entry) for one in inorder):
+            self._check_calls(recorded)
+
+    def _check_calls(self, recorded: SessionEntries) -> None:
+        calls = audit_calls(recorded)
+        self._replayed += not calls.not_checked
+        for fault in calls.faults:
+            self._findings.add(Problem.RUN_COURSE, fault.detail, fault.index, fault.entry)
+        self._not_checked.extend(calls.not_checked)
 
     def _read_recorded_body(self, where: IndexedEntry, name: str) -> StoredBody | None:
         """Return a body if it is stored and matches its commitment, else None."""

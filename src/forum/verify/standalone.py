@@ -1315,7 +1315,7 @@ class BundleVerifier:
         """The entry index and name of each body that entries of the run commit to."""
         self._unknown: list[str] = []
         """The kind of each entry of an unknown kind."""
-        self._has_turns = False
+        self._has_turns = self._has_request = False
         self._tree = self._open(bundle.checkpoint) if self._keys else None
         self._seen = self._verify_cosignatures(bundle.checkpoint)
 

@@ -109,7 +109,7 @@ def fork(run: str | None, at: str, *, agents: AgentOptions, detach: bool, as_jso
             reject_unusable_agents(policy, order.plan, here=not detach)
 
         click.echo(f"forking {short_id(found)} after entry {index}", err=True)
-        begin = partial(forum.fork, found, index, policy)
+        begin = partial(forum.runs.fork, found, index, policy)
         run_and_follow(forum, begin, as_json=as_json, detach=detach)
 
 
@@ -138,7 +138,7 @@ def replay(run: str, *, as_json: bool) -> None:
 
 def replay_and_compare(forum: Forum, run: str, same: str, *, as_json: bool) -> NoReturn:
     """Replay a run from its record; print `same`, or where the two differ, and exit."""
-    if forum.read_run(run).outcome is None:
+    if forum.reads.read_run(run).outcome is None:
         raise click.UsageError(f"run {run} has not ended; go on with: forum resume {short_id(run)}")
     try:
         parted, missing = forum.runs.replay(run), ""
