@@ -253,6 +253,7 @@ class LedgerAudit:
             edge=self._tree.edge,
             unknown=dict(self._unknown),
             sessions=tuple(self._sessions.runs),
+            unversioned=self._sessions.unversioned,
             strands=self._tables.strands,
             tallies=self._tables.tallies.as_dict(),
         )
@@ -270,6 +271,7 @@ class LedgerAudit:
         self._tree = tlog.Tree.resume(summary.stop, summary.edge)
         self._unknown.update(summary.unknown)
         self._sessions.runs.update(dict.fromkeys(summary.sessions))
+        self._sessions.unversioned += summary.unversioned
         return True
 
     def _merge_new_segment(
