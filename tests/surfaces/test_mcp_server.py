@@ -188,7 +188,7 @@ def test_what_goes_wrong_in_a_tool_is_its_answer(here: Project) -> None:
     words = talk(in_process(here, Scope.SUBMIT, Scope.READ), clumsily, "2026-07-28")
 
     assert re.search("unknown field `requst`", words[0])
-    assert "no lane 'astrology'" in words[1]
+    assert "no lane is called 'astrology'" in words[1]
     assert "<= 600" in words[2]
     assert "no run 0199c0de-none" in words[3]
     assert "no such entry" in words[4]
