@@ -9,19 +9,7 @@ from forum.app import RunView
 from forum.deliberation.symposium.kinds import Reason
 from forum.deliberation.symposium.schemas import Persona
 from forum.ledger.kinds import Outcome
-from forum.surfaces.formatting import (
-    Status,
-    count_passed_tasks,
-    count_progress,
-    count_taken_turns,
-    exit_status,
-    explain_run_state,
-    format_usd,
-    panel_turns,
-    pluralize,
-    run_duration,
-    session_end,
-)
+from forum.surfaces import formatting
 from forum.surfaces.schemas import fields
 from forum.surfaces.schemas.council import CouncilForm
 from forum.surfaces.schemas.deliberations import DeliberationForm, deliberation_form
@@ -84,7 +72,7 @@ class StatusForm(Struct, frozen=True):
     state: RunState
     outcome: Annotated[Outcome | None, Meta(description="Null while the run goes on.")]
     status: Annotated[
-        Status | None,
+        formatting.Status | None,
         Meta(
             description="0 answered, 1 failed, 5 budget or time used up, 6 waiting for approval; "
             "null while it goes on."
@@ -106,11 +94,11 @@ def status_form(view: RunView) -> StatusForm:
         view.run,
         state.state,
         state.outcome,
-        exit_status(view),
-        explain_run_state(view),
-        *count_progress(state),
+        formatting.exit_status(view),
+        formatting.explain_run_state(view),
+        *formatting.count_progress(state),
         fields.amount_form(state.spent),
-        round(run_duration(view) / 1e6, 3),
+        round(formatting.run_duration(view) / 1e6, 3),
         None if view.answer is None else view.answer.decode(errors="replace"),
         tuple(WaitForm(run, gate.opened.subject) for run, gate in view.gates),
     )
@@ -118,26 +106,28 @@ def status_form(view: RunView) -> StatusForm:
 
 def describe_run(view: RunView) -> str:
     """Describe in a line or two the progress of a run, and what can be done next."""
-    status = exit_status(view)
-    spent = f"${format_usd(view.state.spent.usd)} spent, {run_duration(view) / 1e6:.1f} s"
-    so_far = f"{_describe_work_done(view)}, {spent}"
-    closed = session_end(view)
+    status = formatting.exit_status(view)
+    usd, seconds = formatting.format_usd(view.state.spent.usd), formatting.run_duration(view) / 1e6
+    so_far = f"{_describe_work_done(view)}, ${usd} spent, {seconds:.1f} s"
+    why = formatting.explain_run_state(view)
+    closed = formatting.session_end(view)
     if closed is not None and closed.reason in _PENDING_REQUESTS:
         return f"The panel of run {view.run} {_PENDING_REQUESTS[closed.reason]} {so_far}."
     if status is None:
         return f"Run {view.run} goes on: {so_far}. Ask for its `status` again."
-    if status is Status.WAITING:
-        return f"Run {view.run} {explain_run_state(view)}. Look at it with `gate`. {so_far}."
-    word = "was answered" if status is Status.OK else f"did not end well: {explain_run_state(view)}"
+    if status is formatting.Status.WAITING:
+        return f"Run {view.run} {why}. Look at it with `gate`. {so_far}."
+    word = "was answered" if status is formatting.Status.OK else f"did not end well: {why}"
     return f"Run {view.run} {word}. {so_far}."
 
 
 def _describe_work_done(view: RunView) -> str:
     """Describe the work done: turns for a panel, tasks otherwise."""
     state = view.state
-    if turns := panel_turns(state):
-        return f"{pluralize(count_taken_turns(turns), 'turn')} taken"
-    return f"{count_passed_tasks(state)} of {pluralize(state.planned, 'task')} passed"
+    if turns := formatting.panel_turns(state):
+        return f"{formatting.pluralize(formatting.count_taken_turns(turns), 'turn')} taken"
+    planned = formatting.pluralize(state.planned, "task")
+    return f"{formatting.count_passed_tasks(state)} of {planned} passed"
 
 
 # Deliberations
@@ -188,10 +178,10 @@ def describe_panel(view: RunView, form: DeliberatedForm) -> str:
     told = form.deliberation
     if not isinstance(told, CouncilForm) or told.accord is None:
         return describe_run(view)
-    dissent = pluralize(sum(len(one.seats) for one in told.minority), "seat")
+    dissent = formatting.pluralize(sum(len(one.seats) for one in told.minority), "seat")
     return (
         f"{describe_run(view)} How far they agree: {told.accord.value}; {dissent} of {told.seated} "
-        f"against, {pluralize(len(told.blockers), 'blocker')}: see `deliberation`."
+        f"against, {formatting.pluralize(len(told.blockers), 'blocker')}: see `deliberation`."
     )
 
 

@@ -8,7 +8,7 @@ from msgspec import Meta, Struct
 from forum.app import BudgetStatus
 from forum.ledger.ports import NO_LIMIT, Spend
 from forum.surfaces.formatting import format_rfc3339, format_usd
-from forum.surfaces.schemas.fields import Moment, Usd
+from forum.surfaces.schemas.fields import Moment, Usd, limit_or_null, usd_limit
 from forum.work.shared_caps import Period
 
 
@@ -81,8 +81,4 @@ def _budget_form(status: BudgetStatus) -> BudgetForm:
 
 
 def _cap_form(cap: Spend) -> SharedCapForm:
-    return SharedCapForm(
-        None if cap.usd == NO_LIMIT else format_usd(cap.usd),
-        None if cap.tokens == NO_LIMIT else cap.tokens,
-        None if cap.runs == NO_LIMIT else cap.runs,
-    )
+    return SharedCapForm(usd_limit(cap.usd), limit_or_null(cap.tokens), limit_or_null(cap.runs))

@@ -7,14 +7,8 @@ import msgspec
 from msgspec import Meta, Struct
 
 from forum.app import RunView
-from forum.surfaces.formatting import (
-    count_lost_calls,
-    count_progress,
-    format_usd,
-    run_duration,
-    task_duration,
-)
-from forum.surfaces.schemas.fields import RunId, Seconds, Usd
+from forum.surfaces import formatting
+from forum.surfaces.schemas.fields import RunId, Seconds, Usd, fill
 from forum.work.run_comparison import Divergence, DivergenceKind, RunStep
 
 DifferenceCount = Annotated[int, Meta(description="How many steps differ; a thousand are listed.")]
@@ -42,9 +36,9 @@ class MeasureForm(Struct, frozen=True):
 def measure_form(view: RunView) -> MeasureForm:
     """Return a run in numbers."""
     state = view.state
-    times = {name: task_duration(task, view.at) for name, task in state.tasks.items()}
+    times = {name: formatting.task_duration(task, view.at) for name, task in state.tasks.items()}
     slowest = max(times, key=lambda name: times[name], default=None)
-    passed, tasks = count_progress(state)
+    passed, tasks = formatting.count_progress(state)
     return MeasureForm(
         run=view.run,
         outcome=(state.outcome or state.state).value,
@@ -52,10 +46,10 @@ def measure_form(view: RunView) -> MeasureForm:
         tasks=tasks,
         attempts=sum(task.attempts for task in state.tasks.values()),
         calls=state.spent.calls,
-        lost=sum(count_lost_calls(task) for task in state.tasks.values()),
+        lost=sum(formatting.count_lost_calls(task) for task in state.tasks.values()),
         tokens=state.spent.tokens,
-        usd=format_usd(state.spent.usd),
-        seconds=round(run_duration(view) / 1e6, 3),
+        usd=formatting.format_usd(state.spent.usd),
+        seconds=round(formatting.run_duration(view) / 1e6, 3),
         slowest_task=slowest,
         slowest_seconds=round(times[slowest] / 1e6, 3) if slowest else None,
     )
@@ -94,12 +88,11 @@ class DivergenceForm(Struct, frozen=True):
 def _divergence_forms(found: Sequence[Divergence]) -> tuple[DivergenceForm, ...]:
     """Return where runs part; of very many, the first thousand."""
     return tuple(
-        DivergenceForm(
-            one.parting,
-            one.strand,
-            one.step,
-            step_form(one.first) if one.first else None,
-            step_form(one.second) if one.second else None,
+        fill(
+            DivergenceForm,
+            one,
+            first=one.first and step_form(one.first),
+            second=one.second and step_form(one.second),
         )
         for one in found[:_MAX_DIVERGENCES]
     )

@@ -11,7 +11,7 @@ from forum.deliberation import council_kinds, council_report
 from forum.deliberation.ballots import TurnId
 from forum.ledger.entry import Facts
 from forum.surfaces.formatting import explain_task_state, note_body
-from forum.surfaces.schemas.fields import SpentForm, spent_form
+from forum.surfaces.schemas import fields
 from forum.work.kinds import TURN_PREFIX
 
 
@@ -78,7 +78,7 @@ class BaselineForm(Struct, frozen=True):
     answers: int
     agreement: Annotated[float, Meta(description="The share that gave this answer.")]
     changed: Annotated[bool, Meta(description="Whether deliberation led to another answer.")]
-    spent: SpentForm
+    spent: fields.SpentForm
 
 
 class RoundForm(Struct, frozen=True):
@@ -103,7 +103,7 @@ class CouncilForm(Struct, frozen=True, tag="council", tag_field="protocol"):
     accord: Annotated[council_kinds.Accord | None, Meta(description="How far the seats agree.")]
     rounds: Annotated[int, Meta(description="How often ballots were exchanged.")]
     baseline: BaselineForm | None
-    spent: SpentForm | None
+    spent: fields.SpentForm | None
     seats: tuple[SeatForm, ...]
     changes: tuple[ChangeForm, ...]
     conformity: Annotated[float, Meta(description="The share of changes without a reason.")]
@@ -136,13 +136,13 @@ def council_form(view: RunView) -> CouncilForm:
         accord=concluded.accord if concluded else None,
         rounds=concluded.rounds if concluded else 0,
         baseline=_baseline_form(report) if report and report.baseline.answers else None,
-        spent=spent_form(concluded.usd, concluded.tokens) if concluded else None,
+        spent=fields.spent_form(concluded.usd, concluded.tokens) if concluded else None,
         seats=tuple(map(_seat_form, report.seats)) if report else (),
-        changes=tuple(map(_change_form, report.changes)) if report else (),
+        changes=tuple(fields.fill(ChangeForm, one) for one in report.changes) if report else (),
         conformity=concluded.conformed / max(1, concluded.changed) if concluded else 0.0,
         minority=tuple(map(_minority_form, report.minority)) if report else (),
         decisive=report.decisive if report else (),
-        blockers=tuple(BlockerForm(b.seat, b.text) for b in report.blockers) if report else (),
+        blockers=tuple(fields.fill(BlockerForm, one) for one in report.blockers) if report else (),
         absent=_absent_forms(view, report.absent) if report else (),
         warnings=report.warnings if report else (),
     )
@@ -161,30 +161,13 @@ def _round_forms(facts: Iterable[Facts]) -> tuple[RoundForm, ...]:
 
 def _baseline_form(report: council_report.CouncilReport) -> BaselineForm:
     base = report.baseline
-    return BaselineForm(
-        base.answer,
-        base.answers,
-        base.agreement / 1000,
-        base.changed,
-        spent_form(base.spent.usd, base.spent.tokens),
-    )
+    spent = fields.spent_form(base.spent.usd, base.spent.tokens)
+    return fields.fill(BaselineForm, base, agreement=base.agreement / 1000, spent=spent)
 
 
 def _seat_form(sat: council_report.SeatReport) -> SeatForm:
-    votes = tuple(VoteForm(vote.round, vote.answer, vote.confidence) for vote in sat.votes)
-    return SeatForm(sat.seat, sat.agent, sat.model or None, votes, sat.weighed or None)
-
-
-def _change_form(turned: council_report.ReportedChange) -> ChangeForm:
-    return ChangeForm(
-        turned.seat,
-        turned.round,
-        turned.before,
-        turned.after,
-        turned.conformity,
-        turned.because,
-        turned.evidence or None,
-    )
+    votes = tuple(fields.fill(VoteForm, vote) for vote in sat.votes)
+    return fields.fill(SeatForm, sat, votes=votes)
 
 
 def _minority_form(minority: council_report.MinorityPosition) -> MinorityForm:

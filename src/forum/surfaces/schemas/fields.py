@@ -1,11 +1,15 @@
 """What many forms hold: names, places, times and sums."""
 
-from typing import Annotated
+from functools import cache
+from types import NoneType
+from typing import Annotated, TypeVar, get_args, get_origin, get_type_hints
 
 from msgspec import Meta, Struct
 
 from forum.ledger.ports import NO_LIMIT, Amount
 from forum.surfaces.formatting import format_usd
+
+FormT = TypeVar("FormT", bound=Struct)
 
 RunId = Annotated[
     str,
@@ -26,6 +30,34 @@ Moment = Annotated[
 Seconds = Annotated[float, Meta(description="How long it took, in seconds.", examples=[1.25])]
 Needs = Annotated[tuple[str, ...], Meta(description="Tasks whose output it is given.")]
 After = Annotated[tuple[str, ...], Meta(description="Tasks that it only follows.")]
+
+
+def fill(form: type[FormT], source: object, **given: object) -> FormT:
+    """Return a form with the attributes of a domain object that are named like its members.
+
+    An empty text becomes null where the member may be null.  `given` holds the members that the
+    object has under another name or in other units.
+    """
+    members = {
+        name: given[name] if name in given else _or_null(getattr(source, name), nullable=nullable)
+        for name, nullable in _members_of(form).items()
+    }
+    return form(**members)
+
+
+@cache
+def _members_of(form: type[Struct]) -> dict[str, bool]:
+    """Return the members of a form, each with whether it may be null."""
+    return {n: _is_nullable(hint) for n, hint in get_type_hints(form, include_extras=True).items()}
+
+
+def _is_nullable(hint: object) -> bool:
+    hints = get_args(hint)
+    return NoneType in hints or (get_origin(hint) is Annotated and _is_nullable(hints[0]))
+
+
+def _or_null(value: object, *, nullable: bool) -> object:
+    return None if nullable and value == "" else value
 
 
 class AmountForm(Struct, frozen=True):
@@ -52,12 +84,23 @@ class CapForm(Struct, frozen=True):
 
 def cap_form(cap: Amount, milliseconds: int) -> CapForm:
     """Return what a run may use at most, in its form."""
+    seconds = limit_or_null(milliseconds)
     return CapForm(
-        None if cap.usd == NO_LIMIT else format_usd(cap.usd),
-        None if cap.tokens == NO_LIMIT else cap.tokens,
-        None if cap.calls == NO_LIMIT else cap.calls,
-        None if milliseconds == NO_LIMIT else milliseconds / 1000,
+        usd_limit(cap.usd),
+        limit_or_null(cap.tokens),
+        limit_or_null(cap.calls),
+        None if seconds is None else seconds / 1000,
     )
+
+
+def limit_or_null(limit: int) -> int | None:
+    """Return a limit; null if there is none."""
+    return None if limit == NO_LIMIT else limit
+
+
+def usd_limit(limit: int) -> str | None:
+    """Return a limit in dollars; null if there is none."""
+    return None if limit == NO_LIMIT else format_usd(limit)
 
 
 class SpentForm(Struct, frozen=True):

@@ -4,6 +4,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from forum.surfaces.schemas.fields import fill
 from forum.work.roster import Lane, Roster, Tier
 from forum.work.routing import Route
 
@@ -34,15 +35,8 @@ class RouteForm(Struct, frozen=True):
 
 def route_form(found: Route) -> RouteForm:
     """Return a route, in its form."""
-    return RouteForm(
-        found.lane,
-        found.confidence,
-        found.nearest,
-        found.runner_up,
-        found.margin,
-        tuple(EvidenceForm(one.feature, one.weight) for one in found.evidence),
-        found.rung,
-    )
+    evidence = tuple(fill(EvidenceForm, one) for one in found.evidence)
+    return fill(RouteForm, found, evidence=evidence)
 
 
 class LaneForm(Struct, frozen=True):
@@ -57,7 +51,7 @@ class LaneForm(Struct, frozen=True):
 
 def lane_form(lane: Lane) -> LaneForm:
     """Return a lane of the roster, in its form."""
-    return LaneForm(lane.name, lane.group, lane.does, lane.tier, lane.tools)
+    return fill(LaneForm, lane)
 
 
 class RosterForm(Struct, frozen=True):

@@ -10,7 +10,7 @@ from msgspec import Meta, Struct
 from forum.ledger.kinds import Outcome
 from forum.planning import inspect_agent
 from forum.surfaces.formatting import first_line, format_usd
-from forum.surfaces.schemas.fields import Usd
+from forum.surfaces.schemas.fields import Usd, fill
 from forum.work.agent_inspection import AgentInspection
 from forum.work.kinds import Why
 from forum.work.policy import Policy, Role
@@ -100,17 +100,9 @@ class CallForm(Struct, frozen=True):
 
 
 def _call_form(reply: "CallReply") -> CallForm:
-    return CallForm(
-        reply.outcome,
-        reply.why or None,
-        reply.code or None,
-        error_of(reply) or None,
-        reply.milliseconds,
-        reply.model or None,
-        format_usd(reply.spent.usd),
-        reply.spent.tokens,
-        reply.spent.calls,
-    )
+    spent, error = reply.spent, error_of(reply) or None
+    usd = format_usd(spent.usd)
+    return fill(CallForm, reply, error=error, usd=usd, tokens=spent.tokens, calls=spent.calls)
 
 
 def error_of(reply: "CallReply") -> str:
@@ -145,17 +137,13 @@ class ModelForm(Struct, frozen=True):
 def model_form(agent: AgentView) -> ModelForm:
     """Return all that can be told of an agent, in its form."""
     found = agent.found
-    return ModelForm(
+    return fill(
+        ModelForm,
+        found,
         name=agent.name,
         origin=agent.origin,
         usable=agent.is_usable,
-        problem=found.problem or None,
-        warning=found.warning or None,
-        kind=found.kind,
-        model=found.model,
-        where=found.where,
         key=KeyState(found.key.name.lower()),
-        key_name=found.key_name or None,
         price=PriceForm(
             found.prices or None,
             usd_per_million_tokens(found.read_usd),

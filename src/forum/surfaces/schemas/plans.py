@@ -26,16 +26,8 @@ class PlannedForm(Struct, frozen=True):
 
 
 def _planned_form(task: Task, policy: Policy) -> PlannedForm:
-    return PlannedForm(
-        task.id,
-        task.instruction,
-        task.done_when,
-        task.needs,
-        task.after,
-        task.lane or None,
-        policy.worker_of(task),
-        tuple(_planned_form(inner, policy) for inner in task.tasks),
-    )
+    inner = tuple(_planned_form(one, policy) for one in task.tasks)
+    return fields.fill(PlannedForm, task, agent=policy.worker_of(task), tasks=inner)
 
 
 class PlanForm(Struct, frozen=True):

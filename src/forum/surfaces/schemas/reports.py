@@ -5,7 +5,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from forum import verify
-from forum.surfaces.schemas.fields import Index
+from forum.surfaces.schemas.fields import Index, fill
 
 
 class AnswerForm(Struct, frozen=True):
@@ -55,30 +55,11 @@ class ReportForm(Struct, frozen=True):
 
 def report_form(report: verify.Report) -> ReportForm:
     """Return a report, in its form."""
-    words = (report.intact, report.complete, report.independent)
-    intact, complete, independent = (AnswerForm(word.state, word.reason) for word in words)
-    return ReportForm(
-        ok=report.ok,
-        origin=report.origin,
-        size=report.size,
-        root=report.root,
-        intact=intact,
-        complete=complete,
-        independent=independent,
-        findings=tuple(_finding_form(finding) for finding in report.findings),
-        found=report.found,
-        not_checked=report.not_checked,
-        entries=report.entries,
-        runs=report.runs,
-        open_runs=report.open_runs,
-        bodies=report.bodies,
-        pending=report.pending,
-        sightings=report.sightings,
-        epochs=report.epochs,
-        notices=report.notices,
+    return fill(
+        ReportForm,
+        report,
+        intact=fill(AnswerForm, report.intact),
+        complete=fill(AnswerForm, report.complete),
+        independent=fill(AnswerForm, report.independent),
+        findings=tuple(fill(FindingForm, one, claim=one.problem.claim) for one in report.findings),
     )
-
-
-def _finding_form(finding: verify.Finding) -> FindingForm:
-    problem = finding.problem
-    return FindingForm(problem, finding.detail, finding.index, finding.entry, problem.claim)

@@ -7,26 +7,13 @@ from msgspec import Meta, Struct
 
 from forum.app import RunView
 from forum.ledger.kinds import Outcome
-from forum.surfaces.formatting import (
-    RoleSummary,
-    Status,
-    build_task_tree,
-    count_progress,
-    exit_status,
-    explain_failure,
-    explain_run_state,
-    format_rfc3339,
-    run_duration,
-    summarize_roles,
-)
+from forum.surfaces import formatting
 from forum.surfaces.schemas import fields
 from forum.surfaces.schemas.deliberations import DeliberationForm, deliberation_form
 from forum.surfaces.schemas.gates import GateForm, WaitForm, gate_form
 from forum.surfaces.schemas.tasks import EffectForm, TaskForm, effect_form, task_form
-from forum.tlog import Hash
 from forum.work import kinds
 from forum.work.acceptance_criteria import Check
-from forum.work.claims import ActionClaim
 from forum.work.run_fold import Run, RunState, TaskState
 
 _UNCAPPED = fields.CapForm(None, None, None, None)
@@ -50,14 +37,12 @@ def _routed_form(view: RunView) -> RoutedForm | None:
     routed, route = view.state.routed, view.state.route
     if routed is None:
         return None
-    return RoutedForm(
-        routed.lane or None,
-        routed.basis,
-        routed.confidence / 1000,
-        routed.runner_up or None,
-        routed.margin / 1000,
-        routed.roster or None,
-        view.places.get(route.hex()) if route else None,
+    return fields.fill(
+        RoutedForm,
+        routed,
+        confidence=routed.confidence / 1000,
+        margin=routed.margin / 1000,
+        entry=view.places.get(route.hex()) if route else None,
     )
 
 
@@ -72,10 +57,6 @@ class PartForm(Struct, frozen=True):
     spent: fields.AmountForm
 
 
-def _part_form(part: RoleSummary) -> PartForm:
-    return PartForm(part.role, part.who, part.state, fields.amount_form(part.spent))
-
-
 class CheckForm(Struct, frozen=True):
     """How the answer was looked at, and what came of it."""
 
@@ -88,18 +69,6 @@ class CheckForm(Struct, frozen=True):
     entry: fields.Index | None
 
 
-def _check_form(view: RunView, leaf: Hash, checked: kinds.CheckFacts) -> CheckForm:
-    return CheckForm(
-        checked.subject,
-        checked.outcome,
-        checked.check,
-        checked.reason or None,
-        checked.judge or None,
-        checked.independence or None,
-        view.places.get(leaf.hex()),
-    )
-
-
 class ClaimForm(Struct, frozen=True):
     """What the answer says was done, and which entry shows it; without one it is unverified."""
 
@@ -107,11 +76,6 @@ class ClaimForm(Struct, frozen=True):
     text: str
     entry: fields.Index | None
     receipt: fields.EntryId | None
-
-
-def _claim_form(view: RunView, claim: ActionClaim) -> ClaimForm:
-    entry = view.places.get(claim.receipt)
-    return ClaimForm(claim.deed.value, claim.text, entry, claim.receipt or None)
 
 
 class RunForm(Struct, frozen=True):
@@ -125,7 +89,7 @@ class RunForm(Struct, frozen=True):
     state: RunState
     outcome: Annotated[Outcome | None, Meta(description="Null while the run goes on.")]
     status: Annotated[
-        Status | None,
+        formatting.Status | None,
         Meta(
             description="What it has come to, as an exit status: 0 answered, 1 failed, 5 budget or "
             "time used up, 6 waiting for approval; null while it goes on."
@@ -166,31 +130,41 @@ def run_form(view: RunView) -> RunForm:
         until=view.until,
         state=state.state,
         outcome=state.outcome,
-        status=exit_status(view),
-        reason=explain_run_state(view),
+        status=formatting.exit_status(view),
+        reason=formatting.explain_run_state(view),
         request=view.request,
         answer=None if view.answer is None else view.answer.decode(errors="replace"),
         spent=fields.amount_form(state.spent),
         cap=fields.cap_form(accepted.cap, accepted.milliseconds) if accepted else _UNCAPPED,
         spent_by={agent: fields.amount_form(spent) for agent, spent in state.spent_by.items()},
         route=_routed_form(view),
-        roles=tuple(_part_form(part) for part in summarize_roles(state)),
-        checks=tuple(_check_form(view, leaf, checked) for leaf, checked in state.checks),
-        claims=tuple(_claim_form(view, claim) for claim in view.claims),
+        roles=tuple(
+            fields.fill(PartForm, part, spent=fields.amount_form(part.spent))
+            for part in formatting.summarize_roles(state)
+        ),
+        checks=tuple(
+            fields.fill(CheckForm, checked, entry=view.places.get(leaf.hex()))
+            for leaf, checked in state.checks
+        ),
+        claims=tuple(
+            fields.fill(ClaimForm, claim, entry=view.places.get(claim.receipt))
+            for claim in view.claims
+        ),
         effects=tuple(
             effect_form(view, task.id, use) for task in state.tasks.values() for use in task.uses
         ),
-        begun=format_rfc3339(state.begun),
-        seconds=round(run_duration(view) / 1e6, 3),
+        begun=formatting.format_rfc3339(state.begun),
+        seconds=round(formatting.run_duration(view) / 1e6, 3),
         tasks=tuple(
-            task_form(view, state.task(twig.id)) for twig in build_task_tree(view.plan, state)
+            task_form(view, state.task(twig.id))
+            for twig in formatting.build_task_tree(view.plan, state)
         ),
         deliberation=deliberation_form(view),
         gates=tuple(gate_form(view.run, gate) for gate in state.gates.values()),
         waits_for=tuple(WaitForm(run, gate.opened.subject) for run, gate in view.gates),
         fork_of=accepted.fork_run or None if accepted else None,
         within=accepted.parent_run or None if accepted else None,
-        why=explain_failure(view) or None,
+        why=formatting.explain_failure(view) or None,
     )
 
 
@@ -215,9 +189,9 @@ def _run_line(run: str, state: Run, request: str | None) -> RunLine:
         state.state,
         state.outcome,
         state.stopped.reason if state.stopped else None,
-        *count_progress(state),
+        *formatting.count_progress(state),
         fields.amount_form(state.spent),
-        format_rfc3339(state.begun),
+        formatting.format_rfc3339(state.begun),
         request,
     )
 

@@ -10,7 +10,7 @@ from forum.deliberation.symposium import kinds, schemas
 from forum.deliberation.symposium.decoders import read_message, read_selection, read_termination
 from forum.deliberation.symposium.transcript import message_type
 from forum.surfaces.formatting import note_body, session_end
-from forum.surfaces.schemas.fields import RunId, SpentForm, spent_form
+from forum.surfaces.schemas.fields import RunId, SpentForm, fill, spent_form
 from forum.work.panel import Symposium
 from forum.work.team_settings import NANO_USD
 
@@ -75,14 +75,13 @@ def _session_id(view: RunView) -> str | None:
 
 def _spoken_form(message: schemas.Message) -> SpokenForm:
     usage = message.usage
-    return SpokenForm(
-        message.id,
-        message.round,
-        message.turn_index,
-        message_type(message),
-        message.speaker,
-        _message_text(message),
-        spent_form(round(usage.cost_usd * NANO_USD), usage.total_tokens),
+    return fill(
+        SpokenForm,
+        message,
+        turn=message.turn_index,
+        type=message_type(message),
+        text=_message_text(message),
+        spent=spent_form(round(usage.cost_usd * NANO_USD), usage.total_tokens),
     )
 
 

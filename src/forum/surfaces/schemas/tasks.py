@@ -6,10 +6,10 @@ from msgspec import Meta, Struct
 
 from forum.app import RunView
 from forum.ledger.kinds import Outcome
-from forum.surfaces.formatting import count_lost_calls, explain_task_state, own_calls, task_duration
+from forum.surfaces import formatting
 from forum.surfaces.schemas import fields
 from forum.work.acceptance_criteria import Check
-from forum.work.kinds import Independence, Next, VerdictFacts
+from forum.work.kinds import Independence, Next
 from forum.work.run_fold import TaskRun, TaskState, ToolUseRecord
 
 
@@ -25,20 +25,6 @@ class VerdictForm(Struct, frozen=True):
     independence: Independence | None
     claims: int
     unverified: int
-
-
-def _verdict_form(verdict: VerdictFacts) -> VerdictForm:
-    return VerdictForm(
-        verdict.attempt,
-        verdict.outcome,
-        verdict.check,
-        verdict.next,
-        verdict.reason or None,
-        verdict.judge or None,
-        verdict.independence or None,
-        verdict.claims,
-        verdict.unverified,
-    )
 
 
 class TaskForm(Struct, frozen=True):
@@ -64,20 +50,20 @@ class TaskForm(Struct, frozen=True):
 def task_form(view: RunView, task: TaskRun) -> TaskForm:
     """Return a task of a run, in its form."""
     planned = view.plan.by_id.get(task.id) if view.plan else None
-    own = own_calls(task)
+    own = formatting.own_calls(task)
     last = own[-1].called if own else None
     return TaskForm(
         id=task.id,
         lane=planned.lane or None if planned else None,
         state=task.state,
-        reason=explain_task_state(view, task),
+        reason=formatting.explain_task_state(view, task),
         agent=last.agent if last else planned.agent if planned else "",
         model=last.model if last else None,
         attempts=task.attempts,
-        verdicts=tuple(_verdict_form(verdict) for verdict in task.verdicts),
-        lost=count_lost_calls(task),
+        verdicts=tuple(fields.fill(VerdictForm, verdict) for verdict in task.verdicts),
+        lost=formatting.count_lost_calls(task),
         spent=fields.amount_form(task.spent),
-        seconds=round(task_duration(task, view.at) / 1e6, 3),
+        seconds=round(formatting.task_duration(task, view.at) / 1e6, 3),
         needs=tuple(planned.needs) if planned else (),
         after=tuple(planned.after) if planned else (),
         run=task.delegated.run if task.delegated else None,
