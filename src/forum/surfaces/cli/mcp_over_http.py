@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from forum.app import Approver, Forum
+from forum.app import Approver
 from forum.ledger.kinds import Scope as Right
-from forum.planning import AgentRegistry, CallerAuthority
 from forum.surfaces.http.auth import Authenticator
 from forum.surfaces.http.endpoints import Endpoint, RequestContext
 from forum.surfaces.http.problems import ProblemType, problem_from_exception
 from forum.surfaces.http.request_pipeline import read_body
+from forum.surfaces.mcp.callers import McpCaller
 from forum.surfaces.mcp.http_transport import HttpTransport
 
 PATH = "/mcp"
@@ -37,7 +37,18 @@ class McpExtension:
 
         async def handle(visit: RequestContext) -> Response:
             body = await read_body(visit.request, self._most_bytes)
-            return _McpResponse(self._web, HttpCaller(visit, door, endpoint), body)
+            desk, client = visit.desk, visit.principal
+            caller = HttpCaller(
+                forum=desk.forum,
+                staff=desk.staff,
+                scopes=client.scopes,
+                name=client.name,
+                authority=client.authority,
+                visit=visit,
+                door=door,
+                endpoint=endpoint,
+            )
+            return _McpResponse(self._web, caller, body)
 
         endpoint = Endpoint(
             "POST", PATH, "mcp", frozenset(Right), "Speak the Model Context Protocol", handle
@@ -46,7 +57,7 @@ class McpExtension:
 
 
 @dataclass(frozen=True, slots=True)
-class HttpCaller:
+class HttpCaller(McpCaller):
     """The authenticated client of an HTTP request, in the form that MCP tools expect."""
 
     visit: RequestContext
@@ -54,34 +65,9 @@ class HttpCaller:
     endpoint: Endpoint
 
     @property
-    def name(self) -> str:
-        """Name of the client, as recorded in entries."""
-        return self.visit.principal.name
-
-    @property
     def approver(self) -> Approver:
         """The approver that is recorded if this client decides a gate."""
         return self.visit.principal.approver
-
-    @property
-    def authority(self) -> CallerAuthority:
-        """What the client's requests may use."""
-        return self.visit.principal.authority
-
-    @property
-    def scopes(self) -> frozenset[Right]:
-        """The client's scopes."""
-        return self.visit.principal.scopes
-
-    @property
-    def forum(self) -> Forum:
-        """The ledger that the key belongs to."""
-        return self.visit.desk.forum
-
-    @property
-    def staff(self) -> AgentRegistry:
-        """The agents of that ledger."""
-        return self.visit.desk.staff
 
     @property
     def leaving(self) -> bool:

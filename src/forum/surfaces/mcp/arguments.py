@@ -167,17 +167,8 @@ class DeliberateAsk(Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def form(self) -> requests.AskForm:
         """The request in the form that all surfaces share."""
-        panel = requests.PanelAsk(
-            self.protocol,
-            self.seats,
-            self.models,
-            self.personas,
-            self.options,
-            self.rounds,
-            self.baseline,
-            self.threshold,
-            self.judge,
-        )
+        members = requests.PanelAsk.__struct_fields__
+        panel = requests.PanelAsk(**{name: getattr(self, name) for name in members})
         budget = _budget(self.budget_usd, self.max_seconds)
         return requests.AskForm(self.question, budget=budget, panel=panel)
 

@@ -1,7 +1,7 @@
 """The client of a tool call: its ledger, its scopes and its name in entries."""
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Protocol
 
 from forum.app import OPERATOR, Approver, Forum
 from forum.errors import ForumError
@@ -11,51 +11,35 @@ from forum.planning import AgentRegistry, CallerAuthority
 from forum.work.kinds import Authority
 
 
-class McpCaller(Protocol):
+@dataclass(frozen=True, slots=True)
+class McpCaller(ABC):
     """An authenticated client."""
 
-    @property
-    def name(self) -> str:
-        """The actor's name in entries."""
-        ...
+    forum: Forum
+    staff: AgentRegistry
+    scopes: frozenset[Scope]
+    name: str
+    """The actor's name in entries."""
+    authority: CallerAuthority
+    """What the client's requests may use."""
 
     @property
+    @abstractmethod
     def approver(self) -> Approver:
         """The identity that decides at a gate."""
-        ...
-
-    @property
-    def authority(self) -> CallerAuthority:
-        """What the client's requests may use."""
-        ...
-
-    @property
-    def scopes(self) -> frozenset[Scope]:
-        """The scopes of the client."""
-        ...
-
-    @property
-    def forum(self) -> Forum:
-        """The client's ledger."""
-        ...
-
-    @property
-    def staff(self) -> AgentRegistry:
-        """The agents of the ledger."""
-        ...
 
     @property
     def leaving(self) -> bool:
         """Whether the server is about to stop, so that no call should keep waiting."""
-        ...
+        return False
 
+    @abstractmethod
     async def require_scopes(self, tool: str, scopes: frozenset[Scope]) -> None:
         """Raise and record a denial unless the caller has one of the scopes."""
-        ...
 
+    @abstractmethod
     def describe_error(self, error: Exception) -> str | None:
         """Return an error's text for this caller, or None for an internal error."""
-        ...
 
 
 class ToolDenied(Exception):
@@ -63,15 +47,11 @@ class ToolDenied(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class LocalCaller:
+class LocalCaller(McpCaller):
     """The user who started the server as a local program, with the scopes they granted it."""
 
-    forum: Forum
-    staff: AgentRegistry
-    scopes: frozenset[Scope]
     name: str = f"{OPERATOR}/mcp"
     """Distinct from the operator's own name, so that actions of an agent can be told apart."""
-    leaving: bool = False
     # An AI agent that the user gave some scopes, and not the user: a page that it reads could tell
     # it to use a tool or to read a file.
     authority: CallerAuthority = CallerAuthority.CLIENT

@@ -132,7 +132,7 @@ def _submit_persona_run(
 ) -> str:
     """Submit the run that generates personas, and return it."""
     if not caller.staff.team_settings.agents:
-        raise BadPlan("nobody can make up a persona: name a model in forum.toml ([models.NAME])")
+        raise BadPlan("no model can generate personas: add [models.NAME] to forum.toml")
     policy = caller.staff.current_policy()
     order = RunRequest("Make up who sits on a panel.", Plan((task,)), policy, budget)
     order = caller.staff.decide(order, caller.authority, team=False)

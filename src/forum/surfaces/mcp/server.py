@@ -4,28 +4,14 @@ import base64
 import logging
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
 from time import monotonic
-from typing import Any, TypeVar
+from typing import Any
 
 import anyio
+import mcp_types as types
 import msgspec
 from mcp import MCPError
 from mcp.server import Server, ServerRequestContext
-from mcp_types import (
-    INVALID_PARAMS,
-    BlobResourceContents,
-    CallToolRequestParams,
-    CallToolResult,
-    ContentBlock,
-    EmbeddedResource,
-    ListToolsResult,
-    PaginatedRequestParams,
-    TextContent,
-    ToolAnnotations,
-)
-from mcp_types import Tool as Offered
 
 from forum import __version__
 from forum.ledger.access import has_scope
@@ -34,6 +20,7 @@ from forum.surfaces.mcp.arguments import parse_arguments
 from forum.surfaces.mcp.callers import McpCaller
 from forum.surfaces.mcp.json_schema import schema_of
 from forum.surfaces.mcp.results import AttachedFile, ToolReply
+from forum.surfaces.mcp.tool_calls import McpCallContext
 from forum.surfaces.mcp.tools import TOOLS, ToolDeclaration
 
 INSTRUCTIONS = """\
@@ -55,24 +42,6 @@ logging.getLogger("mcp").setLevel(logging.ERROR)
 
 Context = ServerRequestContext[Any, Any]
 CallerOf = Callable[[Context], McpCaller]
-T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class _ServerCallContext:
-    """A tool call over the protocol."""
-
-    caller: McpCaller
-    context: Context
-    limiter: anyio.CapacityLimiter
-
-    async def run_in_thread(self, work: Callable[..., T], *arguments: Any) -> T:  # noqa: ANN401
-        """Run work in a thread.  It is not interrupted when the client disconnects."""
-        return await anyio.to_thread.run_sync(partial(work, *arguments), limiter=self.limiter)
-
-    async def report_progress(self, done: float, total: float | None, words: str) -> None:
-        """Send a progress notification, if the client asked for it."""
-        await self.context.session.report_progress(done, total, strip_control_characters(words))
 
 
 def make_server(caller_of: CallerOf) -> Server[Any]:
@@ -82,20 +51,22 @@ def make_server(caller_of: CallerOf) -> Server[Any]:
     many, one = anyio.CapacityLimiter(MAX_THREADS), anyio.CapacityLimiter(1)
 
     async def list_tools(
-        context: Context, _params: PaginatedRequestParams | None
-    ) -> ListToolsResult:
+        context: Context, _params: types.PaginatedRequestParams | None
+    ) -> types.ListToolsResult:
         scopes = caller_of(context).scopes
-        return ListToolsResult(
+        return types.ListToolsResult(
             tools=[told for tool, told in offered if has_scope(scopes, tool.scopes)]
         )
 
-    async def call_tool(context: Context, params: CallToolRequestParams) -> CallToolResult:
+    async def call_tool(
+        context: Context, params: types.CallToolRequestParams
+    ) -> types.CallToolResult:
         tool = by_name.get(params.name)
         if tool is None:
             raise MCPError(
-                INVALID_PARAMS, "there is no such tool; tools/list tells which there are"
+                types.INVALID_PARAMS, "there is no such tool; tools/list tells which there are"
             )
-        call = _ServerCallContext(caller_of(context), context, one if tool.alone else many)
+        call = McpCallContext(caller_of(context), context, one if tool.alone else many)
         return await _call_tool(tool, call, params.arguments)
 
     return Server(
@@ -108,15 +79,15 @@ def make_server(caller_of: CallerOf) -> Server[Any]:
     )
 
 
-def _list_tool(tool: ToolDeclaration) -> Offered:
+def _list_tool(tool: ToolDeclaration) -> types.Tool:
     """Return the description of a tool for clients."""
-    hints = ToolAnnotations(
+    hints = types.ToolAnnotations(
         read_only_hint=tool.hints.reads_only,
         destructive_hint=tool.hints.destroys,
         idempotent_hint=tool.hints.idempotent,
         open_world_hint=tool.hints.open_world,
     )
-    return Offered(
+    return types.Tool(
         name=tool.name,
         title=tool.title,
         description=tool.about,
@@ -127,8 +98,8 @@ def _list_tool(tool: ToolDeclaration) -> Offered:
 
 
 async def _call_tool(
-    tool: ToolDeclaration, call: _ServerCallContext, arguments: dict[str, Any] | None
-) -> CallToolResult:
+    tool: ToolDeclaration, call: McpCallContext, arguments: dict[str, Any] | None
+) -> types.CallToolResult:
     try:
         await call.caller.require_scopes(tool.name, tool.scopes)
         begun = monotonic()
@@ -144,26 +115,31 @@ async def _call_tool(
         if told is None:
             _log_error(tool, error)
             told = "something went wrong on this side"
-        return CallToolResult(content=[_text(strip_control_characters(told))], is_error=True)
+        return types.CallToolResult(content=[_text(strip_control_characters(told))], is_error=True)
 
 
-def _result(reply: ToolReply) -> CallToolResult:
+def _result(reply: ToolReply) -> types.CallToolResult:
     words, *quoted = reply.texts
-    content: list[ContentBlock] = [_text(strip_control_characters(words)), *map(_text, quoted)]
+    content: list[types.ContentBlock] = [
+        _text(strip_control_characters(words)),
+        *map(_text, quoted),
+    ]
     if reply.attached:
         content.append(_resource(reply.attached))
     structured = msgspec.json.decode(msgspec.json.encode(reply.form))
-    return CallToolResult(content=content, structured_content=structured)
+    return types.CallToolResult(content=content, structured_content=structured)
 
 
-def _text(text: str) -> TextContent:
-    return TextContent(text=text)
+def _text(text: str) -> types.TextContent:
+    return types.TextContent(text=text)
 
 
-def _resource(attached: AttachedFile) -> EmbeddedResource:
+def _resource(attached: AttachedFile) -> types.EmbeddedResource:
     blob = base64.b64encode(attached.data).decode()
-    contents = BlobResourceContents(uri=attached.uri, mime_type=attached.media_type, blob=blob)
-    return EmbeddedResource(resource=contents)
+    contents = types.BlobResourceContents(
+        uri=attached.uri, mime_type=attached.media_type, blob=blob
+    )
+    return types.EmbeddedResource(resource=contents)
 
 
 def _log_error(tool: ToolDeclaration, error: Exception) -> None:

@@ -16,16 +16,10 @@ from threading import Thread
 from typing import Any
 
 import anyio
+import mcp_types as types
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.server import Server
 from mcp.shared.message import SessionMessage
-from mcp_types import (
-    INVALID_REQUEST,
-    PARSE_ERROR,
-    ErrorData,
-    JSONRPCError,
-    jsonrpc_message_adapter,
-)
 from pydantic import ValidationError
 
 MAX_LINE_BYTES = 4 << 20
@@ -81,7 +75,7 @@ async def _streams(wires: StdioPipes) -> AsyncIterator[Streams]:
     async def take(line: bytes | None) -> None:
         with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
             message = read_message(line)
-            if isinstance(message, JSONRPCError):
+            if isinstance(message, types.JSONRPCError):
                 await replies.send(SessionMessage(message))
             elif message is not None:
                 await incoming.send(message)
@@ -122,28 +116,30 @@ def _read(wire: int) -> bytes:
         return b""
 
 
-def read_message(line: bytes | None) -> SessionMessage | JSONRPCError | None:
+def read_message(line: bytes | None) -> SessionMessage | types.JSONRPCError | None:
     """Return the message in a line, an error to be sent if it is invalid, or None if it is empty.
 
     A batch is invalid: the protocol has none since version 2025-06-18.
     """
     if line is None:
-        return _error_message(INVALID_REQUEST, f"a message has up to {MAX_LINE_BYTES} bytes")
+        return _error_message(types.INVALID_REQUEST, f"a message has up to {MAX_LINE_BYTES} bytes")
     if not line.strip():
         return None
     try:
-        return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
+        return SessionMessage(types.jsonrpc_message_adapter.validate_json(line, by_name=False))
     except ValidationError as error:
         broken = any(one["type"] == "json_invalid" for one in error.errors(include_input=False))
         return (
-            _error_message(PARSE_ERROR, "no JSON")
+            _error_message(types.PARSE_ERROR, "no JSON")
             if broken
-            else _error_message(INVALID_REQUEST, "no message")
+            else _error_message(types.INVALID_REQUEST, "no message")
         )
 
 
-def _error_message(code: int, words: str) -> JSONRPCError:
-    return JSONRPCError(jsonrpc="2.0", id=None, error=ErrorData(code=code, message=words))
+def _error_message(code: int, words: str) -> types.JSONRPCError:
+    return types.JSONRPCError(
+        jsonrpc="2.0", id=None, error=types.ErrorData(code=code, message=words)
+    )
 
 
 async def _write_messages(

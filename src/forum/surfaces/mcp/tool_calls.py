@@ -1,25 +1,21 @@
 """Common parts of the tools: the call context, submitting a request, waiting for a run."""
 
 from collections.abc import Awaitable, Callable
-from functools import wraps
+from dataclasses import dataclass
+from functools import partial, wraps
 from hashlib import sha256
 from time import monotonic
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import anyio
 import msgspec
+from mcp.server import ServerRequestContext
 from msgspec import Struct
 
 from forum.app import Forum
 from forum.engine import IdempotencyKey, RunRequest
+from forum.surfaces import formatting
 from forum.surfaces.cpu_limits import run_cpu_bounded
-from forum.surfaces.formatting import (
-    count_passed_tasks,
-    count_taken_turns,
-    panel_turns,
-    pluralize,
-    work_tasks,
-)
 from forum.surfaces.mcp.callers import McpCaller
 from forum.surfaces.mcp.results import ToolReply
 from forum.work.kinds import TURN_PREFIX
@@ -33,21 +29,22 @@ A = TypeVar("A", bound=Struct)
 T = TypeVar("T")
 
 
-class McpCallContext(Protocol):
-    """The context of a tool call."""
+@dataclass(frozen=True, slots=True)
+class McpCallContext:
+    """A tool call over the protocol."""
 
-    @property
-    def caller(self) -> McpCaller:
-        """The caller."""
-        ...
+    caller: McpCaller
+    context: ServerRequestContext[Any, Any]
+    limiter: anyio.CapacityLimiter
 
     async def run_in_thread(self, work: Callable[..., T], *arguments: Any) -> T:  # noqa: ANN401
-        """Run blocking work in a thread."""
-        ...
+        """Run work in a thread.  It is not interrupted when the client disconnects."""
+        return await anyio.to_thread.run_sync(partial(work, *arguments), limiter=self.limiter)
 
     async def report_progress(self, done: float, total: float | None, words: str) -> None:
-        """Report progress, if the client wants it; `done` must increase with each report."""
-        ...
+        """Send a progress notification, if the client asked for it; `done` must increase."""
+        text = formatting.strip_control_characters(words)
+        await self.context.session.report_progress(done, total, text)
 
 
 def threaded_tool(
@@ -113,21 +110,23 @@ def _poll_run(forum: Forum, run: str) -> tuple[Run, bool]:
 
 def _count_done(state: Run) -> float:
     """Return how many tasks or turns are done; a started one counts half."""
-    tasks = [state.task(name) for name in work_tasks(state)] + panel_turns(state)
+    worked = formatting.work_tasks(state)
+    tasks = [state.task(name) for name in worked] + formatting.panel_turns(state)
     ended = sum(task.state.is_end for task in tasks)
     return ended + (len(tasks) - ended) / 2
 
 
 def _describe_progress(state: Run) -> str:
-    if turns := panel_turns(state):
+    if turns := formatting.panel_turns(state):
         running = [turn.id for turn in turns if not turn.state.is_end]
-        return f"{pluralize(count_taken_turns(turns), 'turn')} taken{_list_running(running)}"
+        taken = formatting.pluralize(formatting.count_taken_turns(turns), "turn")
+        return f"{taken} taken{_list_running(running)}"
     if not state.planned:
         return "no plan yet"
-    running = [n for n in work_tasks(state) if state.task(n).state is TaskState.RUNNING]
-    return (
-        f"{count_passed_tasks(state)} of {pluralize(state.planned, 'task')}{_list_running(running)}"
-    )
+    worked = formatting.work_tasks(state)
+    running = [name for name in worked if state.task(name).state is TaskState.RUNNING]
+    planned = formatting.pluralize(state.planned, "task")
+    return f"{formatting.count_passed_tasks(state)} of {planned}{_list_running(running)}"
 
 
 def _list_running(running: list[str]) -> str:
