@@ -416,7 +416,7 @@ def check_tool_permissions(tasks: Iterable[Task], policy: Policy) -> None:
         wanted = [task.panel.check] if task.panel and task.panel.check else []
         for demand in parse_criteria(task.done_when):
             if demand.check is Check.FILE:
-                why = "files are checked only for whoever runs forum itself"
+                why = "only the operator may use criteria that check files"
                 raise errors.BadPlan(f"task {task.id}: {why}")
             if demand.check in (Check.COMMAND, Check.TESTS):
                 wanted.append(demand.what.split(maxsplit=1)[0] if demand.what else "")
@@ -436,7 +436,7 @@ def require_agents(policy: Policy, plan: Plan | None, *, keys: bool) -> None:
 
     for name in sorted(role_assignment.agents_in(policy, plan)):
         if name not in policy.agents:
-            raise errors.AgentUnusable(name, "nobody says who that is")
+            raise errors.AgentUnusable(name, "no agent with this name is configured")
         require_agent(name, policy.agents[name], make_model, key=keys)
 
 

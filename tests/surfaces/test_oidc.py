@@ -6,7 +6,7 @@ import json
 from base64 import urlsafe_b64encode
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
@@ -15,6 +15,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
+from msgspec import structs
 
 from forum.errors import BadSettings, IssuerUnreachable, TokenExpired, TokenRejected
 from forum.ledger.kinds import Scope
@@ -511,7 +512,9 @@ def test_a_key_set_of_ten_megabytes_is_not_read_to_its_end() -> None:
 
     async def act(served: Served) -> None:
         served.answers[KEYS] = ok(b'{"keys": [' + b" " * (10 << 20))
-        tokens = OidcTokenVerifier(replace(served.issuer, jwks_url=served.keys), served.clock)
+        tokens = OidcTokenVerifier(
+            structs.replace(served.issuer, jwks_url=served.keys), served.clock
+        )
         served.may_end.clear()
 
         with pytest.raises(IssuerUnreachable, match="longer than 262144 bytes"):
@@ -565,7 +568,7 @@ def test_roles_of_an_issuer_stand_for_our_scopes() -> None:
     async def act(served: Served) -> None:
         told = read_issuer(table)
         assert (told.url, told.jwks_url) == (table["issuer"], table["jwks_url"])
-        issuer = replace(told, url=served.url, jwks_url=served.keys)
+        issuer = structs.replace(told, url=served.url, jwks_url=served.keys)
         tokens = OidcTokenVerifier(issuer, served.clock)
         roles = ["operators", "guests", "admin"]
 

@@ -94,7 +94,7 @@ def test_only_who_may_approve_says_what_a_deadline_decides(
         may.append(client.post(RUNS, json={**ask, "gates": {"what": ["plan"]}}, headers=mere))
 
     assert [answer.status_code for answer in said] == [422] * 6
-    assert all("those who may approve" in answer.text for answer in said)
+    assert all("require the scope approve" in answer.text for answer in said)
     assert begun == []
     assert [answer.status_code for answer in may] == [202] * 4
 

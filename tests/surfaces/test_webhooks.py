@@ -349,7 +349,13 @@ class _Entry:
     facts: NoticeFacts
 
 
-HOOK = Webhook("chat", "https://chat.example.com/", "SECRET", retry_seconds=(5, 300))
+def hook(section: Mapping[str, object]) -> Webhook:
+    """Return a webhook whose section says this."""
+    (found,) = read_webhooks({"chat": {"url": "https://chat.example.com/", **section}})
+    return found
+
+
+HOOK = hook({"secret_env": "SECRET", "retry_seconds": [5, 300]})
 ERRAND = PendingDelivery("ab" * 32, "run.ended", attempts=1)
 
 
@@ -391,7 +397,7 @@ def test_while_a_secret_is_replaced_both_hold(tmp_path: Path) -> None:
     fresh = f"whsec_{b64encode(bytes(32)).decode()}"
     file = tmp_path / "hook.secret"
     file.write_text(f"{SECRET}\n{fresh}\n")
-    secrets = read_secrets(Webhook("chat", HOOK.url, secret_file=str(file)), {})
+    secrets = read_secrets(hook({"secret_file": str(file)}), {})
     message = WebhookMessage("msg_1", b'{"type":"run.ended"}')
     headers = message.signed_headers(secrets, int(time()))
 
@@ -409,7 +415,7 @@ def test_the_receiver_of_the_guide_believes_us_and_nobody_else(tmp_path: Path) -
     receiver = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(receiver)
     message = WebhookMessage("msg_1", b'{"type":"run.ended"}')
-    key = read_secrets(Webhook("chat", HOOK.url, "HOOK"), {"HOOK": SECRET})
+    key = read_secrets(hook({"secret_env": "HOOK"}), {"HOOK": SECRET})
     headers = message.signed_headers(key, int(time()))
     old = message.signed_headers(key, int(time()) - 600)
 
@@ -445,7 +451,7 @@ def test_a_section_that_would_not_work_is_refused(
 def test_what_is_no_secret_is_refused_and_not_quoted(text: str) -> None:
     """A short or mistyped secret protects nobody; what it says has no place on a screen."""
     with pytest.raises(BadSettings) as refused:
-        read_secrets(Webhook("chat", HOOK.url, "HOOK"), {"HOOK": text})
+        read_secrets(hook({"secret_env": "HOOK"}), {"HOOK": text})
 
     assert "openssl rand" in str(refused.value)
     assert not text or text not in str(refused.value)

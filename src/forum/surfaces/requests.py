@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Iterator
 from decimal import Decimal
 from enum import StrEnum
 from itertools import cycle, islice
-from typing import Annotated, TypeVar, assert_never
+from typing import Annotated, TypeVar
 
 import msgspec
 from msgspec import Meta, Struct
@@ -181,7 +181,11 @@ def run_request_from_form(
         raise BadPlan(f"the panels of a plan have up to {MAX_PLAN_SEATS} seats together")
     budget = budget_from_form(form.budget)
     tasks = tuple(map(_task_from_form, form.tasks))
-    panel = panel_from_form(form.panel, form.request, budget) if form.panel else None
+    panel: Panel | None = None
+    if form.panel and form.panel.protocol is Protocol.SYMPOSIUM:
+        panel = symposium_from_form(form.panel, form.request, budget)
+    elif form.panel:
+        panel = council_from_form(form.panel)
     policy = replace_given(
         staff.current_policy(),
         gates=form.gates and form.gates.what,
@@ -200,17 +204,6 @@ def replace_given(value: StructT, **wished: object) -> StructT:
     """Return a struct with new values, except those that are None."""
     given = {name: wish for name, wish in wished.items() if wish is not None}
     return msgspec.structs.replace(value, **given)
-
-
-def panel_from_form(form: PanelAsk, problem: str, budget: RunBudget) -> Panel:
-    """Return the panel of a form.  Raises `BadPlan`."""
-    match form.protocol:
-        case Protocol.COUNCIL:
-            return council_from_form(form)
-        case Protocol.SYMPOSIUM:
-            return symposium_from_form(form, problem, budget)
-        case never:
-            assert_never(never)
 
 
 def council_from_form(form: PanelAsk) -> Council:
@@ -239,9 +232,9 @@ def symposium_from_form(form: PanelAsk, problem: str, budget: RunBudget) -> Symp
             raise BadPlan(f"panel.{name}: only a council counts ballots; leave it out")
     rounds = seating.DEFAULT_ROUNDS if form.rounds is None else form.rounds
     if not rounds:
-        raise BadPlan("panel.rounds: a symposium has at least one")
+        raise BadPlan("panel.rounds: a symposium has at least one round")
     if not problem.strip():
-        raise BadPlan("the request says nothing")
+        raise BadPlan("the request is empty")
     known = _resolve_personas(form) or seating.DEFAULT_PERSONAS
     sitting = list(islice(cycle(known), _count_seats(form)))
     return seating.draft_symposium(new_run_id(), problem, sitting, form.models, rounds, budget)
@@ -251,9 +244,9 @@ def _resolve_personas(form: PanelAsk) -> list[Persona]:
     known = [seating.resolve_persona(one) for one in form.personas]
     brought = [one for one in form.personas if isinstance(one, Persona)]
     if not all(one.id.isprintable() for one in brought):
-        raise BadPlan("panel.personas: an id is one printable line")
+        raise BadPlan("panel.personas: the id of a persona must be one printable line")
     if any(len(msgspec.json.encode(one)) > MAX_PERSONA_BYTES for one in brought):
-        raise BadPlan(f"panel.personas: one has up to {MAX_PERSONA_BYTES:,} bytes")
+        raise BadPlan(f"panel.personas: a persona has at most {MAX_PERSONA_BYTES:,} bytes")
     return known
 
 
@@ -275,7 +268,7 @@ def check_gate_authority(gates: GateAsk | None, scopes: Collection[Scope]) -> No
     effect happened: the client could decide them itself by letting the deadline pass.
     """
     if gates and (gates.default or gates.seconds) and not has_scope(scopes, {Scope.APPROVE}):
-        raise BadPlan("gates: when a deadline decides, and what, is for those who may approve")
+        raise BadPlan("gates.default and gates.seconds require the scope approve")
 
 
 def budget_from_form(form: BudgetAsk) -> RunBudget:

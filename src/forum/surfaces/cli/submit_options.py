@@ -385,7 +385,7 @@ def _read_run_request(
         as_usage_error(lambda: check_plan_size(tasks))
         order = replace(order, plan=as_usage_error(lambda: Plan(tasks)))
         if wishes.team.lane or wishes.team.route:
-            raise click.UsageError("--lane, --route: a plan with tasks says itself who does what")
+            raise click.UsageError("--lane, --route: not with a plan, whose tasks name their lanes")
     return _decide(planner, order, wishes)
 
 

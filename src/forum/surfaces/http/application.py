@@ -106,44 +106,36 @@ def _lifespan(
     annexes: Sequence[ServerExtension],
     couriers: Sequence[WebhookSender],
 ) -> Callable[[Starlette], Any]:
+    async def open_tenants(stack: AsyncExitStack) -> None:
+        """Open and follow all ledgers; register their cleanup on the stack."""
+        loop = asyncio.get_running_loop()
+        for desk in desks:
+            # In a thread, because opening a ledger waits for its database.
+            await asyncio.to_thread(stack.enter_context, desk.hold())
+            desk.deltas.bind_loop(loop)
+            stack.enter_context(desk.forum.delta_bus.subscribe(desk.deltas.publish))
+            stack.enter_context(desk.monitor.run_in_background())
+            for work in (desk.log_follower.poll(), asyncio.to_thread(desk.warm_up)):
+                stack.callback(asyncio.create_task(work).cancel)
+            stack.callback(desk.log_follower.close)
+        # The stack unwinds in reverse: extensions and webhooks stop,
+        # and denials are flushed, before the ledgers are closed.
+        await stack.enter_async_context(door.denials.flush_periodically())
+        await stack.enter_async_context(deliver_webhooks(couriers))
+        for annex in annexes:
+            await stack.enter_async_context(annex.lifespan())
+
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         async with AsyncExitStack() as stack:
             try:
-                await _open_tenants(stack, desks, door, annexes, couriers)
+                await open_tenants(stack)
             except Exception as error:
                 app.state.startup_error = error
                 raise
             yield
 
     return lifespan
-
-
-async def _open_tenants(
-    stack: AsyncExitStack,
-    desks: Sequence[Tenant],
-    door: Authenticator,
-    annexes: Sequence[ServerExtension],
-    couriers: Sequence[WebhookSender],
-) -> None:
-    """Open and follow all ledgers; register their cleanup on the stack."""
-    loop = asyncio.get_running_loop()
-    for desk in desks:
-        # In a thread, because opening a ledger waits for its database.
-        await asyncio.to_thread(stack.enter_context, desk.hold())
-        desk.deltas.bind_loop(loop)
-        stack.enter_context(desk.forum.delta_bus.subscribe(desk.deltas.publish))
-        stack.enter_context(desk.monitor.run_in_background())
-        warming = asyncio.to_thread(desk.warm_up)
-        for task in (asyncio.create_task(desk.log_follower.poll()), asyncio.create_task(warming)):
-            stack.callback(task.cancel)
-        stack.callback(desk.log_follower.close)
-    # The stack unwinds in reverse: extensions and webhooks stop,
-    # and denials are flushed, before the ledgers are closed.
-    await stack.enter_async_context(door.denials.flush_periodically())
-    await stack.enter_async_context(deliver_webhooks(couriers))
-    for annex in annexes:
-        await stack.enter_async_context(annex.lifespan())
 
 
 def startup_error_of(app: Starlette) -> Exception | SystemExit:

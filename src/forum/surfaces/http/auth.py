@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, AsyncIterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from time import monotonic
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 from urllib.parse import quote, urlsplit
 
 from starlette.requests import Request
@@ -26,6 +26,9 @@ from forum.surfaces.http.denial_log import DenialRecorder
 from forum.surfaces.http.known_keys import KnownKeys
 from forum.surfaces.http.problems import ProblemError, ProblemType
 from forum.surfaces.http.tenant import Tenant
+
+if TYPE_CHECKING:
+    from forum.surfaces.http.oidc import OidcClaims
 
 T = TypeVar("T")
 
@@ -55,32 +58,8 @@ ANONYMOUS = "stranger"
 class TokenVerifier(Protocol):
     """Verifies tokens of a third party: an OIDC issuer."""
 
-    async def verify(self, token: str, now: float) -> "TokenClaims":
+    async def verify(self, token: str, now: float) -> "OidcClaims":
         """Return the claims of a token.  Raises `TokenRejected`, `IssuerUnreachable`."""
-        ...
-
-
-class TokenClaims(Protocol):
-    """The claims of a verified token."""
-
-    @property
-    def subject(self) -> str:
-        """The identity that the token asserts."""
-        ...
-
-    @property
-    def issuer(self) -> str:
-        """The issuer that asserts it."""
-        ...
-
-    @property
-    def scopes(self) -> frozenset[Scope]:
-        """The scopes that the token grants."""
-        ...
-
-    @property
-    def ledger(self) -> str | None:
-        """The only ledger that the token is valid for, if it names one."""
         ...
 
 
@@ -132,17 +111,17 @@ class Authenticator:
         if endpoint.scopes == endpoints.NO_SCOPES:
             return first, endpoints.Principal(ANONYMOUS, frozenset())
         if not self._is_allowed_host(request):
-            await self._record_denial(first, ANONYMOUS, DenialReason.ELSEWHERE, endpoint)
-            raise ProblemError(
+            why = ProblemError(
                 ProblemType.WRONG_HOST, "name this host with --allow-host if it is yours"
             )
+            raise await self._denied(endpoint, DenialReason.ELSEWHERE, why)
         desk, principal = await self._identify(request, endpoint)
         # Before the scope check, so that refused requests count against the rate limit as well.
         self._check_rate_limit(desk, principal)
         if not has_scope(principal.scopes, endpoint.scopes):
-            await self._record_denial(desk, principal.name, DenialReason.SCOPE, endpoint)
             wanted = " or ".join(sorted(endpoint.scopes))
-            raise ProblemError(ProblemType.FORBIDDEN, f"this needs the scope {wanted}")
+            why = ProblemError(ProblemType.FORBIDDEN, f"this needs the scope {wanted}")
+            raise await self._denied(endpoint, DenialReason.SCOPE, why, desk, principal.name)
         return desk, principal
 
     async def reauthorize_stream(
@@ -180,7 +159,11 @@ class Authenticator:
         if shown is None:
             return await self._authenticate_anonymous(endpoint, _HOW_TO_ASK)
         if is_operator_token(shown):
-            return await self._authenticate_operator(shown, endpoint)
+            # Each project has its own operator token, so the token identifies the ledger.
+            for desk in self.config.desks:
+                if desk.forum.is_operator(shown):
+                    return desk, OPERATOR_PRINCIPAL
+            raise await self._denied(endpoint, DenialReason.UNKNOWN, _UNKNOWN_KEY)
         key = ApiKey.parse(shown)
         if key is not None:
             return await self._authenticate_key(key, endpoint)
@@ -190,27 +173,14 @@ class Authenticator:
             # Chat clients send some key even if they need
             # none, so an unknown one counts as anonymous.
             return await self._authenticate_anonymous(endpoint, _UNKNOWN_KEY)
-        await self._record_denial(self.config.desks[0], ANONYMOUS, DenialReason.UNKNOWN, endpoint)
-        raise _unauthorized(_HOW_TO_ASK)
+        raise await self._denied(endpoint, DenialReason.UNKNOWN, _HOW_TO_ASK)
 
     async def _authenticate_anonymous(
         self, endpoint: endpoints.Endpoint, why: str
     ) -> tuple[Tenant, endpoints.Principal]:
-        first = self.config.desks[0]
         if self.config.open_loopback:
-            return first, LOOPBACK_PRINCIPAL
-        await self._record_denial(first, ANONYMOUS, DenialReason.UNKNOWN, endpoint)
-        raise _unauthorized(why)
-
-    async def _authenticate_operator(
-        self, token: str, endpoint: endpoints.Endpoint
-    ) -> tuple[Tenant, endpoints.Principal]:
-        # Each project has its own operator token, so the token identifies the ledger.
-        for desk in self.config.desks:
-            if desk.forum.access.is_operator(token):
-                return desk, OPERATOR_PRINCIPAL
-        await self._record_denial(self.config.desks[0], ANONYMOUS, DenialReason.UNKNOWN, endpoint)
-        raise _unauthorized(_UNKNOWN_KEY)
+            return self.config.desks[0], LOOPBACK_PRINCIPAL
+        raise await self._denied(endpoint, DenialReason.UNKNOWN, why)
 
     async def _authenticate_key(
         self, key: ApiKey, endpoint: endpoints.Endpoint
@@ -221,43 +191,33 @@ class Authenticator:
             # An attacker must not learn whether a ledger is served here, neither
             # from the message nor from side effects.  So the denial is recorded
             # in the first ledger and not in the one that the key names.
-            await self._record_denial(
-                self.config.desks[0], ANONYMOUS, DenialReason.UNKNOWN, endpoint
-            )
-            raise _unauthorized(_UNKNOWN_KEY)
+            raise await self._denied(endpoint, DenialReason.UNKNOWN, _UNKNOWN_KEY)
         if isinstance(found, DenialReason):
-            await self._record_denial(desk, _principal_name("key", key.id), found, endpoint)
-            raise _unauthorized(f"this key is {found.value}")
+            name, why = _principal_name("key", key.id), f"this key is {found.value}"
+            raise await self._denied(endpoint, found, why, desk, name)
         name = _principal_name("key", found.name, found.key)
         return desk, endpoints.Principal(name, frozenset(found.scopes), endpoints.Credential.KEY)
 
     async def _authenticate_token(
         self, bearer: TokenVerifier, token: str, endpoint: endpoints.Endpoint
     ) -> tuple[Tenant, endpoints.Principal]:
-        first = self.config.desks[0]
         try:
             claims = await bearer.verify(token, now() / 1e6)
         except errors.TokenRejected as error:
-            why = (
-                DenialReason.EXPIRED
-                if isinstance(error, errors.TokenExpired)
-                else DenialReason.UNKNOWN
-            )
-            await self._record_denial(first, ANONYMOUS, why, endpoint)
-            raise _unauthorized(str(error)) from None
+            is_expired = isinstance(error, errors.TokenExpired)
+            reason = DenialReason.EXPIRED if is_expired else DenialReason.UNKNOWN
+            raise await self._denied(endpoint, reason, str(error)) from None
         except errors.IssuerUnreachable:
             why_not = "the issuer of tokens does not answer; keys of this ledger are good"
             raise ProblemError(ProblemType.UNAVAILABLE, why_not, {"Retry-After": "5"}) from None
         host = urlsplit(claims.issuer).hostname or ""
         name = _principal_name("oidc", f"{claims.subject}@{host}")
-        desk = first if claims.ledger is None else self._find_tenant(claims.ledger)
+        desk = self.config.desks[0] if claims.ledger is None else self._find_tenant(claims.ledger)
         if desk is None:
-            await self._record_denial(first, name, DenialReason.UNKNOWN, endpoint)
-            raise _unauthorized("this token is for a ledger that is not here")
-        subject, issuer = claims.subject, claims.issuer
-        return desk, endpoints.Principal(
-            name, claims.scopes, endpoints.Credential.PERSON, subject, issuer
-        )
+            why = "this token is for a ledger that is not here"
+            raise await self._denied(endpoint, DenialReason.UNKNOWN, why, who=name)
+        person = endpoints.Credential.PERSON
+        return desk, endpoints.Principal(name, claims.scopes, person, claims.subject, claims.issuer)
 
     def _find_tenant(self, ledger: str) -> Tenant | None:
         """Return the tenant for a ledger's origin, or for the name that API keys contain."""
@@ -297,10 +257,22 @@ class Authenticator:
             )
         bucket.tokens -= 1
 
-    async def _record_denial(
-        self, desk: Tenant, who: str, why: DenialReason, endpoint: endpoints.Endpoint
-    ) -> None:
-        await self.denials.record(desk, who, why, endpoint.name)
+    async def _denied(
+        self,
+        endpoint: endpoints.Endpoint,
+        reason: DenialReason,
+        why: str | ProblemError,
+        desk: Tenant | None = None,
+        who: str = ANONYMOUS,
+    ) -> ProblemError:
+        """Record a denial, by default in the first ledger, and return the error to be raised.
+
+        A text as the reason means that the client has to show a key.
+        """
+        await self.denials.record(desk or self.config.desks[0], who, reason, endpoint.name)
+        if isinstance(why, ProblemError):
+            return why
+        return ProblemError(ProblemType.NO_KEY, why, {"WWW-Authenticate": 'Bearer realm="forum"'})
 
 
 def _bearer_token(request: Request) -> str | None:
@@ -310,10 +282,6 @@ def _bearer_token(request: Request) -> str | None:
     if scheme.lower() == "bearer" and value.strip():
         return value.strip()
     return "" if header else None
-
-
-def _unauthorized(why: str) -> ProblemError:
-    return ProblemError(ProblemType.NO_KEY, why, {"WWW-Authenticate": 'Bearer realm="forum"'})
 
 
 def _host_of(request: Request) -> str:

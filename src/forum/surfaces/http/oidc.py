@@ -11,10 +11,8 @@ withdrawn key for at most that long; after that, all tokens are refused until th
 """
 
 import asyncio
-import ssl
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cache
+from dataclasses import dataclass
 from math import inf
 from time import monotonic
 from typing import Annotated, Any, Final, TypeVar
@@ -26,6 +24,7 @@ import msgspec
 from forum import errors
 from forum.ledger.kinds import Scope
 from forum.surfaces.http import config_sections
+from forum.surfaces.http.outgoing_client import make_client
 
 T = TypeVar("T")
 
@@ -71,57 +70,33 @@ def _default_scope_map() -> Mapping[str, frozenset[Scope]]:
     return {scope.value: frozenset({scope}) for scope in Scope}
 
 
-@dataclass(frozen=True, slots=True)
-class Issuer:
-    """An accepted issuer, and how its claims map to our scopes."""
+class Issuer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An accepted issuer, and how its claims map to our scopes: the section as it is written."""
 
-    url: str
+    url: str = msgspec.field(name="issuer")
     audience: str
     """The audience that stands for this server; tokens for another audience are refused."""
     jwks_url: str = ""
     """Where its keys are; if empty, the discovery document tells."""
     scopes_claim: str = "scope"
-    scopes: Mapping[str, frozenset[Scope]] = field(default_factory=_default_scope_map)
+    scopes: Mapping[str, frozenset[Scope]] = msgspec.field(default_factory=_default_scope_map)
     """The scopes that each value of the claim grants; unknown values grant none."""
     ledger_claim: str = ""
     """The claim that names the ledger; if set, every token must have it."""
 
 
-class _OidcSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The section as it is written."""
-
-    issuer: str
-    audience: str
-    jwks_url: str = ""
-    scopes_claim: str = "scope"
-    scopes: dict[str, list[Scope]] | None = None
-    ledger_claim: str = ""
-
-
 def read_issuer(table: Mapping[str, Any]) -> Issuer:
     """Parse the section `[oidc]` of the project file.  Raises `BadSettings`."""
-    told = config_sections.read_section(_SECTION, table, _OidcSection)
-    if (
-        not config_sections.is_confidential_url(told.issuer)
-        or "?" in told.issuer
-        or "#" in told.issuer
-    ):
+    issuer = config_sections.read_section(_SECTION, table, Issuer)
+    if not config_sections.is_confidential_url(issuer.url) or set("?#") & set(issuer.url):
         raise _bad_setting(
             "issuer: write https://HOST/PATH as in its tokens; http is for loopback only"
         )
-    if told.jwks_url and not config_sections.is_confidential_url(told.jwks_url):
+    if issuer.jwks_url and not config_sections.is_confidential_url(issuer.jwks_url):
         raise _bad_setting("jwks_url: write https://HOST/PATH; http is for loopback only")
-    if not told.audience or not told.scopes_claim:
+    if not issuer.audience or not issuer.scopes_claim:
         raise _bad_setting("audience and scopes_claim: neither may be empty")
-    mapped = {value: frozenset(to) for value, to in (told.scopes or {}).items()}
-    return Issuer(
-        url=told.issuer,
-        audience=told.audience,
-        jwks_url=told.jwks_url,
-        scopes_claim=told.scopes_claim,
-        scopes=_default_scope_map() if told.scopes is None else mapped,
-        ledger_claim=told.ledger_claim,
-    )
+    return issuer
 
 
 def _bad_setting(why: str) -> errors.BadSettings:
@@ -371,9 +346,9 @@ async def _discover_jwks_url(issuer: Issuer) -> str:
 async def _fetch_document(address: str, into: type[T]) -> T:
     """Fetch and decode a document.  Raises `IssuerUnreachable`."""
     try:
-        trusted = await asyncio.to_thread(_ssl_context)
+        accepted = {"Accept": "application/json"}
         async with (
-            _make_client(address, trusted) as client,
+            await make_client(address, LOOKUP_TIMEOUT_S, accepted) as client,
             client.stream("GET", address) as response,
         ):
             body = await _read_body(response)
@@ -407,21 +382,3 @@ async def _read_body(response: httpx2.Response) -> bytes:
         if len(body) > MAX_DOCUMENT_BYTES:
             raise _DocumentRejected(f"its answer is longer than {MAX_DOCUMENT_BYTES} bytes")
     return bytes(body)
-
-
-def _make_client(address: str, trusted: ssl.SSLContext) -> httpx2.AsyncClient:
-    return httpx2.AsyncClient(
-        verify=trusted,
-        # A proxy from the environment is meant for other hosts, not for this machine.
-        trust_env=not config_sections.is_loopback_url(address),
-        timeout=httpx2.Timeout(LOOKUP_TIMEOUT_S),
-        headers={"Accept": "application/json", "Accept-Encoding": "identity"},
-        # Only the configured URL was checked; the target of a redirect was not.
-        follow_redirects=False,
-    )
-
-
-@cache
-def _ssl_context() -> ssl.SSLContext:
-    """Return a context with the system's CA certificates, cached because loading them is slow."""
-    return httpx2.create_ssl_context()

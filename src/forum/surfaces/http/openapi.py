@@ -1,7 +1,7 @@
 """Generate the OpenAPI 3.1 document from the declarations of the endpoints."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -20,8 +20,10 @@ RFC 9457, and their `type` stays.
 
 def build_document(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
     """Return the document for these endpoints."""
-    forms = [form for endpoint in endpoints for form in _schema_types(endpoint)]
-    unique = list(dict.fromkeys([Details, *forms]))
+    forms = (form for e in endpoints for form in (e.body, e.query, e.reply))
+    # A reply that is a text is a media type.
+    types = [form for form in forms if form is not None and not isinstance(form, str)]
+    unique = list(dict.fromkeys([Details, *types]))
     schemas, components = msgspec.json.schema_components(unique, ref_template=_REF)
     _allow_decimal_numbers(components)
     refs = dict(zip(unique, schemas, strict=True))
@@ -64,15 +66,6 @@ def _allow_decimal_numbers(schema: Any) -> None:  # noqa: ANN401  a schema, or a
     if isinstance(schema, list):
         for part in schema:
             _allow_decimal_numbers(part)
-
-
-def _schema_types(endpoint: Endpoint) -> Iterable[Any]:
-    if endpoint.body is not None:
-        yield endpoint.body
-    if endpoint.query is not None:
-        yield endpoint.query
-    if endpoint.reply is not None and not isinstance(endpoint.reply, str):
-        yield endpoint.reply
 
 
 def _operation(
@@ -126,13 +119,9 @@ def _in_query(
         return []
     name = refs[endpoint.query]["$ref"].rpartition("/")[2]
     schema = components[name]
+    required = schema.get("required", ())
     return [
-        {
-            "name": field,
-            "in": "query",
-            "required": field in schema.get("required", ()),
-            "schema": form,
-        }
+        {"name": field, "in": "query", "required": field in required, "schema": form}
         for field, form in schema["properties"].items()
     ]
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from time import monotonic
 from typing import Any
@@ -101,25 +101,18 @@ def _to_response(made: Any, endpoint: endpoints.Endpoint) -> Response:  # noqa: 
 
 def _parse_query(request: Request, endpoint: endpoints.Endpoint) -> Any:  # noqa: ANN401  what the endpoint declares
     if len(request.scope["query_string"]) > _MAX_QUERY_BYTES:
-        raise problems.ProblemError(
-            problems.ProblemType.BAD_REQUEST, f"a query of more than {_MAX_QUERY_BYTES} bytes"
-        )
+        raise _bad_request(f"a query of more than {_MAX_QUERY_BYTES} bytes")
     given = request.query_params
     if endpoint.query is None:
         if given:
-            raise problems.ProblemError(
-                problems.ProblemType.BAD_REQUEST,
-                f"no parameter {next(iter(given))!r} is known here",
-            )
+            raise _bad_request(f"no parameter {next(iter(given))!r} is known here")
         return None
     if len(given.multi_items()) != len(given):
-        raise problems.ProblemError(problems.ProblemType.BAD_REQUEST, "a parameter is given twice")
+        raise _bad_request("a parameter is given twice")
     try:
         return msgspec.convert(dict(given), endpoint.query, strict=False)
     except msgspec.ValidationError as error:
-        raise problems.ProblemError(
-            problems.ProblemType.BAD_REQUEST, f"in the query: {error}"
-        ) from None
+        raise _bad_request(f"in the query: {error}") from None
 
 
 async def _parse_body(request: Request, endpoint: endpoints.Endpoint, most: int) -> tuple[Any, int]:
@@ -142,35 +135,33 @@ def _decode(data: bytes, into: Any) -> Any:  # noqa: ANN401
     try:
         return msgspec.json.decode(data, type=into)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
-        raise problems.ProblemError(
-            problems.ProblemType.BAD_REQUEST, f"in the body: {error}"
-        ) from None
+        raise _bad_request(f"in the body: {error}") from None
 
 
 async def read_body(request: Request, most: int) -> bytes:
     """Return the body of a request.  Raises `ProblemError` if it is too large or too slow."""
+    too_large = problems.ProblemError(
+        problems.ProblemType.TOO_LARGE, f"at most {most} bytes", {"Connection": "close"}
+    )
     if int(request.headers.get("content-length") or 0) > most:
         # Content-Length may be absent (chunked) or false,
         # so the received bytes are counted as well.
-        raise problems.ProblemError(
-            problems.ProblemType.TOO_LARGE, f"at most {most} bytes", {"Connection": "close"}
-        )
+        raise too_large
     data = bytearray()
     try:
         async with asyncio.timeout(BODY_TIMEOUT_S):
             async for chunk in request.stream():
                 data += chunk
                 if len(data) > most:
-                    refused = {"Connection": "close"}
-                    raise problems.ProblemError(
-                        problems.ProblemType.TOO_LARGE, f"at most {most} bytes", refused
-                    )
+                    raise too_large
     except TimeoutError:
         why = f"the body did not come within {BODY_TIMEOUT_S:.0f} s"
-        raise problems.ProblemError(
-            problems.ProblemType.BAD_REQUEST, why, {"Connection": "close"}
-        ) from None
+        raise _bad_request(why, {"Connection": "close"}) from None
     return bytes(data)
+
+
+def _bad_request(why: str, headers: Mapping[str, str] | None = None) -> problems.ProblemError:
+    return problems.ProblemError(problems.ProblemType.BAD_REQUEST, why, headers)
 
 
 def _problem_from_error(error: Exception, path: str) -> Response:

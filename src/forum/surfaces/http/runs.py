@@ -151,7 +151,7 @@ def fork_run(visit: RequestContext) -> Response:
     except NoSuchEntry:
         inside = False
     if not inside:
-        raise ProblemError(ProblemType.UNFIT, f"entry {form.at} is none of run {run}")
+        raise ProblemError(ProblemType.UNFIT, f"entry {form.at} does not belong to run {run}")
     actor, ceiling = visit.principal.name, visit.desk.staff.ceiling_for(visit.principal.authority)
     return _accepted_run(
         forum.runs.fork(run, form.at, actor=actor, ticket=visit.idempotency_key, ceiling=ceiling)

@@ -1,7 +1,6 @@
 """One webhook delivery attempt: a POST request, and the interpretation of its status."""
 
 import asyncio
-import ssl
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC
@@ -13,7 +12,7 @@ import httpx2
 from forum.app import now
 from forum.errors import BadSettings
 from forum.ledger.kinds import Outcome
-from forum.surfaces.http.config_sections import is_loopback_url
+from forum.surfaces.http.outgoing_client import make_client
 from forum.surfaces.http.webhook_state import DeliveryResult
 from forum.surfaces.http.webhooks import Webhook, WebhookMessage
 
@@ -24,8 +23,8 @@ _MAX_RETRY_AFTER_S: Final = 86_400
 async def open_client(webhook: Webhook) -> AsyncIterator[httpx2.AsyncClient]:
     """Open an HTTP client for a receiver.  Raises `BadSettings`."""
     try:
-        trusted = await asyncio.to_thread(_ssl_context, webhook.url)
-        client = _make_client(webhook, trusted)
+        named = {"User-Agent": "forum-webhooks"}
+        client = await make_client(webhook.url, webhook.timeout_seconds, named)
     except (ImportError, OSError, ValueError):
         # The text of these errors may quote the URL of a proxy, including its password.
         why = "the proxy or the certificates that are set up here fail"
@@ -76,22 +75,3 @@ def _parse_retry_after(told: str) -> int:
     except (ValueError, TypeError, OverflowError):
         return 0
     return min(max(int(seconds), 0), _MAX_RETRY_AFTER_S)
-
-
-def _make_client(webhook: Webhook, trusted: ssl.SSLContext) -> httpx2.AsyncClient:
-    return httpx2.AsyncClient(
-        verify=trusted,
-        # A proxy from the environment is meant for other hosts, not for this machine.
-        trust_env=not is_loopback_url(webhook.url),
-        timeout=httpx2.Timeout(webhook.timeout_seconds),
-        headers={"User-Agent": "forum-webhooks", "Accept-Encoding": "identity"},
-        # Messages go only to the configured URL.
-        follow_redirects=False,
-    )
-
-
-def _ssl_context(url: str) -> ssl.SSLContext:
-    """Return a TLS context, with the system's CA certificates only if the URL needs them."""
-    if url.lower().startswith("https:"):
-        return httpx2.create_ssl_context()
-    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

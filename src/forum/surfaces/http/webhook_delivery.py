@@ -18,17 +18,9 @@ from forum.app import Forum
 from forum.errors import BacklogFull, ConcurrentUpdate, StoreFailed
 from forum.ledger import entry
 from forum.ledger.log import find_index
-from forum.surfaces.http import webhook_state
+from forum.surfaces.http import webhook_state, webhooks
 from forum.surfaces.http.webhook_client import open_client, post_message
 from forum.surfaces.http.webhook_state import DeliveryState, PendingDelivery, webhook_strand
-from forum.surfaces.http.webhooks import (
-    Webhook,
-    WebhookEvent,
-    WebhookMessage,
-    build_message,
-    read_secrets,
-    read_webhooks,
-)
 from forum.surfaces.logs import LOG, format_error_line
 from forum.tlog import Hash
 from forum.work.kinds import AcceptedFacts
@@ -43,8 +35,8 @@ _PAGE: Final = 1000
 _ACCEPTED_WITHIN: Final = 4
 """Number of entries at the start of a run among which its acceptance is found."""
 _EVENT_BY_KIND: Final = {
-    b"run.close/1": WebhookEvent.RUN_ENDED,
-    b"gate.open/1": WebhookEvent.GATE_OPENED,
+    b"run.close/1": webhooks.WebhookEvent.RUN_ENDED,
+    b"gate.open/1": webhooks.WebhookEvent.GATE_OPENED,
 }
 _RETRYABLE_ERRORS = (StoreFailed, BacklogFull)
 """Transient errors (a database restart, a full backlog); the next poll tries again."""
@@ -53,7 +45,7 @@ _RETRYABLE_ERRORS = (StoreFailed, BacklogFull)
 class WebhookSender:
     """Delivers the events of one log to one endpoint."""
 
-    def __init__(self, forum: Forum, webhook: Webhook, secrets: Sequence[bytes]) -> None:
+    def __init__(self, forum: Forum, webhook: webhooks.Webhook, secrets: Sequence[bytes]) -> None:
         self._forum, self.webhook, self._secrets = forum, webhook, secrets
         self._strand = webhook_strand(webhook)
         self._state = DeliveryState()
@@ -160,12 +152,14 @@ class WebhookSender:
         self._next_index = start if first is None else first
         return found[:most]
 
-    def _event_for(self, data: bytes) -> WebhookEvent | None:
+    def _event_for(self, data: bytes) -> webhooks.WebhookEvent | None:
         """Return the event that an entry stands for, or None if the endpoint does not want it."""
         event = _EVENT_BY_KIND.get(entry.peek_kind(data))
         if event not in self.webhook.events:
             return None
-        if event is WebhookEvent.RUN_ENDED and not self._is_top_level_run(entry.peek_run(data)):
+        if event is webhooks.WebhookEvent.RUN_ENDED and not self._is_top_level_run(
+            entry.peek_run(data)
+        ):
             return None
         return event
 
@@ -183,19 +177,17 @@ class WebhookSender:
     async def _deliver(self, client: httpx2.AsyncClient, errand: PendingDelivery) -> None:
         # If the outcome cannot be recorded, the delivery is repeated, as after a crash.
         with suppress(*_RETRYABLE_ERRORS):
-            message = await asyncio.to_thread(self._build_message, errand)
+            found = await asyncio.to_thread(self._forum.ledger.find_entry, errand.entry)
+            message = webhooks.build_message(found)
             answer = await post_message(client, self.webhook, self._secrets, message)
             draft = webhook_state.draft_outcome(self.webhook, errand, answer)
             await asyncio.to_thread(self._forum.ledger.append_log_entry, draft, self._strand)
 
-    def _build_message(self, errand: PendingDelivery) -> WebhookMessage:
-        return build_message(self._forum.ledger.find_entry(errand.entry))
-
 
 def make_webhook_senders(forum: Forum, environ: Mapping[str, str]) -> list[WebhookSender]:
     """Return the senders for the webhooks in a ledger's project file."""
-    webhooks = read_webhooks(forum.settings.doors.get("webhooks", {}))
-    return [WebhookSender(forum, webhook, read_secrets(webhook, environ)) for webhook in webhooks]
+    configured = webhooks.read_webhooks(forum.settings.doors.get("webhooks", {}))
+    return [WebhookSender(forum, one, webhooks.read_secrets(one, environ)) for one in configured]
 
 
 @asynccontextmanager

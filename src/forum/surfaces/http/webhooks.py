@@ -50,31 +50,24 @@ TEST_EVENT: Final = "webhook.trial"
 # Settings
 
 
-@dataclass(frozen=True, slots=True)
-class Webhook:
-    """A configured endpoint."""
-
-    name: str
-    url: str
-    secret_env: str = ""
-    secret_file: str = ""
-    events: frozenset[WebhookEvent] = frozenset(WebhookEvent)
-    retry_seconds: tuple[int, ...] = RETRY_DELAYS_S
-    timeout_seconds: int = 15
-
-
 _Seconds = Annotated[int, msgspec.Meta(ge=1, le=7 * 86_400)]
 
 
-class _WebhookSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _WebhookSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A section as it is written."""
 
     url: str
     secret_env: str = ""
     secret_file: str = ""
-    events: Annotated[tuple[WebhookEvent, ...], msgspec.Meta(min_length=1)] = tuple(WebhookEvent)
+    events: Annotated[frozenset[WebhookEvent], msgspec.Meta(min_length=1)] = frozenset(WebhookEvent)
     retry_seconds: Annotated[tuple[_Seconds, ...], msgspec.Meta(max_length=20)] = RETRY_DELAYS_S
     timeout_seconds: Annotated[int, msgspec.Meta(ge=1, le=60)] = 15
+
+
+class Webhook(_WebhookSection, frozen=True):
+    """A configured endpoint."""
+
+    name: str
 
 
 def read_webhooks(tables: Mapping[str, Mapping[str, Any]]) -> tuple[Webhook, ...]:
@@ -90,15 +83,7 @@ def _read_webhook(name: str, table: Mapping[str, Any]) -> Webhook:
         raise _bad_setting(name, "url: write https://HOST/PATH; http is for loopback only")
     if bool(told.secret_env) == bool(told.secret_file):
         raise _bad_setting(name, "say where its secret is: secret_env or secret_file")
-    return Webhook(
-        name,
-        told.url,
-        told.secret_env,
-        told.secret_file,
-        frozenset(told.events),
-        told.retry_seconds,
-        told.timeout_seconds,
-    )
+    return Webhook(name=name, **msgspec.structs.asdict(told))
 
 
 def read_secrets(webhook: Webhook, environ: Mapping[str, str]) -> tuple[bytes, ...]:

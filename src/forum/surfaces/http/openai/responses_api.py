@@ -11,14 +11,8 @@ from starlette.responses import Response
 from forum.ledger.kinds import Scope
 from forum.surfaces.http.endpoints import Endpoint, RequestContext
 from forum.surfaces.http.events import EVENT_STREAM
+from forum.surfaces.http.openai import conversation as chats
 from forum.surfaces.http.openai import http_responses, run_stream
-from forum.surfaces.http.openai.conversation import (
-    MAX_MESSAGES,
-    Item,
-    build_request_text,
-    harmless,
-    read_input,
-)
 from forum.surfaces.http.openai.errors import NoAnswer, openai_error_response
 from forum.surfaces.http.problems import ProblemType
 
@@ -28,17 +22,35 @@ _TEXT = {"format": {"type": "text"}}
 class ResponsesAsk(http_responses.AnswerAsk, frozen=True, kw_only=True):
     """What clients send.  Members that are not listed are ignored, as are those that only tune."""
 
-    input: str | Annotated[tuple[Item, ...], Meta(min_length=1, max_length=MAX_MESSAGES)]
+    model: Annotated[str, Meta(min_length=1, examples=["forum"])]
+    input: (
+        str | Annotated[tuple[chats.Item, ...], Meta(min_length=1, max_length=chats.MAX_MESSAGES)]
+    )
     instructions: str | None = None
-    tools: Annotated[Any, harmless([])] = None
-    tool_choice: Annotated[Any, harmless("none", "auto")] = None
-    text: Annotated[Any, harmless({}, _TEXT)] = None
-    background: Annotated[Any, harmless(0)] = None
-    previous_response_id: Annotated[Any, harmless()] = None
-    conversation: Annotated[Any, harmless()] = None
-    prompt: Annotated[Any, harmless()] = None
-    include: Annotated[Any, harmless([], ["reasoning.encrypted_content"])] = None
-    top_logprobs: Annotated[Any, harmless(0)] = None
+    stream: bool | None = None
+    metadata: dict[str, Any] | None = None
+    forum: chats.Terms = chats.Terms()
+    tools: Any = None
+    tool_choice: Any = None
+    text: Any = None
+    background: Any = None
+    previous_response_id: Any = None
+    conversation: Any = None
+    prompt: Any = None
+    include: Any = None
+    top_logprobs: Any = None
+
+
+_SUPPORTED_VALUES: dict[str, tuple[Any, ...]] = {
+    "tools": (None, []),
+    "tool_choice": (None, "none", "auto"),
+    "background": (None, False),
+    "previous_response_id": (None,),
+    "conversation": (None,),
+    "prompt": (None,),
+    "include": (None, [], ["reasoning.encrypted_content"]),
+    "top_logprobs": (None, 0),
+}
 
 
 class OutputText(Struct, frozen=True):
@@ -120,13 +132,14 @@ class ResponseForm(Struct, frozen=True):
 async def create_response(visit: RequestContext) -> Response:
     """Answer a request."""
     ask: ResponsesAsk = visit.body
-    if isinstance(ask.text, dict) and ask.text.get("verbosity"):
-        # Verbosity only tunes, so it is ignored; the other members of `text` are not.
-        others = {name: value for name, value in ask.text.items() if name != "verbosity"}
-        ask = msgspec.structs.replace(ask, text=others)
+    chats.reject_unsupported(
+        ask, _SUPPORTED_VALUES | {"text": (None, {}, _TEXT, *_verbosity_variants(ask.text))}
+    )
+    metadata = ask.metadata or {}
+    choice = await resolve_requested_model(visit, ask.model, metadata)
 
     def request() -> str:
-        return build_request_text(read_input(ask.input, ask.instructions), "input")
+        return chats.build_request_text(chats.read_input(ask.input, ask.instructions), "input")
 
     return await http_responses.answer_request(
         visit, ask, request, lambda started: ResponsesFormat(started, ask)
