@@ -100,7 +100,7 @@ def test_a_comparison_begins_with_the_answers(user: Terminal) -> None:
         f"answer of B ({second[:18]})",
         "    + The Po",
     ]
-    assert "part at" in shown.stdout
+    assert "first difference: " in shown.stdout
     assert '"answer_b": "The Po\\n"' in told.stdout
 
 

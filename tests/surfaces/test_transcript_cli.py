@@ -104,7 +104,7 @@ def test_a_bundle_tells_the_same(user: Terminal) -> None:
 
     assert sent.exit_code == 0
     assert sent.stdout == kept.stdout
-    assert "is it genuine? forum verify run.zip" in sent.stderr
+    assert "to verify it: forum verify run.zip" in sent.stderr
     assert "river  " in user.call("show", "run.zip").stdout
 
 
