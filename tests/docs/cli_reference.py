@@ -15,10 +15,10 @@ _HEAD = """\
 This page lists every command of `forum` with its options.
 It is generated from the commands by `just docs`; do not edit it.
 
-Data go to standard output, messages to standard error, and the result into the exit status:
-0 answered or all is well, 1 failed, 2 wrong usage, 3 verification found something,
-4 a replay says something else, 5 budget or time used up, 6 waiting for approval,
-7 a session cannot be carried out again as it was.
+Data go to standard output, messages to standard error, the result into the exit status:
+0 success, 1 failed, 2 wrong usage, 3 verification found a problem,
+4 a replay differs from the record, 5 budget or time used up, 6 waiting for approval,
+7 a session cannot be executed again as it was.
 With `--json` a command prints one JSON object on one line, whose member `schema` names its form.
 With `forum --quiet COMMAND` only errors and prompts are printed on standard error.
 

@@ -149,9 +149,9 @@ def cli(ctx: click.Context, *, quiet: bool) -> None:
 
     Start with `forum demo`, or `forum submit "..." --cmd PROGRAM` in a project of yours.
 
-    Exit status: 0 answered, or all is well; 1 failed; 2 usage; 3 verification found something;
-    4 a replay says something else; 5 budget or time used up; 6 waiting for approval; 7 a session
-    cannot be carried out again as it was; 130 stopped by Ctrl-C; 143 stopped by SIGTERM.
+    Exit status: 0 success; 1 failed; 2 usage; 3 verification found a problem; 4 a replay differs
+    from the record; 5 budget or time used up; 6 waiting for approval; 7 a session cannot be
+    executed again as it was; 130 stopped by Ctrl-C; 143 stopped by SIGTERM.
     """
     if quiet:
         # Errors and prompts must still get through: see `echo_error`.

@@ -53,11 +53,11 @@ class DefaultAskGroup(common_options.FullHelpGroup):
 
 @click.group(cls=DefaultAskGroup)
 def deliberate() -> None:
-    """Have a panel deliberate on a question, and see who disagrees.
+    """Put a question to a panel, and print its answer and dissent.
 
     `forum deliberate "QUESTION"` asks; its options: `forum deliberate ask --help`.  The other
-    commands look at sessions that were held.  They take a run of this ledger, an artifact of the
-    open protocol symposium, or the folder that it is in.
+    commands read recorded sessions: a run of this ledger, an artifact of the open protocol
+    symposium, or the folder of an artifact.
     """
 
 
@@ -135,34 +135,39 @@ panel_options = common_options.collect_options(
     click.option(
         "--seats",
         metavar="N|NAMES",
-        help="How many sit on it (5), or who they are told to be: logician,critic,...",
+        help="Number of seats (5), or their personas: logician,critic,...",
     ),
     click.option(
-        "--models", metavar="NAMES", help="Agents of forum.toml that take the seats in turn; all."
+        "--models", metavar="NAMES", help="Agents of forum.toml for the seats, in turn (all)."
     ),
     click.option(
-        "--option", multiple=True, metavar="ANSWER", help="An answer that there is; else any text."
+        "--option",
+        multiple=True,
+        metavar="ANSWER",
+        help="A possible answer; without any, answers are free text.",
     ),
     click.option(
         "--rounds",
         type=click.IntRange(0, MAX_ROUNDS),
         metavar="N",
-        help="How often ballots are exchanged at most (2).",
+        help="Maximum number of exchanges of ballots (2).",
     ),
     click.option(
         "--baseline",
         type=click.IntRange(0, MAX_SEATS),
         metavar="K",
-        help="How many answer first; where they agree, that is all (3).  0: no such gate.",
+        help="Number of seats that answer first; if they agree, no others are asked (3).  0: none.",
     ),
     click.option(
         "--threshold",
         type=_share,
         metavar="SHARE",
-        help="The share of those that has to agree: 1, 0.6, 2/3 (1).",
+        help="Share of these seats that must agree: 1, 0.6, 2/3 (1).",
     ),
-    click.option("--judge", metavar="AGENT", help="Who compares open answers without a majority."),
-    click.option("--check", metavar="TOOL", help="The tool that tells whether an answer holds."),
+    click.option(
+        "--judge", metavar="AGENT", help="Agent that compares free answers without a majority."
+    ),
+    click.option("--check", metavar="TOOL", help="Tool that checks whether an answer is right."),
 )
 
 
@@ -188,13 +193,13 @@ symposium_file_options = common_options.collect_options(
     click.option(
         "--selector-script",
         type=FILE,
-        help="With --script: what the choice of a symposium's panel is answered.",
+        help="With --script: the replies to the choice of a symposium's panel.",
     ),
     click.option(
         "--output",
         type=click.Path(file_okay=False, path_type=Path),
         metavar="DIR",
-        help="Keep a symposium's artifact and journal in DIR/SESSION_ID.",
+        help="Write a symposium's artifact and journal into DIR/SESSION_ID.",
     ),
 )
 
@@ -211,7 +216,7 @@ output_options = common_options.collect_options(
     "how",
     OutputOptions,
     click.option(
-        "--detach", is_flag=True, help="Only take it on; a `forum worker` carries it out."
+        "--detach", is_flag=True, help="Do not wait; a `forum worker` carries out the run."
     ),
     common_options.as_json,
 )
@@ -436,8 +441,8 @@ def _describe_save_error(error: Exception, run: str, advice: str) -> str:
 def export(run: str, output: Path, *, as_json: bool) -> None:
     """Write the files of a symposium that was held in a RUN into DIR/SESSION_ID.
 
-    They follow from the ledger, so they can be written again at any time, also while the session
-    goes on.  A folder that belongs to another run is left alone.  Exit status: 0 written, 2 usage.
+    They are derived from the ledger, so they can be written again at any time, also during the
+    session.  A folder that belongs to another run is not changed.  Exit status: 0 written, 2 usage.
     """
     with common_options.open_forum() as forum:
         found = forum.reads.find_run(run)

@@ -66,9 +66,9 @@ _ADVICE = {
 @click.argument("path")
 @common_options.as_json
 def validate(path: str, *, as_json: bool) -> None:
-    """Check the artifact at a PATH: its form, its digests, and every law of the protocol.
+    """Check the artifact at a PATH: its form, its digests, and every invariant of the protocol.
 
-    No ledger is needed for that.  Exit status: 0 valid, 1 not, 2 usage.
+    No ledger is needed.  Exit status: 0 valid, 1 not valid, 2 usage.
     """
     data = session_folders.find_artifact_file(path).read_bytes()
     faults = _fault_forms(check_artifact(data))
@@ -87,12 +87,12 @@ def validate(path: str, *, as_json: bool) -> None:
 @click.argument("what", metavar="RUN_OR_PATH")
 @common_options.as_json
 def replay(what: str, *, as_json: bool) -> None:
-    """Read the transcript of a session again, and see whether it has the digest that it had.
+    """Compute the digest of a session's transcript again, and compare it with the recorded one.
 
-    Where its run is in this ledger, the artifact is made again from the record and has to be the
-    same, byte for byte.  Of a council, all is counted again from what was said.
+    If its run is in this ledger, the artifact is built again from the record and must be the same,
+    byte for byte.  A council is replayed from its recorded replies.
 
-    Exit status: 0 the same, 1 no artifact, 2 usage, 4 something else.
+    Exit status: 0 the same, 1 no artifact, 2 usage, 4 a difference.
     """
     with common_options.open_forum() as forum:
         found = _find_session(what, forum)
@@ -116,19 +116,19 @@ def replay(what: str, *, as_json: bool) -> None:
     ),
 )
 @click.argument("what", metavar="RUN_OR_PATH")
-@click.option("--script", type=FILE, help="What its calls were answered, if no ledger says so.")
-@click.option("--selector-script", type=FILE, help="What the choice of its panel was answered.")
+@click.option("--script", type=FILE, help="The replies to its calls, if no ledger has them.")
+@click.option("--selector-script", type=FILE, help="The replies to the choice of its panel.")
 @common_options.as_json
 def execution_replay(
     what: str, script: Path | None, selector_script: Path | None, *, as_json: bool
 ) -> None:
-    """Carry a session out again, and see whether it comes to the same.
+    """Execute a session again, and compare the result with the recorded one.
 
-    Nobody is asked: every reply comes from the record of its run, or from the script that it was
-    played by.  Ten pins have to be held for that; the first that cannot be is named, and nothing
-    is carried out.
+    No agent is called: every reply comes from the record of its run, or from the script of the
+    session.  Ten pins must be held for that.  If one cannot be held, it is named, and nothing is
+    executed.
 
-    Exit status: 0 the same, 1 no artifact, 2 usage, 4 something else, 7 a pin cannot be held.
+    Exit status: 0 the same, 1 no artifact, 2 usage, 4 a difference, 7 a pin cannot be held.
     """
     with common_options.open_forum() as forum:
         found = _find_session(what, forum)
@@ -155,9 +155,10 @@ def execution_replay(
 @click.argument("what", metavar="RUN_OR_PATH")
 @common_options.as_json
 def metrics(what: str, *, as_json: bool) -> None:
-    """Count what there is to count in a session: tokens, costs, turns, failures, and how it ended.
+    """Print the figures of a session: tokens, costs, turns, failures, and how it ended.
 
-    Of a council: what baseline and outcome have cost, who changed, and how many without a reason.
+    For a council: the costs of baseline and outcome, the number of changed answers, and how many
+    of them had no reason.
     """
     with common_options.open_forum() as forum:
         found = _find_session(what, forum)
