@@ -25,6 +25,7 @@ from forum.deliberation.symposium.schemas import (
 )
 from forum.deliberation.symposium.violations import Invariant
 from forum.errors import Malformed
+from tests.deliberation import protocol_forms
 from tests.deliberation.forged import cut_short, honest, mutate, request
 from tests.deliberation.schemas import SCHEMAS, SYMPOSIUM, validator
 
@@ -34,14 +35,14 @@ CASES: dict[str, Any] = json.loads((SYMPOSIUM / "conformance_cases.json").read_b
 READERS: dict[str, Callable[[object], object]] = {
     "artifact": decoders.read_artifact,
     "config": decoders.read_config,
-    "context_packet": decoders.read_packet,
+    "context_packet": protocol_forms.read_packet,
     "direct_request": decoders.read_direct_request,
     "fake_provider_script": decoders.read_script,
-    "golden_test_case": decoders.read_golden_case,
+    "golden_test_case": protocol_forms.read_golden_case,
     "message": decoders.read_message,
     "persona": decoders.read_persona,
-    "provider_request": decoders.read_provider_request,
-    "provider_result": decoders.read_provider_result,
+    "provider_request": protocol_forms.read_provider_request,
+    "provider_result": protocol_forms.read_provider_result,
     "run_manifest": decoders.read_manifest,
     "selector_output": decoders.read_selection,
     "synthesis": decoders.read_synthesis,
@@ -210,7 +211,7 @@ def usage(prompt_tokens: str) -> bytes:
 @pytest.mark.parametrize("count", ["1", "1.0", "1e2", "-0.0", "9007199254740991"])
 def test_an_integer_is_a_number_without_a_fraction(count: str) -> None:
     """1.0 is an integer to a JSON schema, and to us."""
-    read = decoders.read_usage(usage(count))
+    read = protocol_forms.read_usage(usage(count))
 
     assert isinstance(read.prompt_tokens, int)
     assert read.prompt_tokens == float(count)
@@ -222,7 +223,7 @@ def test_an_integer_is_a_number_without_a_fraction(count: str) -> None:
 def test_what_is_no_integer_is_no_count(count: str) -> None:
     """Nor is what a double cannot count with: it could not be hashed."""
     with pytest.raises(Malformed):
-        decoders.read_usage(usage(count))
+        protocol_forms.read_usage(usage(count))
 
 
 # What would break a reader.

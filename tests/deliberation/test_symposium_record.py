@@ -17,7 +17,7 @@ from forum.deliberation.symposium.artifact import (
     build_manifest,
     build_session_files,
 )
-from forum.deliberation.symposium.decoders import read_golden_case, read_script
+from forum.deliberation.symposium.decoders import read_script
 from forum.deliberation.symposium.invariants import check_artifact
 from forum.deliberation.symposium.kinds import (
     SYMPOSIUM_KINDS,
@@ -39,6 +39,7 @@ from forum.deliberation.symposium.transcript import to_json_object
 from forum.errors import Malformed
 from forum.ledger.kinds import Outcome
 from forum.work.policy import Chat, Policy, ScriptStep
+from tests.deliberation.protocol_forms import read_golden_case
 from tests.deliberation.schemas import validator
 from tests.deliberation.sitting import (
     CHAIR,

@@ -13,7 +13,7 @@ from hashlib import sha256
 
 import msgspec
 
-from forum.deliberation import council_kinds, council_prompts, tally
+from forum.deliberation import council_kinds, council_prompts, steps, tally
 from forum.deliberation.ballots import (
     Ballot,
     BallotRules,
@@ -22,23 +22,8 @@ from forum.deliberation.ballots import (
     encode_ballot,
     read_ballot,
 )
-from forum.deliberation.claims import ClaimRegister, shuffle_by_seed
-from forum.deliberation.council_report import AnswerChange, ReportInput, encode_report
-from forum.deliberation.steps import (
-    ZERO_AMOUNT,
-    AgentTurn,
-    BatchResult,
-    NoteBody,
-    ProtocolPart,
-    ProtocolSteps,
-    Session,
-    SessionNote,
-    SessionResult,
-    ToolProbe,
-    TurnBatch,
-    TurnResult,
-    TurnStatus,
-)
+from forum.deliberation.claims import shuffle_by_seed
+from forum.deliberation.council_report import CouncilRecord, ReportedChange, encode_report
 from forum.ledger.kinds import Outcome
 from forum.ledger.ports import Amount
 from forum.tlog import Hash
@@ -52,35 +37,26 @@ PER_MILLE = 1000
 _LABELS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
-def run_council(session: Session) -> ProtocolSteps:
+def run_council(session: steps.Session) -> steps.ProtocolSteps:
     """Start a council for a session."""
-    return _CouncilState(session).steps()
+    return _CouncilState(session=session).run()
 
 
 class _SessionStopped(Exception):
     """Raised when the session was stopped by a limit or a cancellation."""
 
 
-class _CouncilState(msgspec.Struct):
+class _CouncilState(CouncilRecord, kw_only=True):
     """The state of a council."""
 
-    session: Session
-    casts: list[tally.CastBallot] = []
-    changes: list[AnswerChange] = []
-    claims: ClaimRegister = msgspec.field(default_factory=ClaimRegister)
-    weighed: dict[int, Ballot] = {}
-    """The counted ballot of each seat; `_weigh` decides which one counts."""
-    stated: dict[int, Ballot] = {}
-    """The last ballot of each seat, whether it counts or not."""
-    stands: dict[int, str] = {}
+    session: steps.Session
+    stands: dict[int, str] = msgspec.field(default_factory=dict)
     """The normalized answer of each seat's last ballot."""
-    answered: dict[int, council_prompts.AnsweredQuestion] = {}
+    answered: dict[int, council_prompts.AnsweredQuestion] = msgspec.field(default_factory=dict)
     """Questions of seats that others answered in this round."""
-    labels: dict[int, dict[str, int]] = {}
+    labels: dict[int, dict[str, int]] = msgspec.field(default_factory=dict)
     """For each reader, the letters that stood for the other seats in this round."""
-    baseline: council_kinds.BaselineFacts | None = None
-    baseline_answer: str = ""
-    spent: Amount = ZERO_AMOUNT
+    spent: Amount = steps.ZERO_AMOUNT
     seed: str = ""
     round: int = 0
     news: int = 0
@@ -99,7 +75,7 @@ class _CouncilState(msgspec.Struct):
         whole = self.session.problem.encode(errors="replace")
         return Quotation("the question", whole[: self.session.policy.input_bytes], len(whole))
 
-    def steps(self) -> ProtocolSteps:
+    def run(self) -> steps.ProtocolSteps:
         """Run the council from the first ballots to the close."""
         try:
             end = yield from self._deliberate()
@@ -113,10 +89,10 @@ class _CouncilState(msgspec.Struct):
             )
         return (yield from self._close(end, answer, ground))
 
-    def _deliberate(self) -> ProtocolPart[council_kinds.End]:
+    def _deliberate(self) -> steps.ProtocolPart[council_kinds.End]:
         council = self.council
         agents = {seat.agent for seat in council.seats}
-        yield SessionNote(
+        yield steps.SessionNote(
             "council",
             council_kinds.CouncilFacts(
                 len(council.seats), len(agents), council.baseline, council.rounds
@@ -139,7 +115,7 @@ class _CouncilState(msgspec.Struct):
             yield from self._collect_ballots([seat for seat in seats if seat in self.weighed])
             yield from self._reveal()
 
-    def _collect_ballots(self, seats: Iterable[int]) -> ProtocolPart[None]:
+    def _collect_ballots(self, seats: Iterable[int]) -> steps.ProtocolPart[None]:
         """Ask seats for their ballots, all concurrently."""
         turns = tuple(self._ballot_turn(seat) for seat in seats)
         if not turns:
@@ -152,13 +128,15 @@ class _CouncilState(msgspec.Struct):
         if heard.stopped:
             raise _SessionStopped
 
-    def _ask(self, turns: tuple[AgentTurn | ToolProbe, ...]) -> ProtocolPart[BatchResult]:
-        heard = yield TurnBatch(turns)
+    def _ask(
+        self, turns: tuple[steps.AgentTurn | steps.ToolProbe, ...]
+    ) -> steps.ProtocolPart[steps.BatchResult]:
+        heard = yield steps.TurnBatch(turns)
         for said in heard.said:
             self.spent = self.spent.plus(said.spent)
         return heard
 
-    def _ballot_turn(self, seat: int) -> AgentTurn:
+    def _ballot_turn(self, seat: int) -> steps.AgentTurn:
         """Return the turn in which a seat casts its ballot of this round."""
         chair, options = self.council.seats[seat - 1], self.council.options
         room = self.session.policy.max_reply_chars(chair.agent)
@@ -168,54 +146,50 @@ class _CouncilState(msgspec.Struct):
         else:
             view = self._seat_view(seat)
             claims = tuple(claim.id for claim in view.claims)
-            askers = tuple(peer.label for peer in view.peers if peer.ballot.question)
+            askers = tuple(label for label, ballot in view.peers.items() if ballot.question)
             rules = BallotRules(options, claims, askers, room)
             prompt = council_prompts.exchange_prompt(self.question, options, view)
         facts = council_kinds.BallotFacts(seat, self.round)
-        return AgentTurn(
+        return steps.AgentTurn(
             TurnId(self.round, seat).turn,
             chair.agent,
             prompt,
             ballot_schema(rules, first=self.round == 0),
             partial(read_ballot, rules=rules),
             chair.briefing,
-            note=lambda said: SessionNote(
-                "ballot", facts, (NoteBody("ballot", encode_ballot(read_ballot(said, rules))),)
+            note=lambda said: steps.SessionNote(
+                "ballot",
+                facts,
+                (steps.NoteBody("ballot", encode_ballot(read_ballot(said, rules))),),
             ),
         )
 
-    def _check_baseline(self, asked: int) -> ProtocolPart[bool]:
+    def _check_baseline(self, asked: int) -> steps.ProtocolPart[bool]:
         """Record the answer of the first seats and return whether it ends the council."""
         council = self.council
         self.baseline_answer, votes = tally.most_frequent_answer(self.casts)
-        passage, agreement = council_kinds.BaselineDecision.OPEN, PER_MILLE * votes // asked
-        if council.baseline:
-            agreed = votes and agreement >= council.threshold
-            blocked = any(cast.ballot.blocker for cast in self.casts)
-            passage = (
-                council_kinds.BaselineDecision.AGREED
-                if agreed and not blocked
-                else council_kinds.BaselineDecision.DELIBERATE
-            )
+        agreement = PER_MILLE * votes // asked
+        blocked = any(cast.ballot.blocker for cast in self.casts)
+        agreed = bool(council.baseline and votes) and agreement >= council.threshold and not blocked
         # Agreement alone is not enough if a tool can check the answer.
-        if passage is council_kinds.BaselineDecision.AGREED and council.check:
-            holds = yield from self._check_answers([normalize_answer(self.baseline_answer)])
-            passage = (
-                council_kinds.BaselineDecision.AGREED
-                if holds
-                else council_kinds.BaselineDecision.DELIBERATE
+        if agreed and council.check:
+            agreed = bool(
+                (yield from self._check_answers([normalize_answer(self.baseline_answer)]))
             )
+        decision = council_kinds.BaselineDecision
+        undecided = decision.DELIBERATE if council.baseline else decision.OPEN
+        passage = decision.AGREED if agreed else undecided
         usd, tokens, _ = self.spent
         self.baseline = council_kinds.BaselineFacts(
             len(self.casts), agreement, passage, usd, tokens
         )
-        body = NoteBody("answer", self.baseline_answer.encode(errors="replace"), "text/plain")
-        yield SessionNote("baseline", self.baseline, (body,), _entries(self.casts))
-        if passage is council_kinds.BaselineDecision.AGREED:
+        body = steps.NoteBody("answer", self.baseline_answer.encode(errors="replace"), "text/plain")
+        yield steps.SessionNote("baseline", self.baseline, (body,), _entries(self.casts))
+        if agreed:
             self.weighed = {cast.seat: cast.ballot for cast in self.casts}
-        return passage is council_kinds.BaselineDecision.AGREED
+        return agreed
 
-    def _reveal(self) -> ProtocolPart[None]:
+    def _reveal(self) -> steps.ProtocolPart[None]:
         """Process the ballots of a round, which are all sealed by now."""
         casts = [cast for cast in self.casts if cast.round == self.round]
         ballots = {cast.seat: cast.ballot for cast in casts}
@@ -225,7 +199,7 @@ class _CouncilState(msgspec.Struct):
         sealed += [encode_ballot(ballots[seat]) for seat in sorted(ballots)]
         self.seed = sha256(b"".join(sha256(one).digest() for one in sealed)).hexdigest()
         facts = council_kinds.RevealFacts(self.round, len(ballots), self.seed)
-        yield SessionNote(f"reveal/{self.round}", facts, (), _entries(casts))
+        yield steps.SessionNote(f"reveal/{self.round}", facts, (), _entries(casts))
         self.answered = self._collect_peer_answers(ballots)
         for seat, ballot in sorted(ballots.items()):
             self._weigh(seat, ballot)
@@ -241,15 +215,25 @@ class _CouncilState(msgspec.Struct):
             return
         claims, stand = self.claims.claims, normalize_answer(ballot.answer)
         # A seat's own claim is no reason: it was no news to that seat.
-        reasons = tuple(name for name in ballot.because if seat not in claims[name].authors)
-        change = AnswerChange(
-            seat, self.round, stated.answer, ballot.answer, reasons, ballot.evidence
+        reasons = tuple(
+            claims[name].text for name in ballot.because if seat not in claims[name].authors
         )
+        reasoned = bool(reasons or ballot.evidence)
         if self.stands[seat] != stand:
-            self.changes.append(change)
+            self.changes.append(
+                ReportedChange(
+                    seat=seat,
+                    round=self.round,
+                    before=stated.answer,
+                    after=ballot.answer,
+                    conformity=not reasoned,
+                    because=reasons,
+                    evidence=ballot.evidence,
+                )
+            )
         # Compare with the counted answer, not with the last one: repeating an unreasoned change is
         # not a reason for it.
-        if change.reasoned or normalize_answer(counted.answer) == stand:
+        if reasoned or normalize_answer(counted.answer) == stand:
             self.weighed[seat] = ballot
 
     def _collect_peer_answers(
@@ -287,10 +271,7 @@ class _CouncilState(msgspec.Struct):
         most = min(self.council.peers, len(_LABELS))
         chosen = sorted(others, key=strangeness.__getitem__)[:most]
         self.labels[reader] = dict(zip(_LABELS, chosen, strict=False))
-        peers = tuple(
-            council_prompts.PeerBallot(label, self.stated[s])
-            for label, s in self.labels[reader].items()
-        )
+        peers = {label: self.stated[s] for label, s in self.labels[reader].items()}
         claims = self.claims.select_shown(counts, council_prompts.MAX_SHOWN_CLAIMS)
         return council_prompts.SeatView(
             self.stated[reader], peers, claims, self.answered.get(reader)
@@ -300,7 +281,7 @@ class _CouncilState(msgspec.Struct):
         """Return why no further round is held, or None if another one follows."""
         if not self.stated:
             return council_kinds.End.SILENT
-        if self._is_unanimous() and not self._blockers():
+        if self._is_unanimous() and not self.blockers():
             return council_kinds.End.UNANIMOUS
         if self.round > 0 and not any(change.round == self.round for change in self.changes):
             return council_kinds.End.STABLE
@@ -319,7 +300,9 @@ class _CouncilState(msgspec.Struct):
             self.weighed = {cast.seat: cast.ballot for cast in self.casts}
         return next(iter(self._ranking()), "")
 
-    def _choose(self, end: council_kinds.End) -> ProtocolPart[tuple[str, council_kinds.Ground]]:
+    def _choose(
+        self, end: council_kinds.End
+    ) -> steps.ProtocolPart[tuple[str, council_kinds.Ground]]:
         """Return the answer and its ground: a tool's check, else the vote, else a judge.
 
         The judge only decides between free texts none of which has a majority.
@@ -339,24 +322,26 @@ class _CouncilState(msgspec.Struct):
             return (yield from self._judge_answers(ranking[:MAX_COMPARED]))
         return ranking[0], council_kinds.Ground.VOTE
 
-    def _check_answers(self, stands: list[str]) -> ProtocolPart[list[str]]:
+    def _check_answers(self, stands: list[str]) -> steps.ProtocolPart[list[str]]:
         """Return the positions whose answer passes the tool's check."""
         given = (
-            _ProbeInput(self.session.problem, tally.best_wording(self.casts, stand))
+            {"request": self.session.problem, "answer": tally.best_wording(self.casts, stand)}
             for stand in stands
         )
         place = "gate" if self.baseline is None else "end"
         probes = tuple(
-            ToolProbe(f"check.{place}.{n}", self.council.check, msgspec.json.encode(one))
+            steps.ToolProbe(f"check.{place}.{n}", self.council.check, msgspec.json.encode(one))
             for n, one in enumerate(given, 1)
         )
         heard = yield from self._ask(probes)
         if heard.stopped:
             raise _SessionStopped
         results = zip(stands, heard.said, strict=True)
-        return [stand for stand, said in results if said.fate is TurnStatus.SAID]
+        return [stand for stand, said in results if said.fate is steps.TurnStatus.SAID]
 
-    def _judge_answers(self, ranking: list[str]) -> ProtocolPart[tuple[str, council_kinds.Ground]]:
+    def _judge_answers(
+        self, ranking: list[str]
+    ) -> steps.ProtocolPart[tuple[str, council_kinds.Ground]]:
         """Compare answers pairwise, each pair in both orders.
 
         A judge that always prefers the first answer contradicts itself, and its preference is
@@ -380,23 +365,19 @@ class _CouncilState(msgspec.Struct):
                 best, ground = rival, council_kinds.Ground.JUDGE
         return best, ground
 
-    def _comparison(self, name: str, first: str, second: str) -> AgentTurn:
+    def _comparison(self, name: str, first: str, second: str) -> steps.AgentTurn:
         prompt = council_prompts.judge_prompt(self.question, first, second)
         agent = self.council.judge or ""
-        return AgentTurn(
+        return steps.AgentTurn(
             name, agent, prompt, council_prompts.judge_schema(), council_prompts.read_preference
         )
-
-    def _blockers(self) -> list[tuple[int, str]]:
-        stated = self.stated or self.weighed
-        return [(seat, b.blocker) for seat, b in sorted(stated.items()) if b.blocker]
 
     def _is_unanimous(self) -> bool:
         """Return whether all seats agree, including seats whose last ballot does not count."""
         return len({*self._tally().seats, *self.stands.values()}) == 1
 
     def _accord(self, end: council_kinds.End, stand: str) -> council_kinds.Accord:
-        if self._blockers():
+        if self.blockers():
             return council_kinds.Accord.BLOCKED
         # A seat that was asked and cast no ballot agrees with nobody.
         asked = len(self.council.seats)
@@ -412,10 +393,10 @@ class _CouncilState(msgspec.Struct):
 
     def _close(
         self, end: council_kinds.End, stand: str, ground: council_kinds.Ground
-    ) -> ProtocolSteps:
+    ) -> steps.ProtocolSteps:
         """Record the close with its report and return the result of the session."""
         answer = tally.best_wording(self.casts, stand) if self.casts else ""
-        conformed = sum(1 for change in self.changes if not change.reasoned)
+        conformed = sum(change.conformity for change in self.changes)
         usd, tokens, _ = self.spent
         facts = council_kinds.CouncilCloseFacts(
             end,
@@ -425,24 +406,13 @@ class _CouncilState(msgspec.Struct):
             len(self.casts),
             len(self.changes),
             conformed,
-            len(self._blockers()),
+            len(self.blockers()),
             usd,
             tokens,
         )
-        outline = ReportInput(
-            answer,
-            facts,
-            self.baseline,
-            self.baseline_answer,
-            tuple(self.casts),
-            tuple(self.changes),
-            tuple(self.claims.claims.values()),
-            tuple(self._blockers()),
-            self.weighed,
-        )
-        body = NoteBody("report", encode_report(outline, self.council))
+        body = steps.NoteBody("report", encode_report(self, facts, answer, self.council))
         latest = [cast for cast in self.casts if cast.round == self.round]
-        yield SessionNote("council.close", facts, (body,), _entries(latest))
+        yield steps.SessionNote("council.close", facts, (body,), _entries(latest))
         # If a tool checks answers, an answer that did not pass is not a success.
         unheld = self.council.check and ground in (
             council_kinds.Ground.VOTE,
@@ -450,19 +420,12 @@ class _CouncilState(msgspec.Struct):
         )
         good = answer and end is not council_kinds.End.STOPPED and not unheld
         ended = Outcome.OK if good else Outcome.FAILED
-        return SessionResult(ended, answer, _entries(latest))
+        return steps.SessionResult(ended, answer, _entries(latest))
 
 
-class _ProbeInput(msgspec.Struct, frozen=True):
-    """The input of a tool that checks an answer."""
-
-    request: str
-    answer: str
-
-
-def _parse_result(turn: AgentTurn, said: TurnResult) -> object:
+def _parse_result(turn: steps.AgentTurn, said: steps.TurnResult) -> object:
     """Return the parsed reply, or None if the turn failed or its output was erased since."""
-    if said.fate is TurnStatus.SAID:
+    if said.fate is steps.TurnStatus.SAID:
         with suppress(ValueError):
             return turn.read(said.output)
     return None

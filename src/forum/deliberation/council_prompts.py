@@ -4,7 +4,7 @@ Text from other seats is quoted so that its author cannot end the quotation, or 
 within a list: no seat can forge the words of another.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -21,13 +21,6 @@ _MAX_ANSWER_SHOWN = 2000
 _MAX_REASON_LENGTH = 300
 
 
-class PeerBallot(msgspec.Struct, frozen=True):
-    """Another seat's ballot under the label that a reader sees."""
-
-    label: str
-    ballot: Ballot
-
-
 class AnsweredQuestion(msgspec.Struct, frozen=True):
     """A seat's question and the replies to it."""
 
@@ -39,7 +32,8 @@ class SeatView(msgspec.Struct, frozen=True):
     """The information that a seat may see in a round of exchange."""
 
     own: Ballot
-    peers: tuple[PeerBallot, ...]
+    peers: Mapping[str, Ballot]
+    """Ballots of other seats under the labels that this seat sees."""
     claims: tuple[ShownClaim, ...]
     asked: AnsweredQuestion | None = None
     """The seat's question of the round before, if it was answered."""
@@ -72,15 +66,13 @@ def ballot_prompt(question: Quotation, options: Sequence[str]) -> bytes:
 
 def exchange_prompt(question: Quotation, options: Sequence[str], view: SeatView) -> bytes:
     """Return the prompt for a ballot of the exchange, with what the seat may see."""
-    own = msgspec.json.encode(view.own)
-    quoted = [question, Quotation("your last ballot", own, len(own))]
-    quoted += [_peer(peer) for peer in view.peers]
+    quoted = [question, _quote("your last ballot", msgspec.json.encode(view.own))]
+    quoted += [_peer(label, ballot) for label, ballot in view.peers.items()]
     if view.claims:
         listed = b"\n".join(msgspec.json.encode(claim) for claim in view.claims)
-        quoted.append(Quotation("claims so far", listed, len(listed)))
+        quoted.append(_quote("claims so far", listed))
     if view.asked:
-        answers = msgspec.json.encode(view.asked)
-        quoted.append(Quotation("replies to your question", answers, len(answers)))
+        quoted.append(_quote("replies to your question", msgspec.json.encode(view.asked)))
     return reply_schemas.compose_prompt(
         "You have answered the question below, and so have others, whose ballots you now see. "
         "Weigh what they say; how many they are is no reason. Keep your answer unless a claim or "
@@ -102,7 +94,11 @@ def judge_prompt(question: Quotation, first: str, second: str) -> bytes:
         "Two answers to the question below are given. Judge which is better: right, complete, and "
         "borne out by what it says. Their order means nothing.",
         'Reply with JSON: {"better": "first", "second" or "same", "reason": "..."}',
-        quoted=[question, _answer("the first answer", first), _answer("the second answer", second)],
+        quoted=[
+            question,
+            _quote("the first answer", first.encode(errors="replace")),
+            _quote("the second answer", second.encode(errors="replace")),
+        ],
     )
 
 
@@ -128,9 +124,8 @@ def _choices(options: Sequence[str]) -> str:
     return f"The answer is one of: {msgspec.json.encode(options).decode()}" if options else ""
 
 
-def _peer(peer: PeerBallot) -> Quotation:
+def _peer(label: str, said: Ballot) -> Quotation:
     # The claims, support and attacks of the peer are already in the common list of claims.
-    said = peer.ballot
     ballot = Ballot(
         said.answer
         if len(said.answer) <= _MAX_ANSWER_SHOWN
@@ -140,12 +135,10 @@ def _peer(peer: PeerBallot) -> Quotation:
         decides=said.decides,
         blocker=said.blocker,
     )
-    data = msgspec.json.encode(ballot)
-    return Quotation(f"ballot of {peer.label}", data, len(data))
+    return _quote(f"ballot of {label}", msgspec.json.encode(ballot))
 
 
-def _answer(source: str, words: str) -> Quotation:
-    data = words.encode(errors="replace")
+def _quote(source: str, data: bytes) -> Quotation:
     return Quotation(source, data, len(data))
 
 

@@ -1,12 +1,10 @@
 """The report of a council: the answer, the minority, changes of answer, and decisive evidence."""
 
-from collections.abc import Mapping
-
 import msgspec
 
 from forum.deliberation import council_kinds
 from forum.deliberation.ballots import Ballot
-from forum.deliberation.claims import ClaimStatus, CouncilClaim
+from forum.deliberation.claims import ClaimRegister, ClaimStatus
 from forum.deliberation.tally import CastBallot, Tally
 from forum.work.panel import Council, normalize_answer
 
@@ -14,37 +12,6 @@ NO_CHECKED_ANSWER_WARNING = "The tool that checks answers has found none of them
 SINGLE_AGENT_WARNING = (
     "All seats are the same agent: it agrees with itself, and an exchange rarely helps it."
 )
-
-
-class AnswerChange(msgspec.Struct, frozen=True):
-    """A seat's change of answer."""
-
-    seat: int
-    round: int
-    before: str
-    after: str
-    because: tuple[str, ...]
-    """Names of the other seats' claims given as the reason."""
-    evidence: str
-
-    @property
-    def reasoned(self) -> bool:
-        """Whether a reason was given; a change without one is conformity."""
-        return bool(self.because or self.evidence)
-
-
-class ReportInput(msgspec.Struct, frozen=True):
-    """The data that a report is built from."""
-
-    answer: str
-    concluded: council_kinds.CouncilCloseFacts
-    baseline: council_kinds.BaselineFacts | None
-    baseline_answer: str
-    casts: tuple[CastBallot, ...]
-    changes: tuple[AnswerChange, ...]
-    claims: tuple[CouncilClaim, ...]
-    blockers: tuple[tuple[int, str], ...]
-    weighed: Mapping[int, Ballot]
 
 
 class _ReportPart(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -80,7 +47,34 @@ class ReportedChange(_ReportPart, frozen=True):
     conformity: bool
     """Whether no reason was given; such a change does not count."""
     because: tuple[str, ...] = ()
+    """The other seats' claims given as the reason."""
     evidence: str = ""
+
+
+class Blocker(_ReportPart, frozen=True):
+    """An objection that must be answered first."""
+
+    seat: int
+    text: str
+
+
+class CouncilRecord(msgspec.Struct):
+    """What has happened in a council so far: the data that its report is built from."""
+
+    casts: list[CastBallot] = []
+    changes: list[ReportedChange] = []
+    claims: ClaimRegister = msgspec.field(default_factory=ClaimRegister)
+    weighed: dict[int, Ballot] = {}
+    """The counted ballot of each seat."""
+    stated: dict[int, Ballot] = {}
+    """The last ballot of each seat, whether it counts or not."""
+    baseline: council_kinds.BaselineFacts | None = None
+    baseline_answer: str = ""
+
+    def blockers(self) -> list[Blocker]:
+        """Return the objections that must be answered first, by seat."""
+        stated = self.stated or self.weighed
+        return [Blocker(seat, b.blocker) for seat, b in sorted(stated.items()) if b.blocker]
 
 
 class Argument(_ReportPart, frozen=True):
@@ -101,13 +95,6 @@ class MinorityPosition(_ReportPart, frozen=True):
     weight: int
     argument: Argument | None = None
     """The strongest claim for it."""
-
-
-class Blocker(_ReportPart, frozen=True):
-    """An objection that must be answered first."""
-
-    seat: int
-    text: str
 
 
 class ReportedCost(_ReportPart, frozen=True):
@@ -153,9 +140,11 @@ class CouncilReport(_ReportPart, frozen=True):
     warnings: tuple[str, ...] = ()
 
 
-def encode_report(outline: ReportInput, council: Council) -> bytes:
+def encode_report(
+    record: CouncilRecord, facts: council_kinds.CouncilCloseFacts, answer: str, council: Council
+) -> bytes:
     """Return the recorded form of the report."""
-    return msgspec.json.encode(_build_report(outline, council))
+    return msgspec.json.encode(_build_report(record, facts, answer, council))
 
 
 def read_report(data: bytes) -> CouncilReport:
@@ -163,26 +152,26 @@ def read_report(data: bytes) -> CouncilReport:
     return _reports.decode(data)
 
 
-def _build_report(outline: ReportInput, council: Council) -> CouncilReport:
-    facts = outline.concluded
+def _build_report(
+    record: CouncilRecord, facts: council_kinds.CouncilCloseFacts, answer: str, council: Council
+) -> CouncilReport:
     numbers = range(1, len(council.seats) + 1)
-    present = {cast.seat for cast in outline.casts}
+    present = {cast.seat for cast in record.casts}
     asked = numbers if facts.end is not council_kinds.End.GATE else numbers[: council.baseline]
-    claims = {claim.name: claim for claim in outline.claims}
     return CouncilReport(
-        outline.answer,
+        answer,
         facts.end,
         facts.ground,
         facts.accord,
         facts.rounds,
         ReportedCost(facts.usd, facts.tokens),
-        _base(outline),
-        tuple(_build_seat(seat, outline, council) for seat in numbers if seat in present),
-        tuple(_build_change(change, claims) for change in outline.changes),
+        _base(record, answer),
+        tuple(_build_seat(seat, record, council) for seat in numbers if seat in present),
+        tuple(record.changes),
         1000 * facts.conformed // max(1, facts.changed),
-        _minority(outline),
-        _decisive(outline),
-        tuple(Blocker(seat, words) for seat, words in outline.blockers),
+        _minority(record, answer),
+        _decisive(record),
+        tuple(record.blockers()),
         tuple(seat for seat in asked if seat not in present),
         _warnings(facts, council),
     )
@@ -200,70 +189,58 @@ def _warnings(facts: council_kinds.CouncilCloseFacts, council: Council) -> tuple
     return tuple(words for words, holds in told if holds)
 
 
-def _base(outline: ReportInput) -> BaselineReport:
-    base = outline.baseline
+def _base(record: CouncilRecord, answer: str) -> BaselineReport:
+    base = record.baseline
     if base is None:
         return BaselineReport("", 0, 0, changed=False, spent=ReportedCost(0, 0))
-    changed = normalize_answer(outline.baseline_answer) != normalize_answer(outline.answer)
+    changed = normalize_answer(record.baseline_answer) != normalize_answer(answer)
     spent = ReportedCost(base.usd, base.tokens)
-    return BaselineReport(outline.baseline_answer, base.answers, base.agreement, changed, spent)
+    return BaselineReport(record.baseline_answer, base.answers, base.agreement, changed, spent)
 
 
-def _build_seat(seat: int, outline: ReportInput, council: Council) -> SeatReport:
-    casts = [cast for cast in outline.casts if cast.seat == seat]
+def _build_seat(seat: int, record: CouncilRecord, council: Council) -> SeatReport:
+    casts = [cast for cast in record.casts if cast.seat == seat]
     votes = tuple(Vote(c.round, c.ballot.answer, int(c.ballot.confidence)) for c in casts)
-    weighed = outline.weighed.get(seat)
+    weighed = record.weighed.get(seat)
     agent, model = council.seats[seat - 1].agent, casts[-1].said.model
     return SeatReport(seat, agent, model, votes, weighed.answer if weighed else "")
 
 
-def _build_change(change: AnswerChange, claims: Mapping[str, CouncilClaim]) -> ReportedChange:
-    return ReportedChange(
-        change.seat,
-        change.round,
-        change.before,
-        change.after,
-        not change.reasoned,
-        tuple(claims[name].text for name in change.because),
-        change.evidence,
-    )
-
-
-def _minority(outline: ReportInput) -> tuple[MinorityPosition, ...]:
+def _minority(record: CouncilRecord, answer: str) -> tuple[MinorityPosition, ...]:
     """Return the positions that lost, heaviest first."""
     held: dict[str, list[int]] = {}
-    for seat, ballot in sorted(outline.weighed.items()):
-        if normalize_answer(ballot.answer) != normalize_answer(outline.answer):
+    for seat, ballot in sorted(record.weighed.items()):
+        if normalize_answer(ballot.answer) != normalize_answer(answer):
             held.setdefault(normalize_answer(ballot.answer), []).append(seat)
     found = []
     for stand, seats in held.items():
-        ballots = [outline.weighed[seat] for seat in seats]
+        ballots = [record.weighed[seat] for seat in seats]
         weight = Tally(ballots).weights[stand]
         surest = max(ballots, key=lambda ballot: ballot.confidence)
         found.append(
-            MinorityPosition(surest.answer, tuple(seats), weight, _best_claim(stand, outline))
+            MinorityPosition(surest.answer, tuple(seats), weight, _best_claim(stand, record))
         )
     return tuple(sorted(found, key=lambda one: (-one.weight, one.seats)))
 
 
-def _best_claim(stand: str, outline: ReportInput) -> Argument | None:
+def _best_claim(stand: str, record: CouncilRecord) -> Argument | None:
     """Return the claim for a position with the most support minus attacks."""
-    claims = [claim for claim in outline.claims if claim.answer == stand]
+    claims = [claim for claim in record.claims.claims.values() if claim.answer == stand]
     if not claims:
         return None
     best = max(claims, key=lambda c: (len(c.support) - len(c.attacks), bool(c.evidence)))
-    return _argument(best)
+    attacks = tuple(why for _, why in best.attacks)
+    return Argument(best.text, best.status, len(best.support), best.evidence, attacks)
 
 
-def _argument(claim: CouncilClaim) -> Argument:
-    attacks = tuple(why for _, why in claim.attacks)
-    return Argument(claim.text, claim.status, len(claim.support), claim.evidence, attacks)
-
-
-def _decisive(outline: ReportInput) -> tuple[str, ...]:
-    latest = {cast.seat: cast.ballot for cast in outline.casts}
+def _decisive(record: CouncilRecord) -> tuple[str, ...]:
+    latest = {cast.seat: cast.ballot for cast in record.casts}
     wanted = [ballot.decides for _, ballot in sorted(latest.items()) if ballot.decides]
-    contested = [claim.text for claim in outline.claims if claim.status is ClaimStatus.CONTESTED]
+    contested = [
+        claim.text
+        for claim in record.claims.claims.values()
+        if claim.status is ClaimStatus.CONTESTED
+    ]
     return tuple(dict.fromkeys([*wanted, *contested]))
 
 

@@ -99,12 +99,8 @@ class RecordComparer(msgspec.Struct):
 
     def report_fault(self, breach: Breach, detail: str, where: IndexedEntry | None = None) -> None:
         """Record a fault."""
-        if where is None:
-            self.faults.append(AuditFault(breach, detail))
-        else:
-            self.faults.append(
-                AuditFault(breach, detail, where.index, _format_position(where.entry))
-            )
+        place = (where.index, _format_position(where.entry)) if where else (None, None)
+        self.faults.append(AuditFault(breach, detail, *place))
 
     def report_unchecked(self, what: str) -> None:
         """Record something that could not be checked."""

@@ -6,6 +6,7 @@ All of it is derived from the record; nothing else is stored.
 from collections.abc import Iterable, Mapping
 
 import msgspec
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from forum.deliberation.record_comparison import SECRET_MARK
@@ -30,6 +31,10 @@ ARTIFACT, CONFIG, MANIFEST, JOURNAL = (
 )
 PANEL, TERMINATION = "selector_output.json", "termination.json"
 PRODUCER = "forum"
+_STATUS_BY_OUTCOME = {
+    kinds.OutcomeKind.SYNTHESIS: kinds.RunDirectoryStatus.COMPLETE,
+    kinds.OutcomeKind.TERMINATION: kinds.RunDirectoryStatus.TERMINATED,
+}
 
 
 class RecordedSession(msgspec.Struct, frozen=True):
@@ -122,28 +127,21 @@ def build_artifact(record: RecordedSession) -> schemas.Artifact:
 
 def build_manifest(record: RecordedSession, version: str) -> schemas.RunManifest:
     """Return the manifest of a session's directory."""
-    manifest = schemas.RunManifest(
+    closed = record.closed
+    in_progress = kinds.RunDirectoryStatus.IN_PROGRESS
+    return schemas.RunManifest(
         schema_version=schemas.VERSION,
         manifest_version=schemas.VERSION,
         session_id=record.config.session_id,
-        status=kinds.RunDirectoryStatus.IN_PROGRESS,
+        status=_STATUS_BY_OUTCOME[closed.outcome] if closed else in_progress,
         producer=schemas.Producer(PRODUCER, version),
         created_at=format_time(record.begun),
         artifact_path=ARTIFACT,
         config_path=CONFIG,
         updated_at=_updated_at(record),
         journal_path=JOURNAL,
-    )
-    if record.closed is None:
-        return manifest
-    answered = record.closed.outcome is kinds.OutcomeKind.SYNTHESIS
-    return replace(
-        manifest,
-        status=kinds.RunDirectoryStatus.COMPLETE
-        if answered
-        else kinds.RunDirectoryStatus.TERMINATED,
-        transcript_digest=record.closed.digest,
-        outcome_kind=record.closed.outcome,
+        transcript_digest=closed.digest if closed else UNSET,
+        outcome_kind=closed.outcome if closed else UNSET,
     )
 
 

@@ -15,7 +15,8 @@ from forum.errors import Malformed
 FormT = TypeVar("FormT")
 
 
-def _make_decoder(form: type[FormT], what: str) -> Callable[[object], FormT]:
+def make_decoder(form: type[FormT], what: str) -> Callable[[object], FormT]:
+    """Return the decoder of a type; `what` names the object in errors."""
     # Let msgspec inspect the type here, once: two threads that do so concurrently crash the
     # process.
     msgspec.json.Decoder(form)
@@ -30,20 +31,15 @@ def _make_decoder(form: type[FormT], what: str) -> Callable[[object], FormT]:
     return read
 
 
-read_artifact = _make_decoder(schemas.Artifact, "artifact")
-read_config = _make_decoder(schemas.SymposiumConfig, "config")
-read_direct_request = _make_decoder(schemas.DirectRequest, "direct request")
-read_golden_case = _make_decoder(provider_calls.GoldenCase, "golden case")
-read_manifest = _make_decoder(schemas.RunManifest, "run manifest")
-read_message = _make_decoder(cast("type[schemas.Message]", schemas.Message), "message")
-read_packet = _make_decoder(provider_calls.ContextPacket, "context packet")
-read_persona = _make_decoder(schemas.Persona, "persona")
-read_provider_request = _make_decoder(provider_calls.ProviderRequest, "provider request")
-read_provider_result = _make_decoder(provider_calls.ProviderResult, "provider result")
-read_script = _make_decoder(provider_calls.FakeScript, "script")
-read_selection = _make_decoder(schemas.SelectorOutput, "selection")
-read_synthesis = _make_decoder(schemas.SynthesisContent, "synthesis")
-read_termination = _make_decoder(schemas.TerminationArtifact, "termination")
-read_turn = _make_decoder(schemas.TurnOutput, "turn")
-read_usage = _make_decoder(schemas.MessageUsage, "usage")
-read_verdict = _make_decoder(schemas.CoordinatorVerdict, "verdict")
+read_artifact = make_decoder(schemas.Artifact, "artifact")
+read_config = make_decoder(schemas.SymposiumConfig, "config")
+read_direct_request = make_decoder(schemas.DirectRequest, "direct request")
+read_manifest = make_decoder(schemas.RunManifest, "run manifest")
+read_message = make_decoder(cast("type[schemas.Message]", schemas.Message), "message")
+read_persona = make_decoder(schemas.Persona, "persona")
+read_script = make_decoder(provider_calls.FakeScript, "script")
+read_selection = make_decoder(schemas.SelectorOutput, "selection")
+read_synthesis = make_decoder(schemas.SynthesisContent, "synthesis")
+read_termination = make_decoder(schemas.TerminationArtifact, "termination")
+read_turn = make_decoder(schemas.TurnOutput, "turn")
+read_verdict = make_decoder(schemas.CoordinatorVerdict, "verdict")

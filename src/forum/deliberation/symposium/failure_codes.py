@@ -61,6 +61,14 @@ _BY_WORDS: Mapping[bytes, ErrorKind] = {
     b"prompt is too long": ErrorKind.CONTEXT_LENGTH_EXCEEDED,
 }
 """Texts in provider errors whose HTTP status is also used for other errors."""
+_BY_STOP: Mapping[StopReason, Reason] = {
+    StopReason.DEADLINE: Reason.TIMEOUT,
+    StopReason.CANCELLED: Reason.USER_CANCEL,
+    StopReason.REJECTED: Reason.USER_CANCEL,
+    StopReason.BUDGET: Reason.BUDGET_EXCEEDED,
+    StopReason.DEPTH: Reason.BUDGET_EXCEEDED,
+    StopReason.TURNS: Reason.BUDGET_EXCEEDED,
+}
 _KINDS = frozenset(kind.value for kind in ErrorKind)
 
 
@@ -104,15 +112,7 @@ def termination_reason(kind: ErrorKind) -> Reason:
 
 def termination_reason_of_stop(stopped: StopReason) -> Reason:
     """Return the termination reason of a session that was stopped from outside."""
-    match stopped:
-        case StopReason.DEADLINE:
-            return Reason.TIMEOUT
-        case StopReason.CANCELLED | StopReason.REJECTED:
-            return Reason.USER_CANCEL
-        case StopReason.BUDGET | StopReason.DEPTH | StopReason.TURNS:
-            return Reason.BUDGET_EXCEEDED
-        case _:
-            return Reason.PROVIDER_UNRECOVERABLE
+    return _BY_STOP.get(stopped, Reason.PROVIDER_UNRECOVERABLE)
 
 
 def build_provider_failure(agent: AgentConfig, said: TurnResult) -> ProviderFailure:

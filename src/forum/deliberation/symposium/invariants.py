@@ -31,6 +31,10 @@ COST_TOLERANCE_USD = 1e-6
 """Tolerated difference between costs, which are sums of doubles."""
 
 
+_Faults = Iterator[tuple[str, str]]
+"""The JSON path of each violation of one invariant, and what is wrong there."""
+
+
 def check_artifact(data: bytes) -> tuple[Violation, ...]:
     """Return all violations of an artifact; empty if it is consistent."""
     try:
@@ -55,22 +59,21 @@ def _check_digests(artifact: schemas.Artifact, digest: str) -> Iterator[Violatio
         yield Violation(Invariant.DIGEST, where, f"the transcript has {digest}")
 
 
-def _check_versions(artifact: schemas.Artifact) -> Iterator[Violation]:
+def _check_versions(artifact: schemas.Artifact) -> _Faults:
     versions = {"$": artifact.schema_version, "$.config": artifact.config.schema_version}
     if (ending := _termination(artifact)) is not None:
         versions["$.outcome.termination_artifact"] = ending.schema_version
     for where, version in versions.items():
         if not version.startswith(SUPPORTED_MAJOR):
-            yield Violation(Invariant.VERSION, f"{where}.schema_version", f"{version} is unknown")
+            yield f"{where}.schema_version", f"{version} is unknown"
 
 
-def _check_session(artifact: schemas.Artifact) -> Iterator[Violation]:
+def _check_session(artifact: schemas.Artifact) -> _Faults:
     if artifact.session_id != artifact.config.session_id:
-        why = f"the config is of {artifact.config.session_id!r}"
-        yield Violation(Invariant.SESSION, "$.session_id", why)
+        yield "$.session_id", f"the config is of {artifact.config.session_id!r}"
 
 
-def _check_panel(artifact: schemas.Artifact) -> Iterator[Violation]:
+def _check_panel(artifact: schemas.Artifact) -> _Faults:
     """Check that the config can be carried out, unless the session ended at once."""
     config, selector = artifact.config, artifact.config.selector
     if len(artifact.canonical_transcript) == 1:
@@ -81,44 +84,43 @@ def _check_panel(artifact: schemas.Artifact) -> Iterator[Violation]:
     )
     for name, times in Counter([*names, config.coordinator.id]).items():
         if times > 1:
-            yield Violation(Invariant.PANEL, "$.config.agents", f"{name} is there {times} times")
+            yield "$.config.agents", f"{name} is there {times} times"
     for name, times in Counter(panel).items():
         if times > 1 or name not in names:
             why = f"{name} is there twice" if times > 1 else f"{name} is none of the agents"
-            yield Violation(Invariant.PANEL, "$.config.selector.default_deliberation_panel", why)
+            yield "$.config.selector.default_deliberation_panel", why
     if selector.coordinator_agent != config.coordinator.id:
-        where = "$.config.selector.coordinator_agent"
-        yield Violation(Invariant.PANEL, where, f"the coordinator is {config.coordinator.id}")
+        yield "$.config.selector.coordinator_agent", f"the coordinator is {config.coordinator.id}"
 
 
-def _check_opening(artifact: schemas.Artifact) -> Iterator[Violation]:
+def _check_opening(artifact: schemas.Artifact) -> _Faults:
     first, *others = artifact.canonical_transcript
     if not isinstance(first, schemas.ProblemStatement):
-        yield Violation(Invariant.OPENING, message_path(0), "it does not state the problem")
+        yield message_path(0), "it does not state the problem"
     elif first.content != artifact.config.problem_statement:
-        yield Violation(Invariant.OPENING, message_path(0), "it is not the problem of the config")
+        yield message_path(0), "it is not the problem of the config"
     for index, message in enumerate(others, 1):
         if isinstance(message, schemas.ProblemStatement):
-            yield Violation(Invariant.OPENING, message_path(index), "the problem is stated again")
+            yield message_path(index), "the problem is stated again"
 
 
-def _check_positions(artifact: schemas.Artifact) -> Iterator[Violation]:
+def _check_positions(artifact: schemas.Artifact) -> _Faults:
     places = [(m.round, m.turn_index) for m in artifact.canonical_transcript]
     for index, (before, after) in enumerate(pairwise(places), 1):
         if after <= before:
             why = "turn {1} of round {0} comes after turn {3} of round {2}".format(*after, *before)
-            yield Violation(Invariant.ORDER, message_path(index), why)
+            yield message_path(index), why
 
 
-def _check_ids(artifact: schemas.Artifact) -> Iterator[Violation]:
+def _check_ids(artifact: schemas.Artifact) -> _Faults:
     seen: set[str] = set()
     for index, message in enumerate(artifact.canonical_transcript):
         if message.id in seen:
-            yield Violation(Invariant.IDS, message_path(index), f"{message.id!r} was taken")
+            yield message_path(index), f"{message.id!r} was taken"
         seen.add(message.id)
 
 
-def _check_times(artifact: schemas.Artifact) -> Iterator[Violation]:
+def _check_times(artifact: schemas.Artifact) -> _Faults:
     texts = {"$.started_at": artifact.started_at}
     for index, message in enumerate(artifact.canonical_transcript):
         texts[f"{message_path(index)}.timestamp"] = message.timestamp
@@ -127,13 +129,13 @@ def _check_times(artifact: schemas.Artifact) -> Iterator[Violation]:
     for where, text in texts.items():
         time = transcript.parse_time(text)
         if time is None:
-            yield Violation(Invariant.TIME, where, f"{text[:40]!r} is no time")
+            yield where, f"{text[:40]!r} is no time"
         elif last is not None and time < last:
-            yield Violation(Invariant.TIME, where, f"{text} is before {last.isoformat()}")
+            yield where, f"{text} is before {last.isoformat()}"
         last = time or last
 
 
-def _check_speakers(artifact: schemas.Artifact) -> Iterator[Violation]:
+def _check_speakers(artifact: schemas.Artifact) -> _Faults:
     config = artifact.config
     agents = {agent.id for agent in config.agents}
     for index, message in enumerate(artifact.canonical_transcript):
@@ -147,27 +149,22 @@ def _check_speakers(artifact: schemas.Artifact) -> Iterator[Violation]:
             case _:
                 fits = message.speaker in agents
         if not fits:
-            why = f"{message.speaker!r} has no such part in this session"
-            yield Violation(Invariant.SPEAKER, message_path(index), why)
+            yield message_path(index), f"{message.speaker!r} has no such part in this session"
 
 
-def _check_notes(artifact: schemas.Artifact) -> Iterator[Violation]:
+def _check_notes(artifact: schemas.Artifact) -> _Faults:
     """Check which messages have notes; `check_schedule` checks the content of notes."""
     for index, message in enumerate(artifact.canonical_transcript):
         on_branch, on_primary = message.branch_depth == 1, isinstance(message, schemas.PrimaryTurn)
         if message.suggested_followups and not on_branch:
-            yield Violation(
-                Invariant.NOTES, message_path(index), "only an answer suggests what might follow"
-            )
+            yield message_path(index), "only an answer suggests what might follow"
         if message.dropped_deferred and not on_primary:
-            yield Violation(
-                Invariant.NOTES, message_path(index), "only a turn of the panel puts requests"
-            )
+            yield message_path(index), "only a turn of the panel puts requests"
         if message.schema_failure and not (on_primary or on_branch):
-            yield Violation(Invariant.NOTES, message_path(index), "only an agent puts requests")
+            yield message_path(index), "only an agent puts requests"
 
 
-def _check_caps(artifact: schemas.Artifact) -> Iterator[Violation]:
+def _check_caps(artifact: schemas.Artifact) -> _Faults:
     """Yield the messages that were sent after a cap was exceeded."""
     budget, passed = artifact.config.budget, ""
     tokens: Counter[str] = Counter()
@@ -177,7 +174,7 @@ def _check_caps(artifact: schemas.Artifact) -> Iterator[Violation]:
             message, schemas.Synthesis
         )
         if passed and not salvage:
-            yield Violation(Invariant.CAPS, message_path(index), f"{passed} had been passed")
+            yield message_path(index), f"{passed} had been passed"
         tokens[message.speaker] += message.usage.total_tokens
         cost += message.usage.cost_usd
         if tokens.total() > budget.max_total_tokens:
@@ -188,23 +185,20 @@ def _check_caps(artifact: schemas.Artifact) -> Iterator[Violation]:
             passed = f"the budget of {agent}" if tokens[agent] > cap else passed
 
 
-def _check_usage(artifact: schemas.Artifact) -> Iterator[Violation]:
+def _check_usage(artifact: schemas.Artifact) -> _Faults:
     spent = [message.usage for message in artifact.canonical_transcript]
     for index, usage in enumerate(spent):
         if not index and not _is_same_usage(usage, transcript.ZERO_USAGE):
-            yield Violation(
-                Invariant.USAGE, f"{message_path(index)}.usage", "to pose a problem is free"
-            )
+            yield f"{message_path(index)}.usage", "to pose a problem is free"
         if usage.total_tokens < usage.prompt_tokens + usage.completion_tokens:
-            where = f"{message_path(index)}.usage.total_tokens"
-            yield Violation(Invariant.USAGE, where, "the total is less than its parts")
+            yield f"{message_path(index)}.usage.total_tokens", "the total is less than its parts"
     whole = transcript.total_usage(artifact.canonical_transcript)
     stated = {"$.cumulative_usage": artifact.cumulative_usage}
     if (ending := _termination(artifact)) is not None:
         stated["$.outcome.termination_artifact.cumulative_usage"] = ending.cumulative_usage
     for where, usage in stated.items():
         if not _is_same_usage(usage, whole):
-            yield Violation(Invariant.USAGE, where, f"the messages come to {whole}")
+            yield where, f"the messages come to {whole}"
 
 
 def _is_same_usage(one: schemas.MessageUsage, other: schemas.MessageUsage) -> bool:
@@ -215,7 +209,7 @@ def _is_same_usage(one: schemas.MessageUsage, other: schemas.MessageUsage) -> bo
     return counts == others and abs(one.cost_usd - other.cost_usd) <= COST_TOLERANCE_USD
 
 
-def _check_outcome(artifact: schemas.Artifact) -> Iterator[Violation]:
+def _check_outcome(artifact: schemas.Artifact) -> _Faults:
     last = len(artifact.canonical_transcript) - 1
     answers = [
         index
@@ -224,25 +218,21 @@ def _check_outcome(artifact: schemas.Artifact) -> Iterator[Violation]:
     ]
     for index in answers:
         if index != last or not isinstance(artifact.outcome, schemas.SynthesisOutcome):
-            yield Violation(
-                Invariant.OUTCOME, message_path(index), "a session with an answer goes on"
-            )
+            yield message_path(index), "a session with an answer goes on"
     if isinstance(artifact.outcome, schemas.SynthesisOutcome):
         named = artifact.outcome.synthesis_message_id
         if answers != [last] or artifact.canonical_transcript[last].id != named:
             why = "it does not name the synthesis that ends the transcript"
-            yield Violation(Invariant.OUTCOME, "$.outcome.synthesis_message_id", why)
+            yield "$.outcome.synthesis_message_id", why
 
 
-def _check_termination(artifact: schemas.Artifact) -> Iterator[Violation]:
+def _check_termination(artifact: schemas.Artifact) -> _Faults:
     """Yield what a termination states that the transcript contradicts."""
     ending, where = _termination(artifact), "$.outcome.termination_artifact"
     if ending is None:
         return
     if ending.most_recent_verdict != transcript.last_verdict(artifact.canonical_transcript):
-        yield Violation(
-            Invariant.OUTCOME, f"{where}.most_recent_verdict", "it is not the last verdict"
-        )
+        yield f"{where}.most_recent_verdict", "it is not the last verdict"
     last = artifact.canonical_transcript[-1]
     # A round that was opened, and in which no agent answered, leaves no message.
     opens = last.round == 0 or (
@@ -251,37 +241,30 @@ def _check_termination(artifact: schemas.Artifact) -> Iterator[Violation]:
     )
     rounds = {last.round, last.round + 1} if opens else {last.round}
     if ending.final_round not in rounds or ending.final_round > artifact.config.budget.max_rounds:
-        yield Violation(
-            Invariant.OUTCOME, f"{where}.final_round", f"the last message is of {last.round}"
-        )
+        yield f"{where}.final_round", f"the last message is of {last.round}"
     waits = ending.pending_user_input_request or ending.pending_external_research_request
     if waits:
         asked = isinstance(last, schemas.CoordinationTurn) and (
             last.content.user_input_request or last.content.external_research_request
         )
         if waits != asked:
-            yield Violation(Invariant.OUTCOME, where, "the last verdict asks for something else")
+            yield where, "the last verdict asks for something else"
     yield from _check_failure(artifact, ending)
 
 
-def _check_failure(
-    artifact: schemas.Artifact, ending: schemas.TerminationArtifact
-) -> Iterator[Violation]:
+def _check_failure(artifact: schemas.Artifact, ending: schemas.TerminationArtifact) -> _Faults:
     failure, where = ending.last_provider_failure, "$.outcome.termination_artifact"
     if failure is UNSET:
         return
     if ending.reason not in (Reason.PROVIDER_UNRECOVERABLE, Reason.SCHEMA_ERROR):
-        yield Violation(
-            Invariant.OUTCOME, f"{where}.reason", "it does not go with the last failure"
-        )
+        yield f"{where}.reason", "it does not go with the last failure"
     agents = (*artifact.config.agents, artifact.config.coordinator)
     known = {(agent.id, agent.provider, model) for agent in agents for model in (agent.model, None)}
     if (failure.agent_id, failure.provider, failure.model) not in known:
-        why = "the config has no such agent"
-        yield Violation(Invariant.OUTCOME, f"{where}.last_provider_failure", why)
+        yield f"{where}.last_provider_failure", "the config has no such agent"
 
 
-def _check_unresolved(artifact: schemas.Artifact) -> Iterator[Violation]:
+def _check_unresolved(artifact: schemas.Artifact) -> _Faults:
     """Yield unresolved disagreements that do not match the messages.
 
     The artifact lists those of the last verdict or the synthesis. The protocol's reference package
@@ -297,12 +280,11 @@ def _check_unresolved(artifact: schemas.Artifact) -> Iterator[Violation]:
         latest = verdicts[-1].unresolved_disagreements if verdicts else ()
         if not set(latest) <= set(stated) <= set(said):
             where = "$.outcome.termination_artifact.unresolved_disagreements"
-            yield Violation(Invariant.UNRESOLVED, where, "the verdicts say otherwise")
+            yield where, "the verdicts say otherwise"
     elif isinstance(last := artifact.canonical_transcript[-1], schemas.Synthesis):
         stated = last.content.unresolved_disagreements
     if artifact.cumulative_unresolved not in (stated, said):
-        why = "it is not what the session left open"
-        yield Violation(Invariant.UNRESOLVED, "$.cumulative_unresolved", why)
+        yield "$.cumulative_unresolved", "it is not what the session left open"
 
 
 def _termination(artifact: schemas.Artifact) -> schemas.TerminationArtifact | None:
@@ -310,20 +292,26 @@ def _termination(artifact: schemas.Artifact) -> schemas.TerminationArtifact | No
     return None if isinstance(outcome, schemas.SynthesisOutcome) else outcome.termination_artifact
 
 
+def _violations_of(
+    law: Invariant, check: Callable[[schemas.Artifact], _Faults]
+) -> Callable[[schemas.Artifact], Iterator[Violation]]:
+    return lambda artifact: (Violation(law, where, why) for where, why in check(artifact))
+
+
 _INVARIANT_CHECKS: tuple[Callable[[schemas.Artifact], Iterator[Violation]], ...] = (
-    _check_versions,
-    _check_session,
-    _check_panel,
-    _check_opening,
-    _check_positions,
-    _check_ids,
-    _check_times,
-    _check_speakers,
-    _check_notes,
+    _violations_of(Invariant.VERSION, _check_versions),
+    _violations_of(Invariant.SESSION, _check_session),
+    _violations_of(Invariant.PANEL, _check_panel),
+    _violations_of(Invariant.OPENING, _check_opening),
+    _violations_of(Invariant.ORDER, _check_positions),
+    _violations_of(Invariant.IDS, _check_ids),
+    _violations_of(Invariant.TIME, _check_times),
+    _violations_of(Invariant.SPEAKER, _check_speakers),
+    _violations_of(Invariant.NOTES, _check_notes),
     check_schedule,
-    _check_caps,
-    _check_usage,
-    _check_outcome,
-    _check_termination,
-    _check_unresolved,
+    _violations_of(Invariant.CAPS, _check_caps),
+    _violations_of(Invariant.USAGE, _check_usage),
+    _violations_of(Invariant.OUTCOME, _check_outcome),
+    _violations_of(Invariant.OUTCOME, _check_termination),
+    _violations_of(Invariant.UNRESOLVED, _check_unresolved),
 )

@@ -86,7 +86,9 @@ def compute_metrics(data: bytes) -> SymposiumMetrics:
     by_model = _grouped((models[message.speaker], message) for message in spoken)
     whole = total_usage(transcript)
     outcome = artifact.outcome
-    answered = isinstance(outcome, schemas.SynthesisOutcome)
+    ending = (
+        outcome.termination_artifact if isinstance(outcome, schemas.TerminationOutcome) else None
+    )
     return SymposiumMetrics(
         session_id=artifact.session_id,
         schema_version=schemas.VERSION,
@@ -103,17 +105,9 @@ def compute_metrics(data: bytes) -> SymposiumMetrics:
         deferred_queue_length_max=_longest_queue(artifact),
         schema_failure_count_per_agent=_failures(transcript),
         panel_contraction_count=_contractions(transcript),
-        outcome_kind=OutcomeKind.SYNTHESIS if answered else OutcomeKind.TERMINATION,
-        termination_reason=_reason(outcome),
+        outcome_kind=OutcomeKind.TERMINATION if ending else OutcomeKind.SYNTHESIS,
+        termination_reason=ending.reason if ending else None,
         usage_estimated=whole.estimated,
-    )
-
-
-def _reason(outcome: schemas.SynthesisOutcome | schemas.TerminationOutcome) -> Reason | None:
-    return (
-        None
-        if isinstance(outcome, schemas.SynthesisOutcome)
-        else outcome.termination_artifact.reason
     )
 
 

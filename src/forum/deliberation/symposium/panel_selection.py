@@ -80,7 +80,12 @@ def select_by_rules(config: schemas.SymposiumConfig) -> schemas.SelectorOutput:
     An agent whose scope is not in the table is selected, because the table says nothing about it.
     """
     problem = config.problem_statement.casefold()
-    called = {scope for scope in SCOPE_KEYWORDS if _is_called_for(problem, scope)}
+    words = _find_words(problem)
+    called = {
+        scope
+        for scope, prefixes in SCOPE_KEYWORDS.items()
+        if any(word.startswith(prefixes) for word in words)
+    }
     personas = {agent.id: resolve_persona_ref(agent.persona_ref) for agent in config.agents}
     chosen = [name for name, persona in personas.items() if _is_suitable(persona, problem, called)]
     left_out = tuple(
@@ -96,10 +101,6 @@ def select_by_rules(config: schemas.SymposiumConfig) -> schemas.SelectorOutput:
     )
     why = f"{len(chosen)} of {len(personas)} agents think in a way that the problem calls for"
     return _build_selection(config, chosen, why, left_out, missing)
-
-
-def _is_called_for(problem: str, scope: str) -> bool:
-    return any(word.startswith(SCOPE_KEYWORDS[scope]) for word in _find_words(problem))
 
 
 def _is_suitable(persona: schemas.Persona, problem: str, called: set[str]) -> bool:
@@ -185,17 +186,11 @@ def find_panel_error(config: schemas.SymposiumConfig, panel: schemas.SelectorOut
 
 def selector_allowance(config: schemas.SymposiumConfig) -> Amount:
     """Return the budget of the selection."""
-    budget = _selector_budget(config)
+    own, common = config.selector.selector_budget, config.budget.selector_budget
+    budget = (own if own is not UNSET else common) or schemas.SelectorBudget()
     usd = NO_LIMIT if budget.max_cost_usd is UNSET else usd_to_nano(budget.max_cost_usd)
     tokens = NO_LIMIT if budget.max_tokens is UNSET else budget.max_tokens
     return Amount(usd, tokens, NO_LIMIT)
-
-
-def _selector_budget(config: schemas.SymposiumConfig) -> schemas.SelectorBudget:
-    for budget in (config.selector.selector_budget, config.budget.selector_budget):
-        if budget is not UNSET:
-            return budget
-    return schemas.SelectorBudget()
 
 
 def _build_selection(

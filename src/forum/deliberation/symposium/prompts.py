@@ -6,6 +6,7 @@ Every message is in a quotation that its author cannot end, so that no agent can
 of another.
 """
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
@@ -50,16 +51,17 @@ class DeferredRequest(msgspec.Struct, frozen=True):
     parent: schemas.PrimaryTurn
 
 
-class PromptContext(msgspec.Struct, frozen=True):
+class PromptContext(msgspec.Struct):
     """The state of a session when an agent is asked; its methods select what the agent is shown."""
 
     session: Session
     config: schemas.SymposiumConfig
-    panel: tuple[str, ...]
+    panel: list[str] = []
     """The agents that are still on the panel."""
-    round: int
-    transcript: tuple[schemas.Message, ...]
-    waiting: tuple[DeferredRequest, ...] = ()
+    round: int = 0
+    transcript: list[schemas.Message] = []
+    waiting: deque[DeferredRequest] = msgspec.field(default_factory=deque)
+    """Requests that are answered in a later round."""
 
     def primary_prompt(self, agent: str) -> bytes:
         """Return the prompt for an agent's primary turn."""

@@ -5,11 +5,9 @@ advice, and the caps of the config override it. One agent speaks at a time, and 
 message of the transcript before the next agent is asked.
 """
 
-from collections import deque
 from dataclasses import dataclass
 from typing import TypedDict, assert_never
 
-import msgspec
 from msgspec import UNSET
 
 from forum.deliberation import steps
@@ -25,7 +23,6 @@ from forum.deliberation.symposium.budget import BudgetMeter
 from forum.deliberation.symposium.decoders import read_config
 from forum.deliberation.symposium.personas import resolve_persona_ref
 from forum.deliberation.symposium.prompts import DeferredRequest, PromptContext, build_briefing
-from forum.deliberation.symposium.request_routing import route_requests
 from forum.deliberation.symposium.transcript import (
     ZERO_USAGE,
     canonical_bytes,
@@ -88,7 +85,8 @@ def read_session_config(session: steps.Session) -> schemas.SymposiumConfig:
 def run_symposium(session: steps.Session) -> steps.ProtocolSteps:
     """Run the open protocol."""
     config = read_session_config(session)
-    sitting = _SymposiumState(session, config, BudgetMeter(config, session.begun, session.begun))
+    meter = BudgetMeter(config, session.begun, session.begun)
+    sitting = _SymposiumState(session, config, meter=meter)
     yield from sitting.state_problem()
     try:
         yield from sitting.choose_panel()
@@ -99,16 +97,10 @@ def run_symposium(session: steps.Session) -> steps.ProtocolSteps:
     return (yield from sitting.conclude())
 
 
-class _SymposiumState(msgspec.Struct):
+class _SymposiumState(PromptContext, kw_only=True):
     """The state of a session."""
 
-    session: steps.Session
-    config: schemas.SymposiumConfig
     meter: BudgetMeter
-    panel: list[str] = []
-    transcript: list[schemas.Message] = []
-    waiting: deque[DeferredRequest] = msgspec.field(default_factory=deque)
-    round: int = 0
     turn: int = 0
     asked: int = 0
     """Number of turns so far, over all rounds."""
@@ -202,14 +194,14 @@ class _SymposiumState(msgspec.Struct):
                 yield self._void_request(waiting)
 
     def _take_primary_turn(self, agent: str) -> steps.ProtocolPart[None]:
-        said = yield from self._ask_for_turn(agent, self._prompt_context().primary_prompt(agent))
+        said = yield from self._ask_for_turn(agent, self.primary_prompt(agent))
         if said.fate is steps.TurnStatus.FAILED:
             yield from self._remove_agent(agent, said)
             return
         turned = replies.parse_turn(said.output)
         room = self.config.runtime.max_deferred_queue_length - len(self.waiting)
         coordinator = self.config.coordinator.id
-        routed = route_requests(turned, agent, self.panel, coordinator, max(0, room))
+        routed = replies.route_requests(turned, agent, self.panel, coordinator, max(0, room))
         message = schemas.PrimaryTurn(
             **self._message_fields(turn_usage(said)),
             speaker=agent,
@@ -230,9 +222,7 @@ class _SymposiumState(msgspec.Struct):
         level deep.
         """
         agent = waiting.request.target
-        said = yield from self._ask_for_turn(
-            agent, self._prompt_context().branch_prompt(agent, waiting)
-        )
+        said = yield from self._ask_for_turn(agent, self.branch_prompt(agent, waiting))
         if said.fate is steps.TurnStatus.FAILED:
             yield from self._remove_agent(agent, said)
             return
@@ -252,7 +242,7 @@ class _SymposiumState(msgspec.Struct):
     def _take_verdict(self) -> steps.ProtocolPart[schemas.CoordinatorVerdict]:
         self._raise_if_exceeded(self.meter.exceeded_before_turn())
         coordinator = self.config.coordinator
-        prompt = self._prompt_context().verdict_prompt()
+        prompt = self.verdict_prompt()
         said = yield from self._ask(coordinator, kinds.ExpectedOutput.VERDICT, prompt)
         if said.fate is steps.TurnStatus.FAILED:
             raise self._make_termination(coordinator, said)
@@ -272,7 +262,7 @@ class _SymposiumState(msgspec.Struct):
     def _synthesize(self, retries: int | None = None) -> steps.ProtocolPart[None]:
         """Ask for the answer. Nothing follows it, so its cost is not checked against the caps."""
         coordinator = self.config.coordinator
-        prompt = self._prompt_context().synthesis_prompt()
+        prompt = self.synthesis_prompt()
         said = yield from self._ask(coordinator, kinds.ExpectedOutput.SYNTHESIS, prompt, retries)
         if said.fate is steps.TurnStatus.FAILED:
             raise self._make_termination(coordinator, said, for_good=True)
@@ -302,6 +292,9 @@ class _SymposiumState(msgspec.Struct):
         speaking = self._agent_of(agent)
         peers = [name for name in self.panel if name != agent.id]
         form, read = _SCHEMA_AND_PARSER[wanted]
+        if retries is None:
+            own = agent.retry_budget
+            retries = self.config.runtime.per_agent_retry_budget if own is UNSET else own
         cue = SymposiumTurn(
             name=f"turn.{self.asked}",
             agent=speaking,
@@ -311,7 +304,7 @@ class _SymposiumState(msgspec.Struct):
             briefing=build_briefing(
                 resolve_persona_ref(agent.persona_ref), agent.output_requirements
             ),
-            retries=self._retries(agent) if retries is None else retries,
+            retries=retries,
             hopeless=failure_codes.is_permanent_failure,
             allowance=self.meter.remaining_allowance(agent.id),
             speaker=agent.id,
@@ -342,20 +335,6 @@ class _SymposiumState(msgspec.Struct):
         panel = self.session.policy.panel
         assert isinstance(panel, Symposium)  # noqa: S101  read_session_config checked the type
         return panel.agents[agent.id]
-
-    def _retries(self, agent: schemas.AgentConfig) -> int:
-        own = agent.retry_budget
-        return self.config.runtime.per_agent_retry_budget if own is UNSET else own
-
-    def _prompt_context(self) -> PromptContext:
-        return PromptContext(
-            self.session,
-            self.config,
-            tuple(self.panel),
-            self.round,
-            tuple(self.transcript),
-            tuple(self.waiting),
-        )
 
     def _raise_if_exceeded(self, passed: kinds.Reason | None) -> None:
         """Raise `SessionTerminated` if a cap was exceeded."""

@@ -127,7 +127,9 @@ def replay_execution(
     again = [canonical_bytes(message) for message in _with_recorded_ids(messages, was)]
     # Compare in one form: other programs may write members that Forum omits, such as nulls.
     parted = _first_difference([to_json_object(message) for message in was], again)
-    digest = transcript_digest(stored if not parted else [_json(one) for one in again])
+    digest = transcript_digest(
+        stored if not parted else [msgspec.json.decode(data) for data in again]
+    )
     return SessionReplay(
         len(again), artifact.transcript_digest, digest, parted, check_artifact(data)
     )
@@ -139,9 +141,7 @@ def _with_recorded_ids(messages: Sequence[Message], was: Sequence[Message]) -> I
     for message, old in zip_longest(messages, was[: len(messages)]):
         ids[message.id] = old.id if old else message.id
         held = replace(
-            message,
-            id=ids[message.id],
-            timestamp=old.timestamp if old else message.timestamp,
+            message, id=ids[message.id], timestamp=old.timestamp if old else message.timestamp
         )
         if isinstance(held, BranchTurn):
             held = replace(held, parent_id=ids[held.parent_id])
@@ -155,7 +155,3 @@ def _panel_agents(policy: Policy) -> dict[str, Agent]:
 
 def _digest(value: object) -> str:
     return sha256(msgspec.json.encode(value, order="sorted")).hexdigest()
-
-
-def _json(data: bytes) -> object:
-    return msgspec.json.decode(data)

@@ -1,10 +1,10 @@
-"""Replies of agents: their JSON schemas and their parsers.
+"""Replies of agents: their JSON schemas, their parsers, and the routing of their requests.
 
 An invalid reply is rejected with a reason for its author. An invalid request within a valid reply,
 or one that no transcript can hold, is dropped and noted; the turn itself counts.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -12,6 +12,7 @@ import msgspec
 from forum.deliberation.symposium import decoders, schemas
 from forum.deliberation.symposium.canonical_json import normalize_json
 from forum.deliberation.symposium.kinds import NextAction
+from forum.deliberation.symposium.transcript import to_json_object
 from forum.errors import Malformed
 from forum.work import reply_schemas
 from forum.work.acceptance_criteria import read_json
@@ -190,3 +191,44 @@ def _describe_invalid_request(request: object) -> dict[str, object]:
 
 def _to_transcript_safe(value: object) -> str:
     return str(value)[:_MAX_LINE_LENGTH].encode(errors="replace").decode()
+
+
+# Requests: one is answered at once, the others wait, are dropped or fail.
+
+
+class RoutedRequests(msgspec.Struct, frozen=True):
+    """The fate of each request of a primary turn."""
+
+    first: schemas.DirectRequest | None
+    """Answered at once."""
+    deferred: tuple[schemas.DirectRequest, ...]
+    dropped: tuple[schemas.DirectRequest, ...]
+    failures: tuple[schemas.SchemaFailure, ...]
+
+
+def route_requests(
+    turned: ParsedTurn, speaker: str, panel: Collection[str], coordinator: str, room: int
+) -> RoutedRequests:
+    """Route the requests of a turn; `room` is the number of free places in the deferred queue."""
+    failures: list[schemas.SchemaFailure] = []
+    routable: list[schemas.DirectRequest] = []
+    for request in turned.content.direct_requests:
+        if why := _find_routing_error(request.target, speaker, panel, coordinator):
+            failures.append(schemas.SchemaFailure(to_json_object(request), why))
+        else:
+            routable.append(request)
+    rest = routable[1:]
+    return RoutedRequests(
+        routable[0] if routable else None,
+        tuple(rest[:room]),
+        tuple(rest[room:]),
+        (*failures, *turned.failures),
+    )
+
+
+def _find_routing_error(target: str, speaker: str, panel: Collection[str], coordinator: str) -> str:
+    if target == speaker:
+        return "target: nobody asks himself"
+    if target == coordinator:
+        return "target: the coordinator answers no requests"
+    return "" if target in panel else "target: nobody on the panel has this id"

@@ -12,20 +12,7 @@ import msgspec
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from forum.deliberation.steps import (
-    ZERO_AMOUNT,
-    AgentTurn,
-    BatchResult,
-    ProtocolSteps,
-    Session,
-    SessionNote,
-    SessionResult,
-    ToolProbe,
-    TurnBatch,
-    TurnResult,
-    TurnStatus,
-    advance_protocol,
-)
+from forum.deliberation import steps
 from forum.deliberation.symposium.budget import usd_to_nano
 from forum.deliberation.symposium.failure_codes import scripted_error_code
 from forum.deliberation.symposium.kinds import ErrorKind
@@ -42,33 +29,33 @@ ASSISTANT = "assistant"
 class SimulatedSession(msgspec.Struct, frozen=True):
     """A session from its first step to its result."""
 
-    notes: tuple[SessionNote, ...]
-    closing: SessionResult
+    notes: tuple[steps.SessionNote, ...]
+    closing: steps.SessionResult
 
 
 def run_protocol(
-    steps: ProtocolSteps, answer: Callable[[AgentTurn], BatchResult]
+    protocol: steps.ProtocolSteps, answer: Callable[[steps.AgentTurn], steps.BatchResult]
 ) -> SimulatedSession:
     """Run a protocol to its end, with `answer` in place of all agents."""
-    notes: list[SessionNote] = []
-    heard: BatchResult | None = None
-    while not isinstance(step := advance_protocol(steps, heard), SessionResult):
-        if isinstance(step, SessionNote):
+    notes: list[steps.SessionNote] = []
+    heard: steps.BatchResult | None = None
+    while not isinstance(step := steps.advance_protocol(protocol, heard), steps.SessionResult):
+        if isinstance(step, steps.SessionNote):
             notes.append(step)
-            heard = BatchResult()
+            heard = steps.BatchResult()
         else:
             heard = answer(_single_turn(step))
     return SimulatedSession(tuple(notes), step)
 
 
-def _single_turn(turns: TurnBatch) -> AgentTurn:
+def _single_turn(turns: steps.TurnBatch) -> steps.AgentTurn:
     (asked,) = turns.turns
-    assert not isinstance(asked, ToolProbe)  # noqa: S101  this protocol asks no tools
+    assert not isinstance(asked, steps.ToolProbe)  # noqa: S101  this protocol asks no tools
     return asked
 
 
 def simulate_session(
-    session: Session, script: FakeScript, selector: FakeScript | None = None
+    session: steps.Session, script: FakeScript, selector: FakeScript | None = None
 ) -> dict[str, tuple[ScriptStep, ...]]:
     """Return for each turn the scripted steps that make the session follow the script.
 
@@ -85,7 +72,7 @@ class _ScriptCursor(msgspec.Struct):
     script: FakeScript
     played: int = 0
 
-    def next_for(self, asked: AgentTurn) -> ScriptStep:
+    def next_for(self, asked: steps.AgentTurn) -> ScriptStep:
         """Return the step for the next call."""
         entries, at = self.script.entries, self.played
         self.played += 1
@@ -102,7 +89,7 @@ _MISMATCH = ScriptStep(fail=ErrorKind.INTERNAL.value)
 class ScriptedPanel:
     """Scripted replies in place of all agents of a session."""
 
-    session: Session
+    session: steps.Session
     script: FakeScript
     selector: FakeScript | None = None
     moves: dict[str, tuple[ScriptStep, ...]] = field(default_factory=dict)
@@ -114,11 +101,11 @@ class ScriptedPanel:
         self._reel = _ScriptCursor(self.script)
         self._selector = _ScriptCursor(self.selector) if self.selector else self._reel
 
-    def answer(self, asked: AgentTurn) -> BatchResult:
+    def answer(self, asked: steps.AgentTurn) -> steps.BatchResult:
         """Answer a turn, with as many attempts as it takes, and keep its steps in `moves`."""
         reel = self._reel if isinstance(asked, SymposiumTurn) else self._selector
         moves: list[ScriptStep] = []
-        said, spent = TurnResult(asked.name, TurnStatus.FAILED), ZERO_AMOUNT
+        said, spent = steps.TurnResult(asked.name, steps.TurnStatus.FAILED), steps.ZERO_AMOUNT
         while len(moves) <= asked.retries:
             moves.append(reel.next_for(asked))
             said = _to_turn_result(asked, moves[-1])
@@ -126,24 +113,31 @@ class ScriptedPanel:
                 sum(move.usd or 0 for move in moves), sum(move.tokens for move in moves), len(moves)
             )
             dear = spent.exceeds(asked.allowance)
-            if said.fate is TurnStatus.SAID or dear or asked.hopeless(said):
+            if said.fate is steps.TurnStatus.SAID or dear or asked.hopeless(said):
                 break
         self.moves[asked.name] = tuple(moves)
         read = sum(move.input_tokens for move in moves)
-        return BatchResult((replace(said, spent=spent, input_tokens=read, at=self.session.begun),))
+        return steps.BatchResult(
+            (replace(said, spent=spent, input_tokens=read, at=self.session.begun),)
+        )
 
 
-def _to_turn_result(asked: AgentTurn, move: ScriptStep) -> TurnResult:
+def _to_turn_result(asked: steps.AgentTurn, move: ScriptStep) -> steps.TurnResult:
     output = move.say.encode()
     if move.fail:
-        return TurnResult(
-            asked.name, TurnStatus.FAILED, output, Outcome.FAILED, why=Why.ERROR, code=move.fail
+        return steps.TurnResult(
+            asked.name,
+            steps.TurnStatus.FAILED,
+            output,
+            Outcome.FAILED,
+            why=Why.ERROR,
+            code=move.fail,
         )
     try:
         asked.read(output)
     except ValueError:
-        return TurnResult(asked.name, TurnStatus.FAILED, output)
-    return TurnResult(asked.name, TurnStatus.SAID, output)
+        return steps.TurnResult(asked.name, steps.TurnStatus.FAILED, output)
+    return steps.TurnResult(asked.name, steps.TurnStatus.SAID, output)
 
 
 def _to_script_step(result: ProviderResult) -> ScriptStep:
@@ -166,7 +160,7 @@ def _reply_text(result: ProviderResult) -> str:
     return next((words for words in reversed(said) if isinstance(words, str)), "")
 
 
-def _matches(match: ScriptMatch, asked: AgentTurn) -> bool:
+def _matches(match: ScriptMatch, asked: steps.AgentTurn) -> bool:
     """Return whether a script entry is meant for this call."""
     if not isinstance(asked, SymposiumTurn):
         return match.expected_output_schema is UNSET

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, assert_never
+from typing import Any
 
 import msgspec
 import rfc8785
@@ -84,18 +84,4 @@ def last_verdict(transcript: Sequence[schemas.Message]) -> schemas.CoordinatorVe
 
 def message_type(message: schemas.Message) -> MessageType:
     """Return the type of a message."""
-    match message:
-        case schemas.ProblemStatement():
-            return MessageType.PROBLEM
-        case schemas.PrimaryTurn():
-            return MessageType.PRIMARY
-        case schemas.CoordinationTurn():
-            return MessageType.COORDINATION
-        case schemas.BranchTurn():
-            return MessageType.BRANCH
-        case schemas.Synthesis():
-            return MessageType.SYNTHESIS
-        case schemas.PanelContraction():
-            return MessageType.CONTRACTION
-        case never:
-            assert_never(never)
+    return MessageType(str(message.__struct_config__.tag))
