@@ -83,7 +83,7 @@ def test_a_full_disk_is_one_sentence(terminal: Terminal, kilobytes: int) -> None
     assert failed.returncode == 1
     (line,) = failed.stderr.splitlines()
     assert line.startswith("error: ")
-    assert re.search(r"\. (See that its disk|Make room|Free some space)", line), line
+    assert re.search(r"\. (Check that its disk|Make room|Free some space)", line), line
 
 
 @pytest.mark.postgres
