@@ -66,8 +66,8 @@ LIVE_ONLY = {
     Problem.LEFT_UNSEQUENCED,
     Problem.NOTHING_SIGNED,
 }
-# What shows only where a deliberation is played through its protocol, of which it knows nothing.
-PLAYED_ONLY = {problem for problem in Problem if problem.startswith("session-")}
+# What shows only where a deliberation is played, or calls are replayed: it does neither.
+PLAYED_ONLY = {problem for problem in Problem if problem.startswith(("session-", "run-course"))}
 P, L = standalone.P, standalone.L
 
 

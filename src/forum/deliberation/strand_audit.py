@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import NoReturn
 
-import msgspec
 from msgspec.structs import replace
 
 from forum.deliberation.record_comparison import (
@@ -15,9 +14,7 @@ from forum.deliberation.record_comparison import (
 from forum.ledger.entry import Facts
 from forum.ledger.kinds import Outcome
 from forum.work import call_rules, kinds
-from forum.work.policy import Policy, ToolCall
-
-_tool_calls = msgspec.json.Decoder(tuple[ToolCall, ...])
+from forum.work.policy import Policy
 
 
 class StrandAuditor:
@@ -45,11 +42,6 @@ class StrandAuditor:
         self._comparer.report_fault(Breach.COURSE, detail, self._remaining[0])
         raise RecordDiverged
 
-    def _read_uses(self, reply: IndexedEntry) -> tuple[ToolCall, ...]:
-        """Return the tool calls that a reply requests."""
-        uses = self._comparer.read_body(reply, "uses", 1 << 30)
-        return _tool_calls.decode(uses) if uses else ()
-
     def _count_reply(
         self, called: kinds.CallFacts, reply: IndexedEntry, question: bytes = b""
     ) -> call_rules.Move:
@@ -57,7 +49,7 @@ class StrandAuditor:
         facts: kinds.ReplyFacts = reply.entry.facts
         digest = b""
         if facts.outcome is Outcome.OK:
-            output, uses = self._comparer.read_body(reply, "output"), self._read_uses(reply)
+            output, uses = (self._comparer.read_body(reply, name) for name in ("output", "uses"))
             digest = call_rules.digest_reply(question, output, uses)
         received = call_rules.ReplyReceived(facts, f"{called.agent} {called.role}", digest)
         return self._progress.advance(received).move

@@ -46,6 +46,8 @@ _CALL_LIMITS = frozenset(
 
 ReadReply = Callable[[bytes], object]
 
+_tool_calls = msgspec.json.Decoder(tuple[ToolCall, ...])
+
 
 class RunAudit(msgspec.Struct, frozen=True):
     """The result of auditing the calls of a run."""
@@ -198,6 +200,12 @@ class TaskAuditor(StrandAuditor):
                 used += use.tool != ASK_TOOL
                 results.append(self._check_use(use, f"attempt/{self._attempt}/use/{used}"))
             question = b"".join(quote(result) for result in results)
+
+    def _read_uses(self, reply: IndexedEntry) -> tuple[ToolCall, ...]:
+        """Return the tool calls that a reply requests."""
+        body = reply.entry.bodies.get("uses")
+        uses = self._comparer.read_body(reply, "uses", body.size if body else 0)
+        return _tool_calls.decode(uses) if uses else ()
 
     def _check_use(self, use: ToolCall, step: str) -> Quotation:
         """Return what an agent was told of a tool, or of another agent that it asked."""

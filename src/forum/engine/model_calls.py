@@ -234,7 +234,8 @@ class ModelCaller:
         self, exchange: CallResult, role: str = "", question: bytes = b""
     ) -> call_rules.Move:
         """Count a call with its reply, and return what follows by the rules."""
-        digest = call_rules.digest_reply(question, exchange.output, exchange.uses)
+        uses = msgspec.json.encode(exchange.uses)
+        digest = call_rules.digest_reply(question, exchange.output, uses)
         speaker = f"{exchange.agent} {role}"
         received = call_rules.ReplyReceived(exchange.replied, speaker, digest)
         return self.progress.advance(received).move

@@ -245,13 +245,12 @@ def find_loop(said: Sequence[tuple[str, bytes]], repeats: int) -> kinds.StopReas
     return None
 
 
-def digest_reply(question: bytes, output: bytes, uses: tuple[ToolCall, ...]) -> bytes:
+def digest_reply(question: bytes, output: bytes, uses: bytes) -> bytes:
     """Return the digest by which loops are found.
 
     It covers the new part of the prompt: the same reply to another question is no repetition.
     """
-    parts = (question, output, msgspec.json.encode(uses))
-    return b"".join(sha256(part).digest() for part in parts)
+    return b"".join(sha256(part).digest() for part in (question, output, uses))
 
 
 # Verdicts
