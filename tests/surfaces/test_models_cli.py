@@ -376,7 +376,7 @@ def test_what_an_answer_says_was_done_is_shown_with_what_shows_it(terminal: Term
         (["--chat-url", "http://127.0.0.1/v1", "--model", "m", "--price-usd", "1"], "--price-in"),
         (["--lane", "kitchn"], "no lane is called 'kitchn'; the roster has: backend"),
         (["--team", "--no-route"], "--no-route: then no lane is looked for"),
-        (["--plan", "plan.json", "--lane", "backend"], "a plan with tasks says itself"),
+        (["--plan", "plan.json", "--lane", "backend"], "--lane, --route: not with a plan"),
         (["--roster", "forum.toml"], "forum.toml: this roster cannot be used"),
     ],
 )

@@ -161,7 +161,7 @@ class Authenticator:
         if is_operator_token(shown):
             # Each project has its own operator token, so the token identifies the ledger.
             for desk in self.config.desks:
-                if desk.forum.access.is_operator(shown):
+                if desk.forum.is_operator(shown):
                     return desk, OPERATOR_PRINCIPAL
             raise await self._denied(endpoint, DenialReason.UNKNOWN, _UNKNOWN_KEY)
         key = ApiKey.parse(shown)
