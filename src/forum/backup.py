@@ -185,9 +185,6 @@ def write_project_file(source: Path, folder: Path) -> bool:
     return True
 
 
-# Creating a backup
-
-
 def _copy_ledger(settings: Settings, origin: str, target: Path) -> _LedgerCopy:
     """Copy the rows of a log with all of its epochs, as one consistent snapshot."""
     if settings.database:
@@ -238,9 +235,6 @@ def _sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-# Checking a backup
 
 
 def _check_absent(settings: Settings) -> None:
@@ -337,9 +331,6 @@ def _restore_refusal(found: RestoreResult, *, known: bool) -> errors.RestoreRefu
             "begin a new epoch with --epoch"
         )
     return errors.RestoreRefused(found.origin, found.size, why)
-
-
-# Restoring files
 
 
 def _place_files(forum: Forum, source: Path, manifest: BackupManifest) -> None:

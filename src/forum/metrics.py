@@ -108,9 +108,6 @@ LEDGER_METRICS: Final = tuple(_ledger_metrics)
 """The metrics of a ledger, exposed by servers and by workers."""
 
 
-# Counters
-
-
 class EntryCounters:
     """Counts runs, calls and costs in the entries that this process appended."""
 
@@ -171,9 +168,6 @@ class EntryCounters:
 
 
 _COUNTED_KINDS: Final = frozenset({b"accepted/1", b"run.close/1", b"stop/1", b"call/1", b"reply/1"})
-
-
-# Gauges
 
 
 class _EntryTime(Struct):
@@ -300,9 +294,6 @@ def _is_witnessed(note: bytes, policy: tlog.WitnessPolicy) -> bool:
         return tlog.is_witnessed(tlog.Note.parse(note), policy)
     except (Malformed, SignatureRejected):
         return False
-
-
-# Output
 
 
 def with_labels(samples: Iterable[Sample], **labels: str) -> list[Sample]:

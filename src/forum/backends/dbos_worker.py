@@ -147,8 +147,8 @@ class Worker:
 
         async def drive() -> None:
             if self._workers > 1:
-                # Before the run is read: entries recorded later make a timer due that this worker
-                # claims.  Another worker that claimed it could not signal the driver.
+                # Mark the driver before the run is read.  Whatever is recorded after the read sets
+                # the run's timer; if another worker claimed it, it could not wake this driver.
                 await asyncio.to_thread(self._store.mark_driver, run, self.id)
             await self._engine.drive_run(run, self)
 
@@ -175,8 +175,6 @@ class Worker:
         told = translate_queue_error("working on the queues", error)
         self.last_error = told
         self._report(told)
-
-    # Start and stop
 
     def start(self, url: str) -> None:
         """Take runs and tasks from the queues at a database URL until `close` is called."""

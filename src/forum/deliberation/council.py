@@ -413,7 +413,8 @@ class _CouncilState(CouncilRecord, kw_only=True):
         body = steps.NoteBody("report", encode_report(self, facts, answer, self.council))
         latest = [cast for cast in self.casts if cast.round == self.round]
         yield steps.SessionNote("council.close", facts, (body,), _entries(latest))
-        # If a tool checks answers, an answer that did not pass is not a success.
+        # With a tool that checks answers, a vote or a judge decides only if no answer passed the
+        # check; the outcome must then not read as a success.
         unheld = self.council.check and ground in (
             council_kinds.Ground.VOTE,
             council_kinds.Ground.JUDGE,

@@ -165,8 +165,6 @@ class TaskAuditor(StrandAuditor):
                 self._comparer.report_fault(Breach.COURSE, detail, entries[n + 1])
                 return
 
-    # Tasks
-
     def check_task(self, task: Task) -> None:
         """Check the attempts of a task, and what follows from each."""
         agent = self._policy.worker_of(task)
@@ -225,8 +223,6 @@ class TaskAuditor(StrandAuditor):
         head = self._comparer.read_body(where, name, self._policy.input_bytes)
         outcome: Outcome = where.entry.facts.outcome
         return Quotation(f"{source}, {outcome.value}", head, body.size if body else 0)
-
-    # Judging
 
     def _check_judged(
         self, task: Task, agent: str, reply: IndexedEntry, *, final: bool = False
@@ -295,8 +291,6 @@ class TaskAuditor(StrandAuditor):
         if facts.next in (kinds.Next.ACCEPT, kinds.Next.GIVE_UP):
             raise _RecordEnds
 
-    # Roles
-
     def check_role(self, role: Role) -> None:
         """Check the question to a role, its repairs and retries, and the verdict."""
         readers: dict[Role, ReadReply] = {
@@ -344,8 +338,6 @@ class TaskAuditor(StrandAuditor):
             return False
         return True
 
-    # Calls
-
     def _check_exchange(self, agent: str, role: str, question: bytes = b"") -> IndexedEntry:
         """Check a call and those that repeat it; return the reply that counts."""
         while True:
@@ -392,8 +384,6 @@ class TaskAuditor(StrandAuditor):
         if where.entry.step != step:
             detail = f"{where.entry.step}: by the rules its step is {step}"
             self._comparer.report_fault(Breach.COURSE, detail, where)
-
-    # Ends
 
     def _expect_end(self, detail: str) -> NoReturn:
         """Raise `_RecordEnds`, or report the step that cannot follow."""

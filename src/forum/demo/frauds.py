@@ -103,9 +103,6 @@ def _draft_note(step: str, actor: str, words: str, *parents: tlog.Hash) -> Draft
     )
 
 
-# The attacker's tools
-
-
 def _change_actor(scene: TamperScene) -> list[bytes]:
     """Return the history with another actor of the payment, and every hash that depends on it."""
     target, renamed = scene.index_of(scene.payment), dict[object, str]()
@@ -146,8 +143,6 @@ def _tag(scene: TamperScene, data: bytes) -> bytes:
     keys = scene.forum.write_keys
     return keys.tag_entry(data) if keys else b""
 
-
-# The frauds
 
 _cases: list[TamperCase] = []
 

@@ -84,9 +84,6 @@ def run_panel_demo(home: Path, tell: Callable[[str], None]) -> PanelDemoResult:
     return PanelDemoResult(view, verified, forgeries, vote, right, monotonic() - begun)
 
 
-# The seats
-
-
 def _ballot(answer: str, confidence: int, **more: Any) -> str:  # noqa: ANN401
     return msgspec.json.encode({"answer": answer, "confidence": confidence, **more}).decode()
 
@@ -135,9 +132,6 @@ def _answers(turn: int) -> list[str]:
 
 def _most_frequent(answers: list[str]) -> str:
     return max(set(answers), key=answers.count)
-
-
-# The forgers
 
 
 def _forge(home: Path, fraud: "_ForgeryCase", run: str) -> ForgeryResult:

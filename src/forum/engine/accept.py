@@ -201,7 +201,8 @@ def cancel_run(ledger: Ledger, run: str, actor: str) -> None:
     if control.length == 0:
         with suppress(errors.ConcurrentUpdate):
             control.append_exclusive(draft)
-            # No driver would bring an interrupted run to its end.
+            # An interrupted run has no driver: without the resumption, nothing would carry out
+            # the cancellation.
             resume_run(ledger, run, actor)
             return
     # `control` is taken: by an earlier cancellation, or by the close of the run.

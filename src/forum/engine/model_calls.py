@@ -204,8 +204,6 @@ class ModelCaller:
         """Return the effect that makes the run's timer due, to wake its driver."""
         return (due_now(self.run_input.run, MAIN_STRAND, self.ledger.now()),)
 
-    # Calls
-
     async def make_call(self, turns: StepNames, ask: CallSpec) -> CallResult:
         """Make a call, and make it again while it is lost or throttled; return the final result.
 
@@ -331,7 +329,8 @@ class ModelCaller:
         await self.reserve_and_record(call_step, facts, ask, charge)
         if known.reply.why is kinds.Why.LOST:
             return await self._close_lost_call(reply_step, facts)
-        # A secret may have been configured since.  The judge must see what this run records.
+        # A secret may have been configured after the reply was recorded, and the judge must see
+        # the same text as this run records.
         reply = await self._mask_reply(known.reply)
         return self.settle_reply(reply_step, facts, known.bound, reply, known.source)
 
@@ -563,8 +562,6 @@ class ModelCaller:
             return ports.CallReply(Outcome.CANCELLED, why=kinds.Why.CANCELLED)
         return ports.CallReply(Outcome.TIMEOUT, why=kinds.Why.DEADLINE)
 
-    # Recording
-
     async def record_reply(self, exchange: CallResult) -> strand.RecordedEntry | None:
         """Record a reply and return its entry, or None if it is recorded already."""
         return (
@@ -588,8 +585,6 @@ class ModelCaller:
                 return await self.strand.append_exclusive_async(*drafts)
             except (errors.StoreFailed, errors.BacklogFull):
                 await asyncio.sleep(_RETRY_DELAY_S)
-
-    # Limits
 
     def check_limits(self) -> None:
         """Raise `TaskHalted` if a limit other than the budget forbids another call."""

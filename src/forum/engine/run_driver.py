@@ -147,8 +147,6 @@ class RunDriver:
             return False
         return await self._finish(case)
 
-    # From the request to the plan
-
     async def _make_plan(self, run_input: context.RunInput) -> context.RunContext:
         """Return the run's context with its plan.
 
@@ -269,8 +267,6 @@ class RunDriver:
             case = await asyncio.to_thread(context.read_run_context, self._ledger, run)
         return case
 
-    # The work
-
     def _find_ending(self, run_input: context.RunInput) -> None:
         reply_source = self._find_reply_source(run_input)
         self._recorded_end = reply_source.recorded_end() if reply_source else None
@@ -383,8 +379,6 @@ class RunDriver:
         strands = self._ledger.store.strands(run)
         return [name for name in strands if name.startswith(kinds.gate_strand(""))]
 
-    # Stopping
-
     async def _stop_if_due(self, case: context.RunContext) -> None:
         """Stop the run if it was cancelled, is past its deadline, or a task hit a limit of the run.
 
@@ -496,8 +490,6 @@ class RunDriver:
                 await gate.append_exclusive_async(
                     Draft("decision", context.ENGINE, moot, (case.plan_entry,))
                 )
-
-    # Ending
 
     async def _finish(self, case: context.RunContext) -> bool:
         """Record the answer and close the run; return False while a role still has to finish."""

@@ -62,8 +62,6 @@ class TaskDriver:
         """Drive the task until it has ended or waits for a decision or a child run."""
         await self._caller.drive(self._run_attempts)
 
-    # Attempts
-
     async def _run_attempts(self) -> None:
         instruction, cause = await self._approved_instruction()
         upstream = _UpstreamInputs([], [])
@@ -152,8 +150,6 @@ class TaskDriver:
         return verdict, first.with_rejection(
             exchange.quote_output(self._policy.input_bytes), opined.words
         )
-
-    # Verdicts
 
     async def _judge_result(
         self, instruction: str, turns: model_calls.StepNames, exchange: model_calls.CallResult
@@ -281,8 +277,6 @@ class TaskDriver:
         )
         return find_claims(output, receipts_of(self._ledger, task))
 
-    # Child runs
-
     async def _delegate(self, instruction: str, prompt: Prompt, causes: tuple[Hash, ...]) -> None:
         """Carry out the task's own plan or panel in a child run, and judge the child's answer.
 
@@ -368,7 +362,8 @@ class TaskDriver:
                 return known.reply
         self._caller.check_left()
         stopped = self._caller.cancel_token.stop_requested.is_set()
-        # A stopped run opens no new child run; one that is already open is waited for.
+        # A child run that is already open (it has strands) has spent money, which only its end
+        # settles; so it is waited for.
         if stopped and not self._ledger.store.strands(delegated.run):
             return CallReply(Outcome.CANCELLED, why=kinds.Why.CANCELLED)
         request = prompt.decode(errors="replace")  # quoted results may be binary or cut mid-char
@@ -380,8 +375,6 @@ class TaskDriver:
         if reply is None:
             raise model_calls.TaskSuspended
         return reply
-
-    # Causes
 
     def _read_upstream(self) -> "_UpstreamInputs":
         """Read the results of upstream tasks, each cut to the policy's input limit.

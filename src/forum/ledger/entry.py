@@ -209,8 +209,8 @@ def check_bytes(data: bytes) -> None:
     """
     if len(data) > MAX_ENTRY_SIZE:
         raise Malformed("entry", f"{len(data)} bytes; the most is {MAX_ENTRY_SIZE}")
-    # In JSON a control character below U+0020 must be escaped.  So only the escapes of the quote
-    # and the backslash are allowed.
+    # Strings of entries hold no control characters.  JSON demands an escape for those below U+0020,
+    # so only the escapes of the quote and the backslash are allowed.
     if b"\\" in data and b"\\" in data.replace(b"\\\\", b"").replace(b'\\"', b""):
         raise Malformed("entry", "a string holds a control character")
     # U+007F, and U+0080 to U+009F in UTF-8, need no escape in JSON.

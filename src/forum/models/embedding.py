@@ -112,8 +112,8 @@ class WordPiece:
         """Return the ids of the tokens, truncated to the length that the model was trained for."""
         room = _MAX_TOKENS - 2
         ids: list[int] = []
-        # Limits the work on a long text.  A token has at least one character, so the part cut off
-        # here would hardly be reached; only long runs of white space could shorten the result.
+        # Limits the work on a long text.  Tokens are far shorter than 40 characters on average, so
+        # that the limit of tokens is met first; only long white space could shorten the result.
         for word in _words(text[: 40 * _MAX_TOKENS]):
             ids += self._pieces(word)
             if len(ids) >= room:

@@ -113,9 +113,6 @@ class HttpModel(provider_outcome.PricedModel[Chat]):
         return provider_outcome.suggest_version(self._spec.url, outcome.partial_reply(answer))
 
 
-# Keys
-
-
 _MAX_KEY_BYTES: Final = 1 << 16
 _MIN_SECRET_CHARS: Final = 16
 """Minimum length of a key that is redacted.

@@ -137,9 +137,6 @@ async def _list_tools(session: ClientSession) -> list[mcp_types.Tool]:
     raise ValueError(f"its list of tools does not end: {len(found)} so far")
 
 
-# Transport
-
-
 @asynccontextmanager
 async def _open_session(
     target: McpTarget, talk: _Conversation, invocation: ToolInvocation | None = None
@@ -211,9 +208,6 @@ class _BoundedStream(httpx2.AsyncByteStream):
 
     async def aclose(self) -> None:
         await self._stream.aclose()
-
-
-# Outcomes
 
 
 def _first_error(error: BaseException) -> BaseException:

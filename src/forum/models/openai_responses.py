@@ -73,7 +73,7 @@ class ResponsesWire(wire.Wire):
     """A call of the responses API."""
 
     path = "/responses"
-    # Providers are asked not to store the conversation, unless the agent's options say otherwise.
+    # This API stores conversations at the provider by default, which nobody here has agreed to.
     default_options: ClassVar[dict[str, Any]] = {"store": False}
 
     def __init__(self, spec: Chat, call: ModelCall) -> None:

@@ -130,8 +130,6 @@ class Sandbox:
             why = " ".join(done.stderr.split()) or f"exit {done.returncode}"
             raise NotConfined(why, "allow user namespaces; see docs/guides/confine-agents.md")
 
-    # Files
-
     @cached_property
     def _bind_mounts(self) -> tuple[tuple[str, Path], ...]:
         """Bound folders, outer ones first, because a later mount covers an earlier one."""
@@ -239,8 +237,6 @@ class Sandbox:
             why = "confined programs cannot see it; name its folder in [agents] read"
             raise FileNotFoundError(errno.ENOENT, why, name)
         return str(path)
-
-    # The network
 
     @property
     def _ips(self) -> list[tuple[AllowedAddress, str]]:

@@ -128,9 +128,6 @@ class Wire(ResponseReader, ABC):
         """Return the fields of the request body that are peculiar to this API."""
 
 
-# Requests
-
-
 class SentToolCall(NamedTuple):
     """A tool call of an earlier reply, with the id that links it to its result."""
 
@@ -236,9 +233,6 @@ def is_strict(schema: Any) -> bool:  # noqa: ANN401  # a schema nests values of 
             return all(is_strict(part) for part in schema)
         case _:
             return True
-
-
-# Responses
 
 
 def tool_calls_of(

@@ -62,9 +62,6 @@ _FAILED_STATES = frozenset({run_fold.TaskState.FAILED, run_fold.TaskState.STOPPE
 _TAKEN_STATES = frozenset({run_fold.TaskState.PASSED, run_fold.TaskState.FAILED})
 
 
-# Numbers and text
-
-
 def format_usd(nano: int) -> str:
     """Return nano-dollars as dollars: exact, with at least two decimals."""
     whole, part = divmod(nano, 1_000_000_000)
@@ -97,9 +94,6 @@ def first_line(text: str, most: int) -> str:
     # Cut first, so that the cost does not depend on the length of the text.
     line = strip_control_characters(" ".join(text[: 4 * most].split()))
     return line if len(line) <= most else f"{line[: most - 1]}…"
-
-
-# Outcome and reason
 
 
 class Status(IntEnum):
@@ -316,9 +310,6 @@ def _explain_task_failure(view: RunView, task: run_fold.TaskRun) -> str:
     return f"{turn_name(task.id)} was given up {tries}, because {why}"
 
 
-# Progress and work
-
-
 def task_duration(task: run_fold.TaskRun, at: int) -> int:
     """Return the duration of a task since its first call, in microseconds."""
     if not task.calls:
@@ -452,9 +443,6 @@ def summarize_roles(state: run_fold.Run) -> list[RoleSummary]:
         for (role, name), calls in asked.items()
     ]
     return found
-
-
-# Task tree
 
 
 class TaskTreeNode(Struct, frozen=True):

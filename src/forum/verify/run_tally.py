@@ -86,7 +86,7 @@ class RunTally(msgspec.Struct):
         self.cap, self.deadline = (
             (later.cap, later.deadline) if later.cap else (self.cap, self.deadline)
         )
-        # Release the reservations of calls here whose replies are among the later entries.
+        # A segment may hold a call and the next one its reply: the reservation then ends here.
         for strand in later.settled:
             usd, tokens, _ = self.reserved.pop(strand, (0, 0, False))
             self.usd, self.tokens = self.usd - usd, self.tokens - tokens

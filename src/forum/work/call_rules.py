@@ -253,9 +253,6 @@ def digest_reply(question: bytes, output: bytes, uses: bytes) -> bytes:
     return b"".join(sha256(part).digest() for part in (question, output, uses))
 
 
-# Verdicts
-
-
 def decide_verdict(
     judgement: Judgement,
     outcome: Outcome,
@@ -317,9 +314,6 @@ def tool_verdict(outcome: Outcome) -> kinds.VerdictFacts:
     holds = outcome is Outcome.OK
     following, reason = (kinds.Next.ACCEPT, "") if holds else (kinds.Next.GIVE_UP, outcome.value)
     return kinds.VerdictFacts(1, outcome, Check.COMMAND, following, reason)
-
-
-# Questions between agents
 
 
 class AgentQuestion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

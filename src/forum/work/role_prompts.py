@@ -83,9 +83,6 @@ def task_of_role(role: Role, number: int = 1) -> str:
     return f"{ROLE_PREFIX}{role.value}" if number == 1 else f"{ROLE_PREFIX}{role.value}.{number}"
 
 
-# Prompts
-
-
 def classifier_prompt(request: Quotation, lanes: Mapping[str, LaneBrief]) -> bytes:
     """Return a prompt that asks which lane a request belongs to."""
     listed = "\n".join(f"- {name}: {brief.does}" for name, brief in lanes.items())
@@ -169,9 +166,6 @@ def repair_prompt(before: bytes, said: Quotation, why: str) -> bytes:
 def _quote_words(source: str, words: str) -> list[Quotation]:
     """Return the text of another role as a quotation: it must not act as an instruction either."""
     return [Quotation(source, words.encode(), len(words.encode()))] if words else []
-
-
-# Reply schemas
 
 
 def classifier_schema(lanes: Mapping[str, LaneBrief]) -> bytes:

@@ -208,9 +208,6 @@ def _run_check(name: str, check: Callable[[], Iterable[DoctorFinding]]) -> list[
         return [_problem(name, mask_passwords(said), "forum --version, and report both")]
 
 
-# This machine
-
-
 def _check_extras() -> Iterator[DoctorFinding]:
     lines = []
     for name, (modules, gives) in _EXTRAS.items():
@@ -317,9 +314,6 @@ def _check_disk(house: Installation) -> Iterator[DoctorFinding]:
         yield _problem("disk", said, step)
     else:
         yield _warn("disk", said, step) if free < _LOW_DISK_BYTES else _ok("disk", said)
-
-
-# The ledger
 
 
 def _check_key(house: Installation) -> Iterator[DoctorFinding]:
@@ -519,9 +513,6 @@ def _check_clock(house: Installation) -> Iterator[DoctorFinding]:
         yield _ok("clock", said)
 
 
-# Agents and tools
-
-
 def _check_models(house: Installation) -> Iterator[DoctorFinding]:
     known = planning.load_team_settings(house.settings)
     named = {name: agent for name, agent in known.agents.items() if name} or known.agents
@@ -568,9 +559,6 @@ def _check_confinement(house: Installation) -> Iterator[DoctorFinding]:
     elif planning.check_confinement(settings):
         places = ", ".join(f"{host}:{port}" for host, port in settings.agents.connect)
         yield _ok("confined", f"programs of agents, by bubblewrap; network: {places or 'none'}")
-
-
-# Server sections
 
 
 def _check_server_sections(house: Installation) -> Iterator[DoctorFinding]:

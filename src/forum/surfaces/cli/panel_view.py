@@ -80,9 +80,6 @@ def describe_sealed_ballots(told: council.CouncilForm) -> str:
     return f"round {last.round}: {last.sealed} of {pluralize(most, 'ballot')} sealed"
 
 
-# A council
-
-
 def _council_lines(told: council.CouncilForm, columns: int, most: int | None) -> list[str]:
     head = click.style("council", bold=True)
     if told.end is None:
@@ -223,9 +220,6 @@ def _warning_lines(warnings: Iterable[str], columns: int) -> list[str]:
     return [click.style(line, fg="yellow") for line in lines]
 
 
-# A session of the open protocol
-
-
 def _session_lines(told: SymposiumForm, columns: int, most: int | None) -> list[str]:
     head = click.style("symposium", bold=True)
     named = first_line(told.session or "(erased)", 40)
@@ -251,9 +245,6 @@ def _message_line(one: SpokenForm, columns: int) -> str:
     said = first_line(one.text, max(20, columns - len(head) - 2))
     color = {MessageType.COORDINATION: "cyan", MessageType.CONTRACTION: "red"}.get(one.type)
     return f"{click.style(head, fg=color) if color else head}  {said}"
-
-
-# Lines
 
 
 def _section(title: str, texts: Iterable[str], columns: int) -> list[str]:

@@ -237,9 +237,6 @@ def _format_progress(view: RunView) -> str:
     return f"{describe_turns(turns) if turns else done}, {run_view.format_usage(view)}"
 
 
-# Progress
-
-
 class _LineProgress:
     """Prints each change on its own line: for files, pipes and plain terminals."""
 
@@ -365,8 +362,6 @@ def _terminal_size() -> tuple[int, int]:
             return found.columns, found.lines
     return 80, 24
 
-
-# The live tree
 
 _STATE_ORDER = (*run_view.URGENT_STATES, run_fold.TaskState.PENDING)
 """Most urgent first; finished tasks come last."""

@@ -67,9 +67,6 @@ def run_status(state: run_fold.Run, *, waiting: bool = False) -> tuple[str, str,
     return "●", state.state.value, "cyan"
 
 
-# The tree of tasks
-
-
 def task_lines(view: RunView, columns: int, rows: int) -> list[str]:
     """Return the tasks of a run as a table; of too many, the most urgent ones."""
     twigs, hidden = _select(build_task_tree(view.plan, view.state), view.state, rows)
@@ -149,9 +146,6 @@ def _select(
         return twigs, 0
     kept = sorted(rank_by_urgency([state.task(twig.id).state for twig in twigs])[:rows])
     return [TaskTreeNode(twigs[n].id, "", "") for n in kept], len(twigs) - rows
-
-
-# One screen
 
 
 def render_run(view: RunView, *, every: bool = False) -> list[str]:

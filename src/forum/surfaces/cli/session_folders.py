@@ -84,9 +84,6 @@ class _StrictYamlLoader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-# Reading
-
-
 def load_config(file: Path) -> dict[str, Any]:
     """Read a config in JSON or YAML. Raises `click.UsageError`."""
     data = file.read_bytes()
@@ -142,9 +139,6 @@ def build_scripted_panel(
         raise click.UsageError(f"--script: {error}") from None
     agent = Scripted({f"{TURN_PREFIX}{turn}": played for turn, played in moves.items()})
     return panel, {SCRIPT_AGENT: agent}
-
-
-# Writing
 
 
 def check_session_id(config: dict[str, Any]) -> str:
@@ -221,9 +215,6 @@ def session_files(forum: Forum, run: str) -> dict[str, bytes]:
 def read_journal(files: Mapping[str, bytes]) -> list[bytes]:
     """Return the messages of a session's journal."""
     return files[JOURNAL].splitlines()
-
-
-# Finding
 
 
 @dataclass(frozen=True, slots=True)

@@ -176,9 +176,6 @@ def _read_or_usage_error(found: session_folders.FoundSession, read: Callable[[by
         raise click.ClickException(f"{found.name}: {error}") from None
 
 
-# Finding sessions
-
-
 def _find_session(what: str, forum: Forum) -> session_folders.FoundSession | str:
     """Return the session at a path or of a run; for a council, return its run id."""
     if Path(what).exists():
@@ -204,9 +201,6 @@ def _session_name(data: bytes) -> str | None:
         return read_artifact(data).session_id
     except Malformed:
         return None
-
-
-# Output
 
 
 def _print_replay(
@@ -267,9 +261,6 @@ def _report_unheld_pin(
     advice = _ADVICE.get(pin, "what it depended on then is not what is here now")
     common_options.echo_error(f"not carried out: the pin `{pin}` cannot be held; {advice}")
     raise SystemExit(EXIT_UNHELD_PIN)
-
-
-# Replaying
 
 
 def _replay_record(
@@ -333,9 +324,6 @@ def _replay_script(
     replayed = replay_execution(session, found.artifact, said, chosen)
     # The script alone was used, so the result says nothing about the ledger.
     _print_replay(replace(found, run=None), replayed, "", as_json=as_json)
-
-
-# Metrics
 
 
 def _council_metrics(run: str, forum: Forum) -> dict[str, Any]:

@@ -150,8 +150,6 @@ class Authenticator:
             return True
         return True
 
-    # Authentication
-
     async def _identify(
         self, request: Request, endpoint: endpoints.Endpoint
     ) -> tuple[Tenant, endpoints.Principal]:
@@ -161,7 +159,7 @@ class Authenticator:
         if is_operator_token(shown):
             # Each project has its own operator token, so the token identifies the ledger.
             for desk in self.config.desks:
-                if desk.forum.is_operator(shown):
+                if desk.forum.access.is_operator(shown):
                     return desk, OPERATOR_PRINCIPAL
             raise await self._denied(endpoint, DenialReason.UNKNOWN, _UNKNOWN_KEY)
         key = ApiKey.parse(shown)
@@ -225,8 +223,6 @@ class Authenticator:
             if ledger in (desk.forum.origin, desk.forum.access.tenant):
                 return desk
         return None
-
-    # Host check and rate limit
 
     def _is_allowed_host(self, request: Request) -> bool:
         """Return whether Host and Origin are ours (DNS rebinding, cross-site requests)."""

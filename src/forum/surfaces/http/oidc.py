@@ -60,8 +60,6 @@ LOOKUP_TIMEOUT_S: Final = 5.0
 """Time limit for a whole fetch, however slowly the response arrives."""
 
 
-# Settings
-
 _SECTION: Final = "oidc"
 
 
@@ -101,9 +99,6 @@ def read_issuer(table: Mapping[str, Any]) -> Issuer:
 
 def _bad_setting(why: str) -> errors.BadSettings:
     return config_sections.bad_section(_SECTION, why)
-
-
-# Tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,9 +253,6 @@ def _parse_ledger(told: object) -> str:
     if not isinstance(told, str) or not told:
         raise errors.TokenRejected("it does not say which ledger it is for")
     return told
-
-
-# Keys
 
 
 class _Jwk(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -92,8 +92,6 @@ class WebhookSender:
         self._stopping = True
         self._wake.set()
 
-    # Selecting
-
     def _claim_due(self, room: int) -> list[PendingDelivery]:
         """Claim deliveries for this process; return none if another process was faster."""
         self._refresh_state()
@@ -171,8 +169,6 @@ class WebhookSender:
             if isinstance(facts, AcceptedFacts):
                 return not facts.parent_run
         return False
-
-    # Sending
 
     async def _deliver(self, client: httpx2.AsyncClient, errand: PendingDelivery) -> None:
         # If the outcome cannot be recorded, the delivery is repeated, as after a crash.

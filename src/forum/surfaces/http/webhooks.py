@@ -47,9 +47,6 @@ TEST_EVENT: Final = "webhook.trial"
 """The event type of a test message."""
 
 
-# Settings
-
-
 _Seconds = Annotated[int, msgspec.Meta(ge=1, le=7 * 86_400)]
 
 
@@ -119,9 +116,6 @@ def _section(name: str) -> str:
 
 def _bad_setting(name: str, why: str) -> BadSettings:
     return bad_section(_section(name), why)
-
-
-# Messages
 
 
 class RunEndedPayload(msgspec.Struct, frozen=True):

@@ -130,9 +130,6 @@ def _describe_work_done(view: RunView) -> str:
     return f"{formatting.count_passed_tasks(state)} of {planned} passed"
 
 
-# Deliberations
-
-
 class DeliberatedForm(StatusForm, frozen=True):
     """How far a deliberation has come, its answer, and who disagrees with it."""
 

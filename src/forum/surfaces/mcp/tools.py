@@ -58,9 +58,6 @@ class ToolDeclaration:
     """Whether a process runs it for one caller at a time, because it reads whole ledgers."""
 
 
-# Submitting
-
-
 async def submit_run(
     call: tool_calls.McpCallContext, ask: arguments.SubmitAsk
 ) -> results.ToolReply:
@@ -129,9 +126,6 @@ def cancel_run(caller: McpCaller, ask: arguments.CancelAsk) -> results.ToolReply
     return results.ToolReply(results.CancelForm(ask.run), "It was asked to end.")
 
 
-# Reading
-
-
 @tool_calls.threaded_tool
 def list_runs(caller: McpCaller, ask: arguments.RunsAsk) -> results.ToolReply:
     """List runs."""
@@ -164,9 +158,6 @@ def explain_entry(caller: McpCaller, ask: arguments.WhyAsk) -> results.ToolReply
     return results.ToolReply(ledger.why_form(chain), "\n".join(lines))
 
 
-# Deciding
-
-
 @tool_calls.threaded_tool
 def list_gates(caller: McpCaller, _: arguments.Nothing) -> results.ToolReply:
     """List what waits for a person."""
@@ -194,9 +185,6 @@ def decide_gate(caller: McpCaller, ask: arguments.DecideAsk) -> results.ToolRepl
     return results.ToolReply(
         form, f"{ask.subject} of run {run}: {ask.answer.value}. It is on record."
     )
-
-
-# Proving
 
 
 async def verify_log(call: tool_calls.McpCallContext, _: arguments.Nothing) -> results.ToolReply:

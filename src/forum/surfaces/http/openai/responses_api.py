@@ -132,11 +132,10 @@ class ResponseForm(Struct, frozen=True):
 async def create_response(visit: RequestContext) -> Response:
     """Answer a request."""
     ask: ResponsesAsk = visit.body
-    chats.reject_unsupported(
-        ask, _SUPPORTED_VALUES | {"text": (None, {}, _TEXT, *_verbosity_variants(ask.text))}
-    )
-    metadata = ask.metadata or {}
-    choice = await resolve_requested_model(visit, ask.model, metadata)
+    if isinstance(ask.text, dict) and ask.text.get("verbosity"):
+        # Verbosity only tunes, so it is ignored; the other members of `text` are not.
+        others = {name: value for name, value in ask.text.items() if name != "verbosity"}
+        ask = msgspec.structs.replace(ask, text=others)
 
     def request() -> str:
         return chats.build_request_text(chats.read_input(ask.input, ask.instructions), "input")

@@ -84,9 +84,6 @@ class AnsweredRun:
     """How a panel arrived at the answer."""
 
 
-# Starting
-
-
 async def start_run(
     visit: RequestContext, choice: ModelChoice, request: Callable[[], str], terms: Terms
 ) -> StartedRun:
@@ -147,9 +144,6 @@ async def _check_replay(visit: RequestContext, run: str) -> None:
     if found:
         where = f"{found[0].strand} {found[0].step}: {found[0].parting}"
         raise NoAnswer(run, 409, "replay_diverged", f"the replay differs from the record: {where}")
-
-
-# Following
 
 
 async def wait_for_answer(visit: RequestContext, begun: StartedRun) -> AnsweredRun:
@@ -285,7 +279,8 @@ def _failure_error(view: RunView) -> NoAnswer:
     stop = stop_reason(state)
     status, code = _ERROR_BY_STOP_REASON.get(stop, _FAILED) if stop else _FAILED
     if closed is not None and state.stopped is None:
-        # A panel's question is addressed to the person at the client; no one else may answer it.
+        # The session ended with a question to the person at the client.  It is returned as the text
+        # of an error: given as an answer, a program would take it for one.
         question = (view.answer or b"").decode(errors="replace")
         return NoAnswer(view.run, status, closed.reason.value, question or explain_run_state(view))
     reasons = [explain_run_state(view)] + [
