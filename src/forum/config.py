@@ -160,7 +160,8 @@ def load_settings(start: Path, environ: Mapping[str, str]) -> Settings:
     home = project.parent if project else start
     raw = _read_environment(environ, home)
     for file in filter(None, (project, user)):
-        # A section that is not merged comes from the first source that has any part of it.
+        # Mixed from two files, `[oidc]` could accept the tokens of one issuer by the rules that
+        # were written for another. So it comes from the first source that has any part of it.
         whole = {_section(name) for name in raw} & _UNMERGED_SECTIONS
         raw |= {
             name: setting

@@ -511,7 +511,7 @@ class StoreFailed(Unavailable):
 
     def __init__(self, doing: str, why: str, hint: str = "") -> None:
         super().__init__(doing, why, hint)
-        # Drivers explain errors on several lines; messages have one.
+        # Database drivers write their errors on several lines, but a message of Forum is one line.
         self.doing, self.why, self.hint = doing, " ".join(why.split()), hint
 
     def __str__(self) -> str:

@@ -425,6 +425,17 @@ def check_tool_permissions(tasks: Iterable[Task], policy: Policy) -> None:
                 raise errors.BadPlan(f"task {task.id}: its lane may not use the tool {tool!r}")
 
 
+def check_client_rights(tasks: Iterable[Task], policy: Policy) -> None:
+    """Refuse tasks that a client takes over or writes under the policy of a recorded run.
+
+    The policy of an operator's run without lanes lets every task use every tool: a client that
+    forks the run, or edits its plan, would use them. Raises `BadPlan`.
+    """
+    if policy.tools and not policy.lanes:
+        raise errors.BadPlan("its tasks may use every tool; only the operator may do this to it")
+    check_tool_permissions(tasks, policy)
+
+
 def require_agents(policy: Policy, plan: Plan | None, *, keys: bool) -> None:
     """Check that the agents of a run can be called. Raises `AgentUnusable`.
 

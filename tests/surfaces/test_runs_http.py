@@ -151,3 +151,30 @@ def test_an_edited_plan_reaches_no_further_than_one_that_is_asked_for(tmp_path: 
                 found[task] = answer.status_code
 
     assert found == tasks
+
+
+def test_a_client_gets_no_tools_by_forking_or_editing_a_run_of_the_operator(tmp_path: Path) -> None:
+    """The policy of the operator's run has no lanes, and lets every task use every tool."""
+    task = {"id": "name", "instruction": "Name a river."}
+    ask = {"request": "Name a river.", "tasks": [task], "gates": {"what": ["plan"]}}
+    scopes = {Scope.SUBMIT, Scope.APPROVE, Scope.READ}
+    with open_forum(tmp_path, PROJECT + TOOLS) as forum:
+        key, operator = forum.access.grant("one", scopes), forum.access.operator_token()
+        with hall(ServerConfig([Tenant(forum, forum.runs.run_worker)])) as client:
+            run = client.post(RUNS, json=ask, headers=showing(operator)).json()["run"]
+            eventually(lambda: bool(forum.reads.waiting_gates()))
+            at = {"at": forum.ledger.find_entry(f"{run}/main/0").index}
+            forks = [
+                client.post(f"{RUNS}/{run}/fork", json=at, headers=showing(one))
+                for one in (key, operator)
+            ]
+            digest = forum.reads.read_gate(run, "plan")[0].digest
+            shown = write_plan(Plan((Task("name", "Deploy it."),))).decode()
+            edit = {"subject": "plan", "digest": digest, "shown": shown}
+            edits = [
+                client.put(f"{RUNS}/{run}/gate", json=edit, headers=showing(one))
+                for one in (key, operator)
+            ]
+
+    assert [answer.status_code for answer in forks] == [422, 202]
+    assert [answer.status_code for answer in edits] == [422, 200]

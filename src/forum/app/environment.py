@@ -59,7 +59,8 @@ _SALT_BATCH_SIZE = 128
 _salts: list[bytes] = []
 
 
-# A forked child must not use the salts that its parent has already drawn.
+# Otherwise parent and child would use the same salts after a fork. Equal bodies would have equal
+# digests, and the content of an erased one could be found in the other.
 os.register_at_fork(after_in_child=_salts.clear)
 
 

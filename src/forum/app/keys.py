@@ -84,7 +84,8 @@ class KeyOperations:
             self._make_write_key(new=fresh)
             self._witness.trust_locally()
         if not fresh:
-            # Quarantine a forged row at the end of a strand before anything reads the strand.
+            # Reading a forged row raises `TamperDetected`, so a single one at the end of a strand
+            # would keep Forum from starting. Sequencing moves such rows to quarantine.
             with suppress(ConcurrentUpdate):  # another process is sequencing
                 self._project.sequencer.sequence_batch()
         self._project.ledger.initialize(f"forumd/{__version__}", self._project.verifier)
@@ -413,7 +414,8 @@ class KeyOperations:
         )
         self._project.ledger.append_log_entry(draft, KEYS_STRAND)
         publication = self._log.publish()
-        # From here on this machine's witness refuses checkpoints signed by the old key.
+        # The witness forgets the old key last: after a crash before the new key was in place, the
+        # old key keeps signing, and its checkpoints still need this witness.
         trust_log(folder, key, follows=old.verifier(), alone=True)
         self._warn_of_policy_gaps(key)
         return SigningKeyRotation(old.verifier(), key, publication)

@@ -458,7 +458,8 @@ class LogOperations:
         own = self._project.log_folder(origin) / "policy"
         policy = trust.policy
         if policy is not None and policy == self._project.policy and own.exists():
-            # The policy under which that log was witnessed.
+            # The witnesses may have changed since that log ended, so its checkpoints are judged by
+            # the policy that was in force then.
             policy = tlog.WitnessPolicy.parse(own.read_bytes())
         memories = [self._project.memory(origin, name) for name in ("guard.note", "seen.note")]
         kept = (m.latest() for m in (*memories, self._project.witness_memory(origin)))
@@ -549,7 +550,8 @@ class LogOperations:
     def _remember_seen(self, note: bytes) -> None:
         """Remember a verified checkpoint, and never replace one by a smaller one."""
         try:
-            # Another reader may store a checkpoint at the same time.
+            # If another reader stores a checkpoint at the same time, that one stays: it was
+            # verified too.
             with suppress(ConcurrentUpdate):
                 latest = self._project.seen.latest()
                 if (

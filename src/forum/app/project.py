@@ -444,7 +444,8 @@ class ProjectContext:
             return self.store.snapshot()
         from forum.backends.sqlite import open_reader
 
-        # Evaluated first, because it raises its own error for a log that was here and is gone.
+        # Read first: this raises `LogKeyMissing` if this machine remembers a log here whose key is
+        # gone, whereas `NoLedger` would advise to make a new log in its place.
         origin = self.origin
         if not self.settings.ledger_file.exists():
             raise NoLedger(str(self.settings.data))

@@ -181,7 +181,7 @@ class RunOperations:
     def return_budgets(self) -> None:
         """Return what this process holds of shared caps and has not spent."""
         if "budgets" in self.__dict__ and "store" in self._project.__dict__:
-            # Not returned, the slices are reclaimed by other processes when they need them.
+            # If this fails, other processes reclaim the slices when they need them.
             with suppress(StoreFailed):
                 self.budgets.close()
 
@@ -309,7 +309,8 @@ class RunOperations:
         from forum.engine import decide_gate
 
         if self._may_have_old_workers:
-            # They know only the older kind of decision, and would wait for that one forever.
+            # Workers of release 0.1 know only the older kind of decision, and would wait for it
+            # forever.
             old = GateDecisionFacts(answer, digest, Decider.PERSON)
             decide_gate(self._project.ledger, run, subject, old, by.actor)
             return

@@ -95,7 +95,8 @@ class Worker:
         self._capacity = capacity or WorkerCapacity()
         engine.limit_tasks(self._capacity.tasks)
         self.id = f"{socket.gethostname()}-{os.getpid()}-{os.urandom(4).hex()}"
-        # Several ledgers may share a database; each has its own queues.
+        # Several ledgers may share a database.  Each has its own queues, because a worker serves
+        # only one ledger.
         self.name = f"forum-{sha256(store.origin.encode()).hexdigest()[:16]}"
         self._version = f"{self.name}-{PROTOCOL_VERSION}"
         self._stop, self._gone = Event(), Event()
@@ -148,7 +149,8 @@ class Worker:
         async def drive() -> None:
             if self._workers > 1:
                 # Mark the driver before the run is read.  Whatever is recorded after the read sets
-                # the run's timer; if another worker claimed it, it could not wake this driver.
+                # the run's timer.  Without the mark, another worker could claim that timer, and it
+                # could not wake this driver.
                 await asyncio.to_thread(self._store.mark_driver, run, self.id)
             await self._engine.drive_run(run, self)
 
@@ -171,7 +173,8 @@ class Worker:
                 return self._report_error(error)
 
     def _report_error(self, error: Exception) -> None:
-        # DBOS accesses the same database through SQLAlchemy, whose errors are translated here.
+        # DBOS raises errors of SQLAlchemy; the translated error also names a remedy for the user,
+        # such as freeing disk space.
         told = translate_queue_error("working on the queues", error)
         self.last_error = told
         self._report(told)
@@ -229,7 +232,8 @@ class Worker:
         while self._engine.is_working and monotonic() < deadline:
             sleep(_DRAIN_POLL_INTERVAL_S)
         self._stop.set()
-        # The first thread renews the lease; it ends last, after DBOS has stopped.
+        # The first thread renews the lease and must end after DBOS: if the lease expired earlier,
+        # another worker would take over work that is still running here.
         for thread in self._threads[1:]:
             thread.join()
         # On a full disk DBOS fails to record its shutdown.  Other workers do not need that record:
@@ -279,8 +283,6 @@ class Worker:
                 self._report_error(error)
             stop.wait(pause)
 
-    # Background threads: lease, polling interval, takeover, timers, cleanup
-
     def _renew_lease(self) -> None:
         """Renew the lease of this worker.
 
@@ -310,7 +312,8 @@ class Worker:
     def _take_over_expired_workers(self) -> None:
         """Take over the pending workflows of workers whose lease has expired."""
         lost = self._store.expired_workers()
-        # Not while this worker itself was just away: the others get the time of a lease to renew.
+        # If this worker was just away, the other workers may have been away for the same reason.
+        # They get the time of one lease to renew theirs before their work is taken over.
         if self.id not in lost and monotonic() - self._sure > LEASE_S:
             for worker in lost:
                 self._take_over_worker(worker)

@@ -45,7 +45,8 @@ class _ForkRegistry:
 
     def before_fork(self) -> None:
         self.lock.acquire()
-        # Always in the same order: two threads that fork at the same time cannot deadlock.
+        # Keep strong references: a member whose lock is taken here must be called again after the
+        # fork, even if its last user drops it meanwhile.
         self._prepared = sorted(self._members, key=id)
         for member in self._prepared:
             member.before_fork()

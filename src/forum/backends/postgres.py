@@ -265,8 +265,8 @@ class PostgresStore(_PostgresQueries, sql_store.SqlStore, ForkAware):
         try:
             return self._fetch_once(query, parameters)
         except errors.StoreConnectionLost:
-            # The server was restarted: drop the broken connections from the pool and retry once.
-            # A read can always be repeated.
+            # After a restart of the server, all connections in the pool are broken: drop them and
+            # retry once.  A read can always be repeated.
             self._open().check()
             return self._fetch_once(query, parameters)
 
@@ -440,7 +440,7 @@ def open_reader(url: str, origin: str) -> Iterator[PostgresReader]:
     with translate_errors("reading"), _connect(url) as db:
         db.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         db.read_only = True
-        # The first statement takes the snapshot.
+        # With REPEATABLE READ, this first statement takes the snapshot that all later reads see.
         rows = _fetch(db, "log", {"origin": origin})
         if not rows:
             raise errors.NoSuchLog(origin)

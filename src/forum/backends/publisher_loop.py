@@ -124,7 +124,8 @@ class PublisherLoop(ForkAware):
             return
         if self._leads and self._store.head().size != self._published:
             publication = self._publisher.publish()
-            # While the cosignature of a witness is missing, publish the same tree again.
+            # -1 is no size of a tree, so the next round publishes this tree again and asks the
+            # witnesses whose cosignature is missing.
             missing = publication.unreachable or publication.refused
             self._published = -1 if missing else publication.checkpoint.size
             self._on_publication(publication)

@@ -184,8 +184,9 @@ class SqliteStore(SqliteReader, sql_store.SqlStore):
         ids = batch.keys
         leaves = zip(range(old.size, new.size), ids, batch.leaves, strict=True)
         with self._write_transaction("sequencing"):
-            # The compare-and-set includes the first id: the head can be the expected one although
-            # another sequencer has already indexed these entries.
+            # The compare-and-set includes the first id.  The head alone is not enough: another
+            # sequencer may have indexed these entries after this one read them and before this one
+            # read the head.
             head = (new.size, new.root, ids[-1], self._log, old.size, old.root, ids[0])
             if self._db.execute(_SQL["swap"], head).rowcount != 1:
                 raise errors.ConcurrentUpdate(f"the tree of {self._origin}")
@@ -536,7 +537,7 @@ def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
 
 _REMEDIES = {
     sqlite3.SQLITE_FULL: "Free some space on its disk, then try again",
-    # SQLite also reports this if a full disk has no room even for its smallest file.
+    # SQLite also reports an I/O error if a full disk has no room even for its smallest file.
     sqlite3.SQLITE_IOERR: "See that its disk has free space and no faults, then try again",
     sqlite3.SQLITE_READONLY: "Let this user write the file and its folder",
     sqlite3.SQLITE_PERM: "Let this user write the file and its folder",

@@ -140,7 +140,7 @@ def read_ballot(said: bytes, rules: BallotRules) -> Ballot:
     claims = (
         StatedClaim(_to_line(claim.text), _to_line(claim.evidence)) for claim in ballot.claims
     )
-    # One attack per claim and one reply per peer: the last one replaces earlier ones.
+    # A model may repeat itself: only its last attack on a claim and last reply to a peer count.
     attacks = {
         attack.claim: Attack(attack.claim, _to_line(attack.why)) for attack in ballot.attacks
     }

@@ -121,7 +121,8 @@ class ClaimRegister(msgspec.Struct):
         self.claims[same] = replace(claim, evidence=evidence, authors=authors)
         self._add_support(seat, same)
 
-    # A seat can neither support nor attack a claim of which it is the first author.
+    # Support and attacks show readers what the other seats think of a claim, so those of its first
+    # author are ignored.
     def _add_support(self, seat: int, name: str) -> None:
         claim = self.claims[name]
         if claim.seat != seat:

@@ -99,7 +99,8 @@ class _CouncilState(CouncilRecord, kw_only=True):
             ),
         )
         seats = range(1, len(council.seats) + 1)
-        # Without a baseline all seats are asked at once, and there is no gate.
+        # The other seats wait for the baseline, because its agreement saves their cost.  Without a
+        # baseline there is nothing to wait for, so all seats are asked at once.
         first = council.baseline or len(seats)
         yield from self._collect_ballots(seats[:first])
         if (yield from self._check_baseline(len(seats[:first]))):
@@ -111,7 +112,8 @@ class _CouncilState(CouncilRecord, kw_only=True):
             if end is not None:
                 return end
             self.round += 1
-            # Only seats that have cast a ballot before take part in the exchange.
+            # The prompt of an exchange shows a seat its earlier ballot, so seats without one are
+            # left out.
             yield from self._collect_ballots([seat for seat in seats if seat in self.weighed])
             yield from self._reveal()
 

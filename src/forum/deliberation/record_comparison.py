@@ -165,8 +165,8 @@ class RecordComparer(msgspec.Struct):
         if found is None or found == expected:
             return
         if _is_masked(found, expected):
-            # A secret may be escaped in a reply, where masking misses it, and masked where it is
-            # decoded.
+            # Masking misses a secret that is escaped in a reply, but replaces it in a body that was
+            # made from the decoded reply.  Such a difference is no sign of tampering.
             self.report_unchecked(
                 f"what stands for secrets in body {name!r} of {_format_position(where.entry)}"
             )

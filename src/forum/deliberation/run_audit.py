@@ -149,7 +149,8 @@ class RunAuditor:
                     kinds.StopReason.CANCELLED
                 )
             case kinds.StopReason.BUDGET:
-                # A turn reached the limit; `SpendBounds` checks whether it could.
+                # Here it is enough that a turn recorded this stop: `SpendBounds` checks whether the
+                # spending could have reached the limit.
                 return met
             case kinds.StopReason.DEADLINE:
                 most = accepted.milliseconds

@@ -349,9 +349,11 @@ class _SessionAuditor:
         again = (one for one in plumbing if first[type(one.entry.facts)] is not one)
         control = self._strands.get(kinds.CONTROL, [])
         wishes = (kinds.CancelFacts, kinds.ControlCloseFacts)
-        # Only the first entry of the control strand may be a cancellation or a close.
+        # A run is cancelled or closed only once, so one such entry is all that the control strand
+        # may hold.
         beside = [o for n, o in enumerate(control) if n or not isinstance(o.entry.facts, wishes)]
-        # Interruptions and resumptions must alternate, beginning with an interruption.
+        # Only a run that is not interrupted can be interrupted, and only an interrupted one
+        # resumed.  So these entries must alternate, beginning with an interruption.
         pauses = [
             one
             for n, one in enumerate(self._pauses)

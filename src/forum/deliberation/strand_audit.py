@@ -84,7 +84,7 @@ class StrandAuditor:
         most = self._accepted.milliseconds
         match stopped.reason:
             case kinds.StopReason.BUDGET:
-                # The amounts are checked apart: they depend on the spending of other strands.
+                # The amounts cannot be checked here: they depend on the spending of other strands.
                 return replace(stopped, by=by)
             case kinds.StopReason.DEADLINE:
                 reason = kinds.StopReason.DEADLINE

@@ -37,7 +37,7 @@ class Tally:
         self.seats: Counter[str] = Counter()
         for ballot in ballots:
             stand = normalize_answer(ballot.answer)
-            # Zero confidence still counts as a vote.
+            # With a weight of zero, a seat that states no confidence would lose its vote.
             self.weights[stand] += max(1, int(ballot.confidence))
             self.seats[stand] += 1
 

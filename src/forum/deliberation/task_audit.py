@@ -80,7 +80,8 @@ def audit_calls(minutes: record_comparison.SessionEntries) -> RunAudit:
             missing.append(f"from {gone} on, which is not there")
         except Exception as error:  # noqa: BLE001  a forged or a newer record may have any form
             missing.append(f"strand {name}, which cannot be read: {type(error).__name__}")
-    # One line for a run: the first strand shows what is missing.
+    # Report the first strand only: what is missing often affects many strands of a run, and the
+    # report would repeat itself.
     found = tuple(_describe(minutes.run, what) for what in missing[:1])
     return RunAudit(tuple(comparer.faults), found)
 
@@ -277,7 +278,8 @@ class TaskAuditor(StrandAuditor):
         if verdict is None:
             self._diverge(f"{self._remaining[0].entry.step}: a verdict follows, and not this")
         facts: kinds.VerdictFacts = verdict.entry.facts
-        # What the result claims, and by which words that is recognised, is no rule of calls.
+        # The rules of calls do not determine these three members, so the recorded values are
+        # accepted unchecked.
         expected = msgspec.structs.replace(
             expected,
             claims=facts.claims,
@@ -298,8 +300,8 @@ class TaskAuditor(StrandAuditor):
             Role.INTENT: role_prompts.read_opinion,
             Role.REVISER: role_prompts.read_revision,
         }
-        # Whether a plan or the parts of an answer can be used depends on more than the reply: the
-        # record says it.
+        # The other roles have no reader: whether a plan or a combined answer can be used depends on
+        # more than the reply, so the recorded verdict is believed.
         agent = self._policy.roles.get(role)
         if agent is None:
             self._check_possible_end()
@@ -356,7 +358,7 @@ class TaskAuditor(StrandAuditor):
             self._diverge(f"{self._remaining[0].entry.step}: a call of {agent!r} follows, not this")
         facts: kinds.CallFacts = call.entry.facts
         limit = self._progress.state.limit
-        # A fork takes recorded replies over without asking its own limits.
+        # A fork takes over recorded replies without checking them against its own limits.
         if limit is not None and not self._accepted.fork_run:
             detail = f"{call.entry.step}: the limit {limit.limit!r} was reached before it"
             self._comparer.report_fault(Breach.COURSE, detail, call)
@@ -375,7 +377,7 @@ class TaskAuditor(StrandAuditor):
     def _take_reply(self, call: IndexedEntry) -> IndexedEntry:
         reply = self._take_next(kinds.ReplyFacts)
         if reply is None:
-            # Where a body that the task needs was erased, its open call is never closed.
+            # A call stays open for ever if a body that its task needs was erased.
             self._expect_end("the call before it has no reply")
         self._check_step(reply, f"{call.entry.step}/reply")
         return reply

@@ -147,7 +147,6 @@ def _kill_twice(
     with _worker(home, environ) as third:
         tell(f"worker {third.pid} continues from the ledger")
         _wait_until(lambda: _is_over(forum, run))
-        # The third worker is stopped in an orderly way, unlike the two before it.
         third.send_signal(signal.SIGTERM)
         third.wait()
     return 2
@@ -198,7 +197,8 @@ def _read_result(forum: Forum, run: str, home: Path, kills: int) -> CrashDemoRes
         run,
         kills,
         len(calls),
-        # Calls that the agent answered beyond those recorded, and beyond those lost with a worker.
+        # Every answered call is either recorded or was lost with its worker.  Any answer beyond
+        # these means that a call was made and paid for again.
         max(0, answered - recorded - len(lost)),
         len(payments),
         len(keys) - len(set(keys)),

@@ -233,7 +233,7 @@ def _swap_key(scene: TamperScene) -> None:
 def _split_view(scene: TamperScene) -> None:
     """Show this reader a different second run than the witness saw."""
     _roll_back(scene)
-    # Sequenced and signed below without publishing, which would ask the guard and the witness.
+    # Publishing would ask the guard and the witness, so the log is sequenced and signed by hand.
     _write_run(scene.forum.ledger, "Pay the rent.", "paid 1.00 EUR to the landlord")
     Sequencer(scene.forum.store).drain()
     _sign(scene, scene.forum.key)
@@ -459,7 +459,7 @@ def _sign_retired(scene: TamperScene) -> None:
     """Sign with a key that was stolen before its rotation."""
     stolen = scene.forum.key
     scene.forum.keys.rotate_key()
-    # Sequenced and signed below without publishing, which would use the new key.
+    # Publishing would sign with the new key, so the log is sequenced and signed by hand.
     _write_run(scene.forum.ledger, "Pay me.", "paid 10,000.00 EUR to a friend")
     Sequencer(scene.forum.store).drain()
     _sign(scene, stolen)

@@ -139,7 +139,7 @@ def _forge(home: Path, fraud: "_ForgeryCase", run: str) -> ForgeryResult:
     shutil.copytree(home / "honest", home / fraud.name)
     with Forum(create_project(home / fraud.name)[0]) as forum:
         trust = fraud.forge(forum, run)
-        # A minute later, when entries that no witness has seen are overdue.
+        # Verify as if a minute later: by then, entries that no witness has seen are overdue.
         report = forum.log.verify(trust, at=now() + 60_000_000)
     found = tuple(dict.fromkeys(str(finding.problem) for finding in report.findings))
     caught = any(one.startswith(fraud.by) for one in found)

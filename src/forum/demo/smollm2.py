@@ -107,8 +107,8 @@ def _loopback(host: str) -> str:
 def _serve(host: str, port: int, *, until_eof: bool) -> None:
     weights = _find_weights()
     xllamacpp: Any = import_module("xllamacpp")  # has no type hints
-    # Blocked before the server starts its threads, which inherit
-    # the mask, so that only `sigwait` receives the signals.
+    # Block the signals before the server starts its threads: they inherit the mask, so that only
+    # `sigwait` receives the signals.
     signal.pthread_sigmask(signal.SIG_BLOCK, _STOPS)
     if until_eof:
         Thread(target=_stop_at_eof, daemon=True).start()
@@ -150,7 +150,8 @@ def _parameters(xllamacpp: Any, weights: Path, host: str, port: int) -> Any:  # 
     chosen.n_parallel, chosen.n_ctx = _SLOTS, _SLOTS * _SLOT_TOKENS
     chosen.use_jinja = True
     chosen.chat_template = files("forum.demo").joinpath("smollm2.jinja").read_text()
-    # Makes a reply depend on the request alone.  A second thread is slower on a busy machine.
+    # These settings make a reply depend on the request alone, not on chance or earlier requests.
+    # There is only one thread, because a second one makes replies slower on a busy machine.
     chosen.cpuparams.n_threads = chosen.cpuparams_batch.n_threads = 1
     chosen.sampling.temp, chosen.sampling.seed = 0.0, 1
     chosen.cache_prompt, chosen.cache_ram_mib = False, 0

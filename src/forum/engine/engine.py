@@ -104,7 +104,8 @@ class Engine:
                 except ConcurrentUpdate:
                     return  # another driver took the next position, or the run was interrupted
                 finally:
-                    # Turns that were started here must not outlive their driver.
+                    # A turn left running would be a second writer of its strand when the next
+                    # driver of the session starts the same turn.
                     await here.cancel_all()
             # A signal that arrived after the driver's last look was still reported as delivered,
             # so its sender did not enqueue the run.  Drive the run once more.
@@ -222,7 +223,8 @@ class Engine:
         if known is None:
             known = context.read_run_context(self._ledger, run)
             with self._lock:
-                # Two threads may both have read the context: both read the same entries.
+                # Another thread may have stored its context meanwhile.  Both were read from the
+                # same entries, so either may be kept.
                 self._contexts[run] = known
                 while len(self._contexts) > _MAX_CACHED_CONTEXTS:
                     self._contexts.popitem(last=False)

@@ -185,6 +185,7 @@ def _append_to_gate(
     try:
         strand.append_exclusive(draft)
     except errors.ConcurrentUpdate:
-        # Report what the other writer did, if that explains the conflict.
+        # If the gate was decided or edited meanwhile, an error that says so helps a person more
+        # than `ConcurrentUpdate` does.
         _check_undecided(find_gate(ledger, strand.run, subject), strand.run, digest)
         raise

@@ -393,9 +393,9 @@ class ModelCaller:
             except errors.BudgetExceeded as refused:
                 if not others:
                     raise ports.TaskHalted(_over_budget(refused, self.task)) from None
-            # Other tasks reserve more than they spend, so some budget may come back.  The task that
-            # has just returned it has no open call any more: look for open calls first, and try the
-            # reservation once more even if there are none.
+            # Other tasks reserve more than they spend, so budget may come back when their calls
+            # end.  The last of these calls may end between the refusal and this look.  So one more
+            # reservation is tried even if no call is open.
             others = await asyncio.to_thread(self._has_other_open_calls)
             if others:
                 await self._wait_for_budget()
@@ -512,7 +512,8 @@ class ModelCaller:
             reply = replace(error_reply(error), spent=bound)
         if reply is None:
             return replace(self.cancelled_reply(), spent=bound)
-        # It counts as one call, even if it failed to start a program.
+        # A model that could not start its program reports no spending.  It still counts as a call,
+        # so that the limit of calls ends a series of such failures.
         reply = replace(reply, spent=reply.spent._replace(calls=bound.calls))
         fault = _find_reply_fault(reply)
         return replace(error_reply(fault), spent=bound) if fault else reply

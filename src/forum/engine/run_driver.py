@@ -163,7 +163,8 @@ class RunDriver:
                     self._recorded_end,
                     "route" if role is Role.CLASSIFIER else "plan/made",
                 )
-                # The replayed run was stopped before the result of this role was recorded.
+                # A replay must stop where the recorded run did: here it was stopped before the
+                # result of this role was recorded.
                 if ending and ending.stopped and follows not in ending.steps:
                     await self._stop(case, ending.stopped, ending.spent)
                 if not is_finished(case.plan, self._state) or self._state.stopped is not None:
@@ -187,7 +188,8 @@ class RunDriver:
         self._find_ending(run_input)
         ending = self._recorded_end
         if ending and ending.stopped and task not in ending.roles:
-            # The replayed run was stopped before this role began.
+            # A replay must stop where the recorded run did: here it was stopped before this role
+            # began.
             await self._stop(stage, ending.stopped, ending.spent)
         await self._run_tasks(stage)
         await self._check_for_stops(stage)
@@ -302,8 +304,8 @@ class RunDriver:
             await self._fold_tasks(
                 case, self._started if heard.anything else heard.tasks, others=heard.anything
             )
-            # The worker of such a task left at a gate that was decided before this fold, so the
-            # task does not appear to wait.  Let the loop start it again.
+            # A worker leaves its task at a gate.  If the gate was decided before this fold, the
+            # task looks as if it were still running, and only a later poll would start it again.
             self._started -= {name for name in heard.tasks if self._has_passed_gate(name)}
             return _MIN_POLL_INTERVAL_S
         await self._fold_tasks(case, self._started)

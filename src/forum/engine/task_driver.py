@@ -170,8 +170,8 @@ class TaskDriver:
         ]
         reader = self._policy.roles.get(Role.VALIDATOR) if words or not demands else None
         if judgement.passed and (checks or reader is not None):
-            # The entries of the checks follow the reply in the strand.  Without such checks, reply
-            # and verdict are one commit.
+            # Checks record entries of their own, and the reply must precede them in the strand.
+            # Without checks the reply waits for the verdict, which saves a commit.
             await self._caller.record_reply(exchange)
             exchange = replace(exchange, unrecorded=())
         for number, demand in enumerate(checks, 1):

@@ -213,7 +213,8 @@ def check_bytes(data: bytes) -> None:
     # so only the escapes of the quote and the backslash are allowed.
     if b"\\" in data and b"\\" in data.replace(b"\\\\", b"").replace(b'\\"', b""):
         raise Malformed("entry", "a string holds a control character")
-    # U+007F, and U+0080 to U+009F in UTF-8, need no escape in JSON.
+    # JSON needs no escape for U+007F and for U+0080 to U+009F, so the search for escapes does not
+    # find these control characters.
     if b"\x7f" in data or (not data.isascii() and re.search(rb"\xc2[\x80-\x9f]", data)):
         raise Malformed("entry", "a string holds a control character")
 

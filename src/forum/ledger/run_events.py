@@ -45,7 +45,8 @@ class RunEventReader(msgspec.Struct):
         if size == self._size:
             return []
         if not self._size and self.after >= 0:
-            # A client that reconnects: skip the entries that it already has.
+            # A client that reconnects already has the entries up to `after`.  Searching for the
+            # next one in each strand is cheaper than reading a long run from its start.
             self._read = find_strand_starts(self.reader, self.run, self.after)
         is_near = self._size and size - self._size <= _MAX_LOG_SCAN
         found = self._read_from_log(size) if is_near else self._read_from_strands(size)
@@ -109,7 +110,8 @@ def read_page(
     # page.
     size = reader.head().size
     starts = list(find_strand_starts(reader, run, after).items())
-    # One query for the first entries of all strands; those after them are read when needed.
+    # A query per strand would be slow for a run with many strands, many of which have no entry on
+    # this page.  So one query reads the first entries of all of them.
     firsts = _read_sequenced_at(reader, run, starts, size)
     strands = (
         chain([first], _read_following(reader, run, strand, n + 1, size, limit))

@@ -112,7 +112,8 @@ class Archive:
                 raise Malformed("archive", fault) from None
             if start + size > len(self._source):
                 raise Malformed("archive", self._explain_fault(_ALTERED))
-            # Names ascend strictly, so that no name occurs twice.
+            # If a name occurred twice, another program could extract a file that was not verified
+            # here.  Strictly ascending names rule that out.
             if self.members and name <= before:
                 raise Malformed("archive", self._explain_fault(_REZIPPED))
             member = self._read_member(start, size)
@@ -218,7 +219,8 @@ def _central_header(name: bytes, member: ArchiveMember) -> bytes:
     offset = member.start - _LOCAL.size - len(name)
     version, extra = _VERSION, b""
     if offset >= 0xFFFFFFFF:
-        # The offset does not fit into four bytes: it goes into a ZIP64 extra field of eight.
+        # An offset that does not fit into four bytes goes into a ZIP64 extra field of eight
+        # (APPNOTE.TXT section 4.5.3).
         version, extra = _WIDE_VERSION, _WIDE_OFFSET.pack(1, 8, offset)
         offset = 0xFFFFFFFF
     common = _common_fields(version, name, member)

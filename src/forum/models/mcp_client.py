@@ -41,7 +41,8 @@ _MAX_PAGES = 100
 _CLOSE_TIMEOUT_S = 0.5
 _HEADER_MARK = b'"x-mcp-header"'
 
-# Error codes of the SDK for a missing or unreadable answer; a server may also send them.
+# The SDK raises these codes when an answer is missing or unreadable.  A server may send them too,
+# so with them it is unknown whether the tool took effect.
 _NO_ANSWER = (mcp_types.CONNECTION_CLOSED, mcp_types.INVALID_REQUEST, mcp_types.PARSE_ERROR)
 _answer: TypeAdapter[mcp_types.CallToolResult | mcp_types.InputRequiredResult] = TypeAdapter(
     mcp_types.CallToolResult | mcp_types.InputRequiredResult

@@ -25,7 +25,8 @@ _MAX_NANO_USD: Final = (1 << 53) - 1
 _MAX_CLOCK_SKEW_S: Final = 60.0
 """Assumed maximum difference between a provider's clock and ours, in seconds."""
 
-# Options that make a call more expensive than the table says, or bill something other than tokens.
+# These options make a call more expensive than the table says, or bill something other than tokens.
+# With them the largest cost of a call is unknown, so `UnknownPrice` is raised.
 _PRICED_OPTIONS: Final = (
     "service_tier", "speed", "inference_geo", "cache_control", "prediction", "audio", "modalities",
     "web_search_options", "search_parameters", "plugins", "models", "mcp_servers", "builtin_tools",

@@ -7,7 +7,8 @@ from forum.engine import ToolInvocation
 from forum.ledger.secret_mask import is_secret_name
 
 _FORUM_VARIABLES = frozenset(
-    # Secrets of Forum itself, and what an outer Forum has set for its own runs.
+    # A program must get neither the secrets of Forum itself, nor the run, task and idempotency key
+    # of an outer Forum: with that key its effects would look like repetitions.
     {"FORUM_DATABASE_URL", "PGPASSWORD", "FORUM_KEY_FILE", "FORUM_KEY", "FORUM_RUN", "FORUM_TASK"}
 )
 _COMMON_VARIABLES = ("PATH", "HOME", "LANG")

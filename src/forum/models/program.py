@@ -85,7 +85,8 @@ async def run_program(
     finally:
         await running.kill()
     reply = running.verdict()
-    # Our own error message is kept where the program could not write one.
+    # If the output could not be stored, our own message says so; the program's standard error does
+    # not explain that.
     own_error = reply.error is not engine.EMPTY_CONTENT
     return replace(
         reply,
@@ -105,7 +106,8 @@ def _start(program: Program) -> tuple[Popen[bytes], int]:
     try:
         return process, os.pidfd_open(process.pid)
     except OSError:
-        # Without a pidfd its exit could not be observed.  It is killed before `with` reaps it.
+        # Without a pidfd we would not notice the exit of the program.  It must be killed before the
+        # end of `with`, which waits for it.
         with process:
             signal_group(process, SIGKILL)
         raise

@@ -35,6 +35,7 @@ def write_atomically(file: Path, data: bytes) -> None:
     # In the same folder, because a rename is atomic only within one file system.
     with NamedTemporaryFile(dir=file.parent, delete=False) as fresh:
         fresh.write(data)
-    # A temporary file is created with mode 0600.
+    # A temporary file is created with mode 0600, but cached data is public, and other users may
+    # share the folder.
     Path(fresh.name).chmod(0o644)
     Path(fresh.name).replace(file)

@@ -244,7 +244,8 @@ def tool_calls_of(
     for _, partial in sorted(reply.tool_calls.items()):
         arguments = "".join(partial.arguments)
         if partial.tool in plain:
-            # If the arguments do not have this form, the tool receives them unchanged.
+            # A model may ignore the schema that it was given.  The tool takes any text, so it then
+            # receives the arguments as they are.
             with suppress(msgspec.MsgspecError, RecursionError):
                 arguments = _input.decode(arguments).input
         calls.append(ToolCall(partial.tool, arguments))

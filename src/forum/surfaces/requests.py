@@ -301,7 +301,8 @@ def _task_from_form(form: TaskAsk) -> Task:
         agent=form.agent,
         tasks=tuple(map(_task_from_form, form.tasks)),
     )
-    # Only what was given: an equal copy of the default budget would be recorded as `{}`.
+    # msgspec omits a default only if it is the same object.  An equal copy of the default budget
+    # would be recorded as `{}`, and equal plans would have different digests.
     return replace_given(
         task,
         budget=form.budget and budget_from_form(form.budget),

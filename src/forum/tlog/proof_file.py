@@ -10,7 +10,8 @@ from forum.tlog.note import Note
 
 HEADER = "c2sp.org/tlog-proof@v1"
 
-# The height of a tree of 2^63 leaves.
+# An inclusion proof has at most one hash per level, and a tree of fewer than 2^63 leaves has at
+# most 63 levels.
 MAX_HASHES = 63
 
 

@@ -93,9 +93,11 @@ class TreeView:
     def __init__(self, size: int, read: ReadTile) -> None:
         self._size = check_number(size, "tree size")
         self._read = read
-        # For each tile, its own hashes and the tree levels above them, as far as computed.
+        # A tile stores only its lowest level.  The levels above it are kept once they are computed,
+        # because many proofs share them.
         self._levels: dict[TileId, list[bytes]] = {}
-        # Hashes of ranges that are not a node of a tile: the right edge, needed for every proof.
+        # Ranges at the right edge of the tree are not nodes of a tile.  Their hashes are kept,
+        # because every proof needs them.
         self._joined: dict[tuple[int, int], hashing.Hash] = {}
 
     @property

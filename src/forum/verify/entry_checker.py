@@ -190,8 +190,8 @@ class EntryChecker:
         """Return the runs that were opened and not closed."""
         return tuple(sorted(run for run in self._runs if run != LOG_RUN))
 
-    # The state of runs (`segment_checker.RunProgress`), against which the assumptions of a segment
-    # are checked.
+    # The methods up to `close_run` implement `segment_checker.RunProgress`, so that segments which
+    # other processes have checked can be merged into this object.
 
     def find_strand(self, run: str, name: str) -> StrandHead | None:
         """Return the state of an open strand, or None."""

@@ -182,7 +182,8 @@ class LedgerAudit:
                 recent = False
                 progress(segment.stop, size)
                 continue
-            # This segment is checked here.  The set of recent entries is stale after a merge.
+            # After a merge the set of recent entries is stale: another process has checked the
+            # entries of the merged segment.
             if not recent:
                 self._restore_recent(segment.start)
             recent = True

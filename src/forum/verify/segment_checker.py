@@ -221,7 +221,8 @@ class SegmentEntryChecker(EntryChecker):
         if listed is None:
             self.unlisted.append(run)
         self._closes.append(segment_summary.ClosedRun(run, entry.facts.strands, listed))
-        # The list is compared in `_can_close`, which knows the strands without an entry here.
+        # The list is compared in `_can_close`, which also knows the strands that have no entry in
+        # this segment.
         for name in (MAIN_STRAND, *self._runs.pop(run, ())):
             self._strands.pop((run, name), None)
         self._closed.add(run)

@@ -48,7 +48,7 @@ def require(condition: object, why: str) -> None:
         raise BundleRejected(why)
 
 
-# == Encodings, each with one canonical form ===================================================
+# == Encodings: others than the canonical form are refused, so that each value has one hash ====
 
 
 def read_base64(text: str) -> bytes:
@@ -170,7 +170,7 @@ def signature_holds(public: bytes, message: bytes, signature: bytes) -> bool:
     h = int.from_bytes(hashlib.sha512(r + public + message).digest(), "little") % L
     x, y, z, t = point_decode(public)
     minus_a = (P - x, y, z, P - t)
-    # Compute both products in one pass, from the highest bit down.
+    # Computing both products in one pass halves the point additions, which are slow in Python.
     choices, total = (ZERO, BASE, minus_a, point_add(BASE, minus_a)), ZERO
     for bit in range(252, -1, -1):
         total = point_add(total, total)
@@ -945,7 +945,7 @@ class BundleContents:
         return sized and digest.hexdigest() == str(commitment["h"])
 
 
-# == Problems, and the claim that each refutes =================================================
+# == Problems, and the claim that each refutes: docs/spec/bundle.md, Findings ==================
 
 CLAIMS = INTACT, COMPLETE, INDEPENDENT = "intact", "complete", "independent"
 HOLDS, FAILS, NOT_CHECKED = "holds", "fails", "not checked"
@@ -1373,7 +1373,8 @@ class BundleVerifier:
             known.append(checkpoint)
             self._take_time(given, checkpoint, self._verify_cosignatures(past.note))
         sizes = sorted(given)
-        # A time later than any entry can have bounds nothing.
+        # A witness may state a time beyond the largest that an entry can have.  It limits the time
+        # of no entry, so it is ignored.
         kept = consistent_times([t if (t := given[s]) <= MAX_COUNT else 0 for s in sizes])
         self._run.cosigned = {size: time for size, time in zip(sizes, kept) if time}
         self._notice_wrong_clocks(given)

@@ -68,7 +68,8 @@ class Trust(msgspec.Struct, frozen=True):
         """Return the checkpoint of this log that its signer remembers, or None."""
         if self.guard is None:
             return None
-        # Findings are discarded: an invalid guard counts as no guard.
+        # Findings are discarded: a guard only excuses what a crash leaves, so that an invalid guard
+        # excuses nothing and needs no finding of its own.
         checkpoint = self.open_checkpoint(self.guard, report.Findings())
         return checkpoint if checkpoint is not None and checkpoint.origin == origin else None
 

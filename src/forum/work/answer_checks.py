@@ -58,7 +58,7 @@ def find_lost_facts(request: str, before: str, after: str) -> tuple[str, ...]:
     Negations and restrictions such as "not" and "only" must occur as often as before, because
     dropping one reverses a sentence.
     """
-    # A term counts as lost only if the longer answer had it.
+    # A term that the longer answer lacked as well is not a fault of the revision.
     terms = (terms_of(request) & terms_of(before)) - terms_of(after)
     facts = _count_facts(before)
     kept = _count_facts(after)

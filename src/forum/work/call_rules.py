@@ -232,7 +232,7 @@ def find_loop(said: Sequence[tuple[str, bytes]], repeats: int) -> kinds.StopReas
     `said` holds the agent and the reply of each call so far. A loop is one agent giving the same
     reply `repeats` times, or two agents alternating with the same two replies.
     """
-    # 0 switches loop detection off.
+    # In a policy, 0 means no limit; `max` below would turn it into 2.
     if repeats == 0:
         return None
     most = max(2, repeats)  # a reply that came once is not a repetition

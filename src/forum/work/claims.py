@@ -165,7 +165,7 @@ class _ReceiptEvidence(msgspec.Struct, frozen=True):
 def _tokens(text: str) -> frozenset[str]:
     found: set[str] = set()
     for match in _TOKEN.finditer(text[:MAX_READ_BYTES]):
-        # A path counts as a whole and by its file name.
+        # A claim may name a file without the folder that the tool call names, or the reverse.
         token = match.group().casefold().strip("./-")
         found.update(part for part in (token, token.rpartition("/")[2]) if len(part) > 2)
     return frozenset(found - _STOP_WORDS)

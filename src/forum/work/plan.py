@@ -235,7 +235,7 @@ def _check_criteria(task: Task) -> None:
 
 def _find_unreachable(tasks: tuple[Task, ...]) -> list[str]:
     """Return the tasks that a run would never reach: those in a cycle, and those behind one."""
-    # Topological sort (Kahn): the tasks that never become ready are in a cycle or behind one.
+    # Kahn's algorithm takes linear time and no recursion: a chain of tasks may be very long.
     missing = {task.id: len(task.upstream) for task in tasks}
     behind: dict[str, list[str]] = {task.id: [] for task in tasks}
     for task in tasks:

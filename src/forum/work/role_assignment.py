@@ -116,8 +116,8 @@ def model_of(agent: Agent) -> str:
         case Chat() | Library():
             return agent.model
         case Command():
-            # The same program counts as the same model wherever it is installed: independence is
-            # computed from what the record holds.
+            # Without its folder: a copy of the program at another path is the same model, and so
+            # not an independent judge.
             return agent.argv[0].rpartition("/")[2] if agent.argv else ""
         case Scripted():
             return "scripted"

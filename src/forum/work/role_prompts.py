@@ -211,7 +211,8 @@ def reviser_schema(room: int) -> bytes:
     return reply_schemas.build_schema({"text": reply_schemas.text_schema(room)})
 
 
-# Parsers. Each raises `ValueError`, whose text is sent back to the model.
+# The text of each `ValueError` raised below is sent back to the model for another try, so it must
+# say what is wrong with the reply.
 
 
 def read_lane_choice(said: bytes, lanes: Mapping[str, LaneBrief]) -> str:

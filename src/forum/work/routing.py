@@ -161,7 +161,7 @@ class Router:
     def nearest(self, text: str, most: int) -> tuple[str, ...]:
         """Return the lanes with the highest scores, the highest first."""
         totals = _sum_weights(self._weigh_features(text), len(self._names))
-        # Without the last class, which is elsewhere.
+        # The last class is `elsewhere`, which is not a lane.
         lanes = range(len(self._names) - 1)
         return tuple(self._names[n] for n in sorted(lanes, key=lambda n: (-totals[n], n))[:most])
 
@@ -236,7 +236,7 @@ def extract_features(text: str) -> list[str]:
     before = _START_MARK
     for word in split_words(text):
         if re.match(f"[{_UNSPACED}]", word):
-            # An n-gram has no neighbours: the next word counts as a first one.
+            # Text without spaces is not one word, so the next word must not be paired with it.
             found += _ngrams(word)
             before = _START_MARK
             continue

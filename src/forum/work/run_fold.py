@@ -435,7 +435,7 @@ def _fold_tool_use(
 ) -> tuple[ToolUseRecord, ...]:
     if isinstance(entry.facts, kinds.IntentFacts):
         return (*uses, ToolUseRecord(_position_of(entry), leaf, entry.facts))
-    # An outcome without an intent is ignored.
+    # The fold must not raise, even for an outcome without an intent, which no engine writes.
     if not uses:
         return uses
     # A second outcome replaces the first: a person may settle an outcome that was unknown.

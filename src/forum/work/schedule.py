@@ -36,7 +36,8 @@ def next_steps(plan: Plan, run: Run, policy: Policy, started: frozenset[str]) ->
     """
     if run.stopped is not None or run.cancelled:
         return _wind_up(plan, run, started)
-    # `started` holds the tasks that this driver already executes.
+    # The driver removes tasks that wait, for example for approval, from `started`: they must not
+    # occupy slots.
     room = policy.parallel - len(started)
     skip, start = [], []
     for task in sorted(plan.tasks, key=lambda task: task.id not in run.tasks):

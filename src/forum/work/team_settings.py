@@ -54,7 +54,7 @@ RESERVED_OPTIONS = frozenset(
 )  # fmt: skip
 """Names that `options` must not contain."""
 
-# No user name and password: the URL is recorded.
+# The URL is recorded, so it must not contain a user name and a password.
 _URL = re.compile(
     r"https?://(\[[0-9A-Fa-f:.]+\]|[^\s/?#:@\[\]]+)(?::(?P<port>[0-9]{1,5}))?(?:/[^\s?#]*)?"
 )

@@ -47,9 +47,6 @@ class ProviderResult(schemas.ProtocolStruct, frozen=True):
     error: ProviderError | None
 
 
-# Scripts.
-
-
 class ScriptMatch(schemas.ProtocolStruct, frozen=True):
     """Conditions that a request must meet for a script entry to apply."""
 

@@ -35,9 +35,6 @@ class ParsedTurn(msgspec.Struct, frozen=True):
     """Invalid requests."""
 
 
-# Schemas.
-
-
 def turn_schema(peers: Sequence[str], room: int) -> bytes:
     """Return the schema of a turn; requests may take up to half of the `room` characters."""
     members = {"text": reply_schemas.text_schema(max(_MIN_LINE_LENGTH, room // 2), 1)}
@@ -116,9 +113,8 @@ def _disagreements(panel: Sequence[str], room: int) -> dict[str, Any]:
     }
 
 
-# Parsers. Each raises `ValueError` with a message for the author of the reply.
-
-
+# The parsers raise `ValueError`, because its text is shown to the model, which then repairs its
+# reply.
 def parse_turn(said: bytes) -> ParsedTurn:
     """Parse a turn; unknown members are ignored."""
     value = _parse_object(said)
@@ -191,9 +187,6 @@ def _describe_invalid_request(request: object) -> dict[str, object]:
 
 def _to_transcript_safe(value: object) -> str:
     return str(value)[:_MAX_LINE_LENGTH].encode(errors="replace").decode()
-
-
-# Requests: one is answered at once, the others wait, are dropped or fail.
 
 
 class RoutedRequests(msgspec.Struct, frozen=True):

@@ -44,9 +44,6 @@ class ProtocolStruct(msgspec.Struct, frozen=True, forbid_unknown_fields=True, om
             raise ValueError(f"{member} {'is missing' if wanted else 'has no place'} with {case}")
 
 
-# Participants and budgets.
-
-
 class Persona(ProtocolStruct, frozen=True):
     """A way of thinking: one for any subject, or one for some of them."""
 
@@ -166,9 +163,6 @@ class SelectorOutput(ProtocolStruct, frozen=True):
     excluded_agents: tuple[ExcludedAgent, ...] = ()
     missing_capabilities: tuple[MissingCapability, ...] = ()
     reasoning: str = ""
-
-
-# Replies of agents.
 
 
 class DirectRequest(ProtocolStruct, frozen=True):
@@ -359,9 +353,6 @@ class PanelContraction(TranscriptMessage, frozen=True, kw_only=True, tag="panel_
 Message: TypeAlias = (
     ProblemStatement | PrimaryTurn | CoordinationTurn | BranchTurn | Synthesis | PanelContraction
 )
-
-
-# The end of a session, and its artifact.
 
 
 class ProviderFailure(ProtocolStruct, frozen=True):

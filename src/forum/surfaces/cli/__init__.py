@@ -116,7 +116,7 @@ class LazyGroup(SuggestingGroup):
         module = import_module(f"forum.surfaces.cli.{_COMMANDS[cmd_name][0]}")
         command: click.Command = getattr(module, cmd_name)
         if COMPLETION_VARIABLE in os.environ:
-            # Only when a shell asks: other calls need not load that module.
+            # Only when a shell asks for completions: every other call would start more slowly.
             import_module("forum.surfaces.cli.completion").attach_completions(command)
         return command
 
@@ -162,7 +162,7 @@ def cli(ctx: click.Context, *, quiet: bool) -> None:
 
 def main() -> None:
     """Run the command line; print an error of Forum as one line with its remedy."""
-    # Escape characters that the locale's encoding lacks instead of failing.
+    # Otherwise printing a character that the locale's encoding lacks would end the command.
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

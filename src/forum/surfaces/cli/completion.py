@@ -30,7 +30,7 @@ def completion(shell: str, *, as_json: bool) -> None:
     if found is None:
         raise click.UsageError(f"there is no completion for {shell}")
     script = found(cli, {}, "forum", COMPLETION_VARIABLE).source()
-    # Imported here, because a key press loads this module.
+    # Imported here, because the shell loads this module at each press of the Tab key.
     from forum.surfaces.cli.output import print_result
 
     facts = {"shell": shell, "script": script}

@@ -15,7 +15,8 @@ from forum.surfaces.cli import common_options
 from forum.surfaces.cli.output import print_json, terminal_width
 from forum.surfaces.formatting import first_line, strip_control_characters
 
-# First user:password@ of a URL, then NAME=VALUE of connection strings, quoted or not.
+# A database address may contain a password in two forms: user:password@ in a URL, and NAME=VALUE,
+# quoted or not, in a connection string or in the query of a URL.
 _PASSWORD = re.compile(
     r"(?<=://)([^:/@\s]*):\S*@"
     r"|((?:passw(?:or)?d|secret|token|api[_-]?key)\s*=\s*)('(?:[^'\\]|\\.)*'?|(?:[^\s&\\]|\\.)+)",

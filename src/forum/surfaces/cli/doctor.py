@@ -109,7 +109,7 @@ class Installation:
     @cached_property
     def forum(self) -> app.Forum:
         """The ledger of the current directory."""
-        # Unregistered: the state directory must not record that this log belongs to this project.
+        # Registering the project would write to the state directory, and a check changes nothing.
         return app.Forum(self.settings, register=False)
 
     @property
@@ -361,7 +361,8 @@ def _open_read_only(settings: Settings, url: str) -> None:
         try:
             forum.store.head()
         except errors.StoreFailed as error:
-            # That last step fails in a read-only session, and everything before it was fine.
+            # Opening the log inserts a row, which a read-only session always refuses.  If only this
+            # last step failed, the database is usable.
             if isinstance(error, errors.StoreConnectionLost) or error.doing != "opening the log":
                 raise
 

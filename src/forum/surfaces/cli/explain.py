@@ -21,7 +21,7 @@ def describe_entry(located: LocatedEntry) -> str:
     """Return a description of an entry on one line; of an unknown kind, the raw entry."""
     entry = located.entry
     say = _DESCRIPTIONS.get(type(entry.facts))
-    # A kind that this release does not know, or has no words for.
+    # A later release may have written the entry, with a kind that this one cannot describe.
     if say is None or entry.kind not in KINDS:
         return format_entry(located).strip()
     place, _, name = entry.strand.partition("/")

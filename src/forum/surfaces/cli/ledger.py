@@ -57,7 +57,8 @@ def verify(
     """
     with common_options.open_forum() as forum:
         named, own = common_options.read_trust(keys, policy, seen), forum.log.read_trust()
-        # This machine's memory counts even if the reader names other keys: a log only grows.
+        # The checkpoints that this machine remembers count even if the reader names other keys: a
+        # log only grows, so one that does not contain them was rewritten.
         trust = Trust(
             keys=named.keys,
             policy=named.policy if keys or policy else own.policy,
@@ -284,7 +285,7 @@ def summary(*, as_json: bool) -> None:
         head.size,
         head.root.hex(),
         waiting,
-        # Without the log's own run.
+        # The run `log` holds the entries about the log itself; nobody submitted it.
         len(runs - {"log"}),
         dict(sorted(kinds.items())),
     )

@@ -65,7 +65,7 @@ def log_to_stderr(chosen: str) -> Iterator[None]:
     context = click.get_current_context(silent=True)
     unmuted: TextIO | None = context.meta.get(UNMUTED_STDERR) if context else None
     handler = logging.StreamHandler(unmuted or sys.stderr)
-    # With --quiet, only warnings and errors.
+    # `unmuted` is set by --quiet, which must still let warnings and errors through.
     handler.setLevel(logging.INFO if unmuted is None else logging.WARNING)
     handler.setFormatter(_LineFormatter(chosen))
     # At the root, so that warnings of libraries get the same format.

@@ -99,8 +99,8 @@ class _McpResponse(Response):
 
         async def pass_on(message: Message) -> None:
             if message["type"] == "http.response.start":
-                # The HTTP server has set its headers on this response, which the MCP server does
-                # not know.
+                # The HTTP server has set headers on this object, and the MCP server, which sends a
+                # response of its own, does not know them.
                 message = {**message, "headers": [*message["headers"], *self.raw_headers]}
             await send(message)
 

@@ -75,7 +75,7 @@ def _make_handler(forum: Forum) -> Callable[..., BaseHTTPRequestHandler]:
 
         timeout = _TIMEOUT_S
         server_version = "forum"
-        # Keeps the version of Python out of the `Server` header.
+        # The version of Python in the `Server` header would tell attackers which flaws to try.
         sys_version = ""
 
         def do_GET(self) -> None:
@@ -107,7 +107,7 @@ class _MetricsAccess:
     def check_key(self, shown: str) -> HTTPStatus | None:
         """Return the status that denies this key access to metrics, or None if it has access."""
         key = ApiKey.parse(shown)
-        # A key of another ledger gets the same answer as an unknown one.
+        # The same answer as for an unknown key: it must not reveal which ledger is served here.
         if key is None or key.ledger != self._forum.access.tenant:
             return HTTPStatus.UNAUTHORIZED
         if monotonic() - self._at >= _ACCESS_FRESH_S:

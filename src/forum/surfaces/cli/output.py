@@ -226,7 +226,6 @@ def make_progress_bar(what: str) -> Callable[[int, int], None]:
         share = min(1.0, done / total) if total else 1.0
         bar = f"{'#' * round(share * _BAR_WIDTH):-<{_BAR_WIDTH}}"
         line = f"\r{what} [{bar}] {100 * share:3.0f} % ({done} of {total})"
-        # `\r` redraws the line in place until the end.
         click.echo(line, err=True, nl=ended)
 
     return show

@@ -99,7 +99,8 @@ def run_and_follow(
     except _DetachedFromRun:
         pass  # the worker was closed without waiting for its calls
     except KeyboardInterrupt:
-        # A second Ctrl-C, or one while the worker waited for calls of other runs.
+        # Ctrl-C while the worker waited for its calls: if the run was accepted, its recorded state
+        # can still be printed.
         if not run:
             raise
     if left:
@@ -423,7 +424,7 @@ def _rows(view: RunView) -> list[_ProgressRow]:
     roles.sort(key=lambda task: _started_at(task, view.at))
     rows = [_row(view, state.task(role.id)) for role in roles]
     rows += [_row(view, turn) for turn in panel_turns(state)]
-    # Roles that started before the first task are drawn above the tree.
+    # Readers expect the order of time: roles that started before the first task go above the tree.
     before = sum(_started_at(role, view.at) < first for role in roles)
     tree = [_row(view, state.task(one.id), one.branch) for one in build_task_tree(view.plan, state)]
     return rows[:before] + tree + rows[before:]

@@ -73,7 +73,7 @@ def task_lines(view: RunView, columns: int, rows: int) -> list[str]:
     cells = [_cells(view, twig) for twig in twigs]
     if not cells:
         return []
-    # Columns without a value are left out, and names get what room the others leave.
+    # The table must fit a narrow terminal, so empty columns are left out and long names are cut.
     kept = [n for n in range(1, len(_HEADS)) if any(row[n].strip("-") for row in cells)]
     table = [_HEADS, *cells]
     room = max(12, columns - 2 - sum(max(len(row[n]) for row in table) + 2 for n in kept))

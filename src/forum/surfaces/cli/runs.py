@@ -238,7 +238,8 @@ def watch(run: str | None, *, as_json: bool) -> None:
         found = forum.reads.find_run(run) if run else _newest_run(forum)
         state = forum.reads.read_run(found)
         if state.interrupted and state.outcome is None:
-            # Its tasks keep their state, but no worker drives them: there is nothing to watch.
+            # The tasks of an interrupted run keep their state, but no worker drives them: there is
+            # nothing to watch.
             common_options.echo_error(explain_run_state(forum.reads.view_run(found)))
             print_result_and_exit(forum, found, as_json=as_json)
         watch_run(forum, found, as_json=as_json)
@@ -266,7 +267,7 @@ def diff(a: str, b: str, *, as_json: bool) -> None:
         answers = (forum.reads.view_run(first).answer, forum.reads.view_run(second).answer)
         bodies = [
             forum.reads.bodies_at(run, one.strand, one.step)
-            # Only the first difference is printed in full.
+            # Only the first difference is printed in full, so no other bodies are read.
             for one in found[:1]
             for run in (first, second)
         ]

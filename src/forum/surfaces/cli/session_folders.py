@@ -104,7 +104,7 @@ def _load_yaml(file: Path, data: bytes) -> object:
         return yaml.load(data, _StrictYamlLoader)  # noqa: S506  a safe one
     except RecursionError:
         raise click.UsageError(f"--config {file}: nested too deeply") from None
-    # ValueError: texts that look like a number or a date and are none.
+    # PyYAML raises a plain ValueError for a text that looks like a date and is none: 2026-99-99.
     except (yaml.YAMLError, ValueError) as error:
         raise click.UsageError(f"--config {file}: {error}") from None
 
@@ -186,7 +186,7 @@ def write_session_folder(forum: Forum, run: str, folder: Path) -> list[str]:
     if link is not None and link.run != run:
         other = first_line(link.run, 40)
         raise click.UsageError(f"{folder} belongs to run {other}; choose another --output")
-    # Files of unknown origin are not overwritten.
+    # Without a link, the files may be the user's own work, which must not be overwritten.
     if link is None and any(folder.iterdir()):
         raise click.UsageError(
             f"{folder} is not empty, and not of this run; choose another --output"

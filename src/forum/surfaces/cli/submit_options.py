@@ -70,8 +70,8 @@ class AgentOptions:
         named = policy.agents | fresh
         prices = {"usd": self.price_usd, "tokens": self.tokens}
         given = {name: value for name, value in prices.items() if value is not None}
-        # Prices apply to the programs named by the options, else to the default agent of the
-        # policy.
+        # A price is meant for the agents that the same options name; if they name none, it can only
+        # be meant for the default agent of the policy.
         if given:
             priced = fresh or {name: named[name] for name in ("",) if name in named}
             named |= {name: _set_prices(agent, given) for name, agent in priced.items()}
@@ -396,7 +396,8 @@ def _decide(planner: planning.Planner, order: RunRequest, wishes: SubmitOptions)
         team = False  # a default agent named by option overrides the setting
     route = wishes.team.routing_choice if order.plan is None else None
     if order.plan is None and not lane and planner.is_routed(order.policy, team=team, route=route):
-        # Loading the router takes a second or two the first time on a machine.
+        # Loading the router takes a second or two the first time on a machine: say what the user
+        # waits for.
         common_options.echo_info("routing: looking for the lane that the request belongs to")
     operator = planning.CallerAuthority.OPERATOR
     try:

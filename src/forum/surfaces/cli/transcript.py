@@ -67,7 +67,7 @@ def _step_form(record: RunRecord, view: RunView, located: LocatedEntry) -> Trans
         entry.actor,
         _summarize_entry(view, located),
         {
-            # None: erased, or not in this bundle.
+            # A body is None if it was erased, or if the bundle was exported without it.
             name: None if body is None else body.decode(errors="replace")[:_MAX_BODY_BYTES]
             for name, body in bodies.items()
         },

@@ -60,6 +60,7 @@ def up(port: int, tasks: int, log_format: str, *, open_loopback: bool, require_k
             make_trouble_logger(forum),
             STOP_TIMEOUT_S,
         )
-        # The worker runs within the server's lifetime, in the same process.
+        # The server holds `work` open, so the worker starts before the first request is served and
+        # ends after the last one.
         house = ServerConfig([Tenant(forum, work)], open_loopback=open_loopback)
         run_server(house, ListenAddress("127.0.0.1", port), log_line, load_extensions(house))

@@ -40,7 +40,8 @@ def verify(
     """
     trust = common_options.read_trust(keys, policy, seen)
     report = verify_bundle_file(bundle, trust, output.make_progress_bar("verified"))
-    # Read from the bundle itself; `_story_lines` says whether the report proves it.
+    # The contents are shown even if verification failed: `_story_lines` then says in its title that
+    # nothing of them is proven.
     story = _story(bundle, report)
     if as_json:
         form = BundleReport(**asdict(report_form(report)), story=story)

@@ -86,7 +86,7 @@ def _line(forum: Forum, webhook: "Webhook") -> WebhookLine:
 def _read_delivery_state(forum: Forum, webhook: "Webhook") -> "DeliveryState":
     from forum.surfaces.http.webhook_state import DeliveryState, webhook_strand
 
-    # The state of deliveries is a fold over the receiver's strand.
+    # No table holds the state of deliveries: it follows from the entries of the receiver's strand.
     told = DeliveryState()
     for data in forum.store.read_strand(LOG_RUN, webhook_strand(webhook)):
         told.apply_entry(forum.ledger.kinds.read(data))

@@ -79,7 +79,8 @@ def worker(
             log_line(f"worker {serving.id} serves {forum.origin} ({place})")
             announce_runs(forum, serving.id, say=log_line)
             stop.wait()
-            # From here on, a second signal ends the process at once.
+            # The operator may not want to wait for the work in hand: a second signal must end the
+            # process at once.
             stop.restore_default_handlers()
             log_line(f"stopping; work in hand gets {STOP_TIMEOUT_S} s")
 

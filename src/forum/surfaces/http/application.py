@@ -94,7 +94,7 @@ def _route(path: str, by_method: Mapping[str, RequestHandler]) -> Route:
     """Return a single route for all methods of a path, so that a 405 response lists them all."""
 
     async def answer(request: Request) -> Response:
-        # Starlette routes HEAD to the GET route and omits the body.
+        # Starlette adds HEAD to every GET route, and uvicorn sends its response without the body.
         return await by_method["GET" if request.method == "HEAD" else request.method](request)
 
     return Route(path, answer, methods=list(by_method))
@@ -141,7 +141,7 @@ def _lifespan(
 def startup_error_of(app: Starlette) -> Exception | SystemExit:
     """Return the reason why an application did not start."""
     error: Exception | None = getattr(app.state, "startup_error", None)
-    # uvicorn would exit with 3, which in Forum is a verdict on a ledger.
+    # uvicorn would exit with status 3, by which Forum reports that verification found a problem.
     return SystemExit(1) if error is None else error
 
 

@@ -243,7 +243,8 @@ class Authenticator:
         bucket = self._buckets.pop(who, None) or RateLimitBucket(2 * rate, at)
         self._buckets[who] = bucket
         if len(self._buckets) > _MAX_BUCKETS:
-            # The least recently used bucket is full again by now, so dropping it loses nothing.
+            # A bucket is full again after two seconds without use, so the least recently used one
+            # is almost certainly equal to a new one.
             del self._buckets[next(iter(self._buckets))]
         bucket.tokens = min(2 * rate, bucket.tokens + rate * (at - bucket.at))
         bucket.at = at

@@ -28,7 +28,7 @@ MAX_FOLLOWERS = 1500
 It is below the limit for connections, so that other clients are still served.
 """
 EVENT_STREAM = "text/event-stream"
-# Asks nginx not to buffer the stream.
+# Without this header, nginx would buffer the stream, and events would arrive late.
 STREAM_HEADERS = {**endpoints.NO_STORE, "X-Accel-Buffering": "no"}
 RUN_CLOSE_KIND = b"run.close/1"
 """The kind of the last event."""

@@ -49,7 +49,7 @@ class _LedgerKeys:
     async def check(self, fresh_seconds: float) -> AccessState:
         """Return the keys, not older than `fresh_seconds`.  Raises the error of a failed read."""
         arrived = monotonic()
-        # Failures are not cached: after one, the keys are read again.
+        # A failure is not cached, so that requests succeed as soon as the database answers again.
         await self.read(arrived if self.failed else arrived - fresh_seconds)
         if self.failed:
             raise self.failed.with_traceback(None)
@@ -60,11 +60,12 @@ class _LedgerKeys:
         while self._read_at < since:
             if self._reading is None or self._reading.done():
                 self._reading = asyncio.create_task(self._read())
-            # One read at a time: a database that hangs must not hold more than one thread.
+            # Requests share one read, so that a database that hangs holds only one thread.
+            # `shield`: a client that disconnects must not cancel the read of the others.
             await asyncio.shield(self._reading)
 
     async def _read(self) -> None:
-        # Unknown key ids cannot flood the store with reads.
+        # The pause keeps requests with invented key ids from flooding the store with reads.
         await asyncio.sleep(self._read_at + _PAUSE_SECONDS - monotonic())
         began, loop = monotonic(), asyncio.get_running_loop()
         try:

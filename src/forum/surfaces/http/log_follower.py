@@ -43,8 +43,8 @@ class LogFollower:
                 if self._listeners:
                     self._wake(await asyncio.to_thread(self._find_changed_runs))
                 else:
-                    # Nothing is read without listeners; the next
-                    # poll with listeners then wakes all of them.
+                    # Without listeners the log is not read, to spare the database.  What was missed
+                    # is unknown, so the next poll with listeners wakes all of them.
                     self._size = None
             await asyncio.sleep(POLL_INTERVAL_S)
 

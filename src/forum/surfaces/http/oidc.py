@@ -162,7 +162,8 @@ class OidcTokenVerifier:
     async def _find_key(self, header: _JoseHeader) -> jwt.PyJWK:
         if self._clock() - self._fetched >= JWKS_MAX_AGE_S:
             await self._refresh(FAILURE_RETRY_DELAY_S)
-        # An unknown key id may belong to a new key, so the keys are fetched again, within limits.
+        # An unknown key id may belong to a new key, so the keys are fetched again.  The delay
+        # between two fetches keeps made-up ids from flooding the issuer with requests.
         named = _keys_with_id(self._keys, header.kid)
         if not named:
             await self._refresh(UNKNOWN_KID_RETRY_DELAY_S)
@@ -303,7 +304,8 @@ def _parse_key(told: object) -> _VerificationKey | None:
         jwk = msgspec.convert(told, _Jwk)
         fitting = _ALGORITHMS_BY_KEY_TYPE.get((jwk.kty, jwk.crv), ()) if jwk.use == "sig" else ()
         members = msgspec.to_builtins(jwk)
-        # A key that names its algorithm is used with no other.
+        # A token names its own algorithm, so its author could choose a weaker one than the key is
+        # meant for (RFC 8725 section 3.1).
         ready = {name: jwt.PyJWK(members, name) for name in fitting if jwk.alg in (None, name)}
     except (msgspec.ValidationError, jwt.PyJWTError):
         return None

@@ -21,7 +21,7 @@ RFC 9457, and their `type` stays.
 def build_document(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
     """Return the document for these endpoints."""
     forms = (form for e in endpoints for form in (e.body, e.query, e.reply))
-    # A reply that is a text is a media type.
+    # A reply given as a string is only a media type, and has no schema.
     types = [form for form in forms if form is not None and not isinstance(form, str)]
     unique = list(dict.fromkeys([Details, *types]))
     schemas, components = msgspec.json.schema_components(unique, ref_template=_REF)

@@ -144,9 +144,8 @@ async def read_body(request: Request, most: int) -> bytes:
         problems.ProblemType.TOO_LARGE, f"at most {most} bytes", {"Connection": "close"}
     )
     if int(request.headers.get("content-length") or 0) > most:
-        # Content-Length may be absent (chunked) or false,
-        # so the received bytes are counted as well.
         raise too_large
+    # Content-Length may be absent (chunked) or false, so the received bytes are counted as well.
     data = bytearray()
     try:
         async with asyncio.timeout(BODY_TIMEOUT_S):

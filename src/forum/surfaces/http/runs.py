@@ -1,14 +1,17 @@
 """Endpoints for runs and gates: submit, list, show, cancel, resume and fork runs; decide gates."""
 
+from collections.abc import Collection
 from functools import partial
 from typing import Annotated
 
 from msgspec import Meta, Struct, json
 from starlette.responses import Response
 
-from forum.errors import Malformed, NoSuchEntry
+from forum.engine import RunRequest
+from forum.errors import BadPlan, Malformed, NoSuchEntry
+from forum.ledger.access import has_scope
 from forum.ledger.kinds import Scope
-from forum.planning import CallerAuthority, check_tool_permissions
+from forum.planning import CallerAuthority, check_client_rights
 from forum.surfaces.cpu_limits import run_cpu_bounded
 from forum.surfaces.http.endpoints import READERS, Endpoint, RequestContext
 from forum.surfaces.http.events import EVENTS
@@ -152,10 +155,19 @@ def fork_run(visit: RequestContext) -> Response:
         inside = False
     if not inside:
         raise ProblemError(ProblemType.UNFIT, f"entry {form.at} does not belong to run {run}")
+    if visit.principal.authority is CallerAuthority.CLIENT:
+        _check_fork_rights(forum.reads.read_run_request(run), visit.principal.scopes)
     actor, ceiling = visit.principal.name, visit.desk.staff.ceiling_for(visit.principal.authority)
     return _accepted_run(
         forum.runs.fork(run, form.at, actor=actor, ticket=visit.idempotency_key, ceiling=ceiling)
     )
+
+
+def _check_fork_rights(order: RunRequest, scopes: Collection[Scope]) -> None:
+    """Raise `BadPlan` if a fork gives a client more than a request of its own would."""
+    check_client_rights(order.plan.all_tasks if order.plan else (), order.policy)
+    if order.policy.gate_default is Answer.APPROVE and not has_scope(scopes, _APPROVE):
+        raise BadPlan("its gates approve themselves; forking it requires the scope approve")
 
 
 def list_gates(visit: RequestContext) -> gates.GatesForm:
@@ -191,8 +203,8 @@ def _replace_gated_content(visit: RequestContext) -> gates.GateEditForm:
         raise Malformed("text", f"a lone surrogate at {error.start}") from None
     actor = visit.principal.name
     if form.subject == "plan" and visit.principal.authority is CallerAuthority.CLIENT:
-        # Otherwise the acceptance criteria of an edited plan could get around the tool permissions.
-        check_tool_permissions(
+        # Otherwise an edited plan could get around the tool permissions.
+        check_client_rights(
             read_new_plan(shown).all_tasks, visit.desk.forum.reads.read_run_context(run).policy
         )
     digest = visit.desk.forum.runs.edit_gate(run, form.subject, form.digest, shown, actor)

@@ -13,7 +13,7 @@ from forum.surfaces.mcp.server import Context, make_server
 _CALLER = "forum.caller"
 
 # By default, the streaming library of the SDK cuts off every response as soon as the process is
-# asked to stop.  Ours end by themselves then, with the current state of the run.
+# asked to stop.  The tools of Forum notice the stop, and answer with the current state of the run.
 AppStatus.enable_automatic_graceful_drain = False
 
 

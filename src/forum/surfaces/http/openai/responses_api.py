@@ -133,7 +133,8 @@ async def create_response(visit: RequestContext) -> Response:
     """Answer a request."""
     ask: ResponsesAsk = visit.body
     if isinstance(ask.text, dict) and ask.text.get("verbosity"):
-        # Verbosity only tunes, so it is ignored; the other members of `text` are not.
+        # `verbosity` only asks for a style, so it is ignored.  The other members of `text` may ask
+        # for a format that is not supported, so they are checked.
         others = {name: value for name, value in ask.text.items() if name != "verbosity"}
         ask = msgspec.structs.replace(ask, text=others)
 
