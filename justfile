@@ -44,7 +44,7 @@ check-docs: docs
 
 # Serve a real, very small model on this machine, for whoever speaks OpenAI's API
 real-model *args:
-    {{bin}}/python -m forum.models.smollm2 {{args}}
+    {{bin}}/python -m forum.demo.smollm2 {{args}}
 
 # Write the locked requirements anew; `just lock --upgrade` takes newer versions
 lock *args:

@@ -18,11 +18,11 @@ from hypothesis import strategies as st
 from forum.engine import NO_COST, CallReply
 from forum.ledger.kinds import Outcome
 from forum.ledger.ports import Amount
-from forum.models import make_model
+from forum.models import http_model, make_model
 from forum.models.openai_chat import ChatWire
 from forum.models.provider_http import MAX_ERROR_BYTES, SseEvent, SseParser, parse_retry_after
 from forum.work.kinds import Why
-from forum.work.policy import Chat, ToolCall
+from forum.work.policy import Api, Chat, ToolCall
 from tests.models.asking import (
     CANARY,
     CONVERSATION,
@@ -462,3 +462,8 @@ def test_a_proxy_that_cannot_be_used_is_an_outcome(monkeypatch: pytest.MonkeyPat
     assert here.outcome is Outcome.OK
     assert (elsewhere.outcome, elsewhere.code) == (Outcome.FAILED, "connect")
     assert CANARY.encode() not in error_of(elsewhere)
+
+
+def test_every_api_has_its_wire() -> None:
+    """A new API without one would fail at the first call, and not before."""
+    assert http_model._WIRES.keys() == set(Api)  # noqa: SLF001  the table that calls look into
