@@ -441,7 +441,7 @@ def _make_private(path: Path) -> None:
         if not path.exists():
             path.touch(mode=0o600)
     except OSError as error:
-        remedy = "See that its disk has free space, and that this user may write there"
+        remedy = "Check that its disk has free space, and that this user may write there"
         raise errors.StoreFailed(f"opening {path}", error.strerror or str(error), remedy) from None
 
 
@@ -538,10 +538,10 @@ def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
 _REMEDIES = {
     sqlite3.SQLITE_FULL: "Free some space on its disk, then try again",
     # SQLite also reports an I/O error if a full disk has no room even for its smallest file.
-    sqlite3.SQLITE_IOERR: "See that its disk has free space and no faults, then try again",
+    sqlite3.SQLITE_IOERR: "Check that its disk has free space and no faults, then try again",
     sqlite3.SQLITE_READONLY: "Let this user write the file and its folder",
     sqlite3.SQLITE_PERM: "Let this user write the file and its folder",
-    sqlite3.SQLITE_CANTOPEN: "See that its folder is there, and that this user may write there",
+    sqlite3.SQLITE_CANTOPEN: "Check that its folder is there, and that this user may write there",
     sqlite3.SQLITE_BUSY: "Another process keeps it locked: try again when that one is done",
     sqlite3.SQLITE_CORRUPT: "Restore a backup of it: forum restore",
     sqlite3.SQLITE_NOTADB: "Restore a backup of it: forum restore",
