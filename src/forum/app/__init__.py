@@ -5,7 +5,7 @@ ids and the salts that the core takes as arguments. Backends are imported inside
 a command loads only the modules that it uses.
 """
 
-from collections.abc import Callable
+from functools import cached_property
 
 from forum.app.access import AccessOperations, Approver
 from forum.app.environment import (
@@ -33,7 +33,6 @@ from forum.app.witness_server import (
     trust_log,
     trusted_logs,
 )
-from forum.config import Settings
 
 __all__ = [
     "KINDS",
@@ -65,26 +64,35 @@ __all__ = [
 class Forum(ProjectContext):
     """One ledger, with a part for each kind of operation."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        warn: Callable[[str], None] | None = None,
-        *,
-        register: bool = True,
-    ) -> None:
-        """Prepare access to the ledger that the settings name; nothing is opened yet.
+    @cached_property
+    def witness(self) -> LocalWitness:
+        """The witness of this machine, and how the others are reached."""
+        return LocalWitness(self)
 
-        `warn` is called with one line for each problem that stopped nothing, and for each notice.
-        `register` tells whether the state directory may record that this log belongs to this
-        project.
-        """
-        super().__init__(settings, warn, register=register)
-        self.witness = LocalWitness(self)
-        self.reads = RunReads(self)
-        self.log = LogOperations(self, self.witness, self.reads)
-        self.keys = KeyOperations(self, self.log, self.witness)
-        self.runs = RunOperations(self, self.log, self.keys, self.reads)
-        self.access = AccessOperations(self)
+    @cached_property
+    def reads(self) -> RunReads:
+        """Reads of runs, gates and workers."""
+        return RunReads(self)
+
+    @cached_property
+    def log(self) -> LogOperations:
+        """Writing, publishing, exporting, redacting and verifying."""
+        return LogOperations(self, self.witness, self.reads)
+
+    @cached_property
+    def keys(self) -> KeyOperations:
+        """Making, rotating and replacing the keys of the log."""
+        return KeyOperations(self, self.log, self.witness)
+
+    @cached_property
+    def runs(self) -> RunOperations:
+        """Submitting, executing, stopping and forking runs."""
+        return RunOperations(self, self.log, self.keys, self.reads)
+
+    @cached_property
+    def access(self) -> AccessOperations:
+        """API keys and the token of the operator."""
+        return AccessOperations(self)
 
     def close(self) -> None:
         """Close the database connections."""

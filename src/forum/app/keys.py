@@ -231,7 +231,7 @@ class KeyOperations:
     def _close_log(self) -> None:
         """Close the log, so that the next use opens it with its new keys."""
         self._project.close_log()
-        self._log.__dict__.pop("publisher", None)
+        self._log.drop_publisher()
 
     def _set_key_aside(self) -> tlog.SigningKey | None:
         """Copy the key file to another name, and return the key if it can be read."""

@@ -311,6 +311,10 @@ class LogOperations:
             clock=now,
         )
 
+    def drop_publisher(self) -> None:
+        """Forget the publisher, which holds the key that it was made with."""
+        self.__dict__.pop("publisher", None)
+
     def record_note(
         self, content: Content, idempotency_key: str | None = None
     ) -> tuple[LocatedEntry, Publication | None]:
