@@ -94,7 +94,9 @@ class AccessOperations:
         """Create an API key and record its digest; the returned object alone holds the secret."""
         key = ApiKey(self.tenant, os.urandom(6).hex(), os.urandom(32).hex())
         expires = now() + 1_000_000 * seconds if seconds else 0
-        facts = Grant(key.id, name, tuple(sorted(scopes)), key.digest, expires).to_facts()
+        facts = Grant(
+            key=key.id, name=name, scopes=tuple(sorted(scopes)), digest=key.digest, expires=expires
+        ).to_facts()
         self._project.ledger.append_log_entry(Draft(f"grant/{key.id}", actor, facts), ACCESS_STRAND)
         return key
 

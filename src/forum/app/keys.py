@@ -282,7 +282,7 @@ class KeyOperations:
             successor.write_keys = tags
             write_write_keys(following_keys, tags)
             witness.trust_locally()
-            draft = Draft("log/epoch", OPERATOR, facts, (), bodies)
+            draft = Draft(step="log/epoch", actor=OPERATOR, facts=facts, parents=(), bodies=bodies)
             successor.ledger.initialize(f"forumd/{__version__}", key.verifier(), left, draft)
             successor.ledger.mark_write_key()
             # The signing key is written last. After a crash before it, the old log is still in use,

@@ -114,12 +114,12 @@ class LogOperations:
 
             before = self._project.ledger
             self._project.ledger = Ledger(
-                self._project.store,
-                KINDS,
-                now,
-                new_salt,
-                append,
-                append_async,
+                store=self._project.store,
+                kinds=KINDS,
+                clock=now,
+                salts=new_salt,
+                append=append,
+                append_async=append_async,
                 mask=self._project.mask,
                 tags=self._project.write_keys,
             )
@@ -302,11 +302,11 @@ class LogOperations:
     def publisher(self) -> Publisher:
         """The signer of this log."""
         return Publisher(
-            self._project.store,
-            self._project.key,
-            self._project.guard,
-            self._project.policy,
-            self._witness.cosigners(),
+            store=self._project.store,
+            key=self._project.key,
+            guard=self._project.guard,
+            policy=self._project.policy,
+            cosigners=self._witness.cosigners(),
             follows=self._project.earlier_keys(),
             clock=now,
         )
@@ -337,7 +337,14 @@ class LogOperations:
         # can separate them.
         name = f"{OPERATOR}/note/{key}"
         effects = (ports.IdempotencyRecord(name, run, digest),) if key is not None else ()
-        draft = Draft("note", OPERATOR, kinds.NoteFacts(), (), (body,), effects)
+        draft = Draft(
+            step="note",
+            actor=OPERATOR,
+            facts=kinds.NoteFacts(),
+            parents=(),
+            bodies=(body,),
+            effects=effects,
+        )
         try:
             self._project.ledger.record_run(run, OPERATOR, draft)
         except IdempotencyKeyUsed as asked:

@@ -247,7 +247,15 @@ class ProjectContext:
         """The ledger, for writing and reading."""
         keys = self.write_keys
         append = None if keys else self._append_without_key
-        return Ledger(self.store, KINDS, now, new_salt, append, mask=self.mask, tags=keys)
+        return Ledger(
+            store=self.store,
+            kinds=KINDS,
+            clock=now,
+            salts=new_salt,
+            append=append,
+            mask=self.mask,
+            tags=keys,
+        )
 
     def _append_without_key(self, records: Sequence[ports.EntryWrite]) -> None:
         """Append without tags to a log of a release that had none; refuse for any other log.

@@ -42,11 +42,11 @@ def open_witness(
                 name = name or f"{LOCAL_WITNESS}{os.urandom(4).hex()}"
                 write_key(path, tlog.SigningKey(os.urandom(32), name, tlog.ED25519_COSIGNATURE))
     return Witness(
-        read_key(path),
-        lambda: trusted_logs(folder),
-        lambda o: witness_memory(folder, o),
-        now,
-        audit_with(auditor) if auditor else None,
+        key=read_key(path),
+        logs=lambda: trusted_logs(folder),
+        memory=lambda o: witness_memory(folder, o),
+        clock=now,
+        audit=audit_with(auditor) if auditor else None,
     )
 
 

@@ -158,7 +158,7 @@ class PostgresStore(_PostgresQueries, sql_store.SqlStore, ForkAware):
             if data is None:
                 why = f"entry {run}/{strand}/{n} was acknowledged and is gone"
                 raise errors.EntryLost(self._origin, why)
-            rows.append(ports.EntryRow(run or "", strand or "", n, data, tag))
+            rows.append(ports.EntryRow(run=run or "", strand=strand or "", n=n, data=data, tag=tag))
         return ports.PendingEntries(rows, [PendingKey(row[0], row[1], row[4]) for row in found])
 
     def advance_head(

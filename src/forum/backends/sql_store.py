@@ -341,7 +341,9 @@ class SqlReader(ABC):
         entries: list[bytes | None] = []
         for (strand, n), (data, tag) in zip(places, found, strict=True):
             if data is not None:
-                self.check.check_row(ports.EntryRow(run, strand, n, data, tag))
+                self.check.check_row(
+                    ports.EntryRow(run=run, strand=strand, n=n, data=data, tag=tag)
+                )
             entries.append(data)
         return entries
 
@@ -809,7 +811,11 @@ def _row(columns: Sequence[Any]) -> ports.EntryRow | None:
     """Return a row, or None if the join found no entry."""
     run, strand, n, data, tag = columns
     # An entry whose strand row is missing gets the empty name, which no run and no strand has.
-    return None if data is None else ports.EntryRow(run or "", strand or "", n, data, tag)
+    return (
+        None
+        if data is None
+        else ports.EntryRow(run=run or "", strand=strand or "", n=n, data=data, tag=tag)
+    )
 
 
 def _first_account(rows: list[Any]) -> ports.BudgetAccount | None:

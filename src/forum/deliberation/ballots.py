@@ -149,17 +149,19 @@ def read_ballot(said: bytes, rules: BallotRules) -> Ballot:
         for reply in ballot.replies
     }
     return Ballot(
-        answer,
-        _to_percent(ballot.confidence),
-        tuple(claim for claim in claims if claim.text)[:MAX_CLAIMS],
-        _keep_known_claims(ballot.because, rules.claims),
-        _to_line(ballot.evidence),
-        _keep_known_claims(ballot.supports, rules.claims),
-        tuple(a for a in attacks.values() if a.claim in rules.claims and a.why)[:MAX_CLAIMS],
-        _to_line(ballot.question),
-        tuple(r for r in replies.values() if r.to in rules.peers and r.text),
-        _to_line(ballot.decides),
-        _to_line(ballot.blocker),
+        answer=answer,
+        confidence=_to_percent(ballot.confidence),
+        claims=tuple(claim for claim in claims if claim.text)[:MAX_CLAIMS],
+        because=_keep_known_claims(ballot.because, rules.claims),
+        evidence=_to_line(ballot.evidence),
+        supports=_keep_known_claims(ballot.supports, rules.claims),
+        attacks=tuple(a for a in attacks.values() if a.claim in rules.claims and a.why)[
+            :MAX_CLAIMS
+        ],
+        question=_to_line(ballot.question),
+        replies=tuple(r for r in replies.values() if r.to in rules.peers and r.text),
+        decides=_to_line(ballot.decides),
+        blocker=_to_line(ballot.blocker),
     )
 
 

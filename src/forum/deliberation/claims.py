@@ -113,7 +113,12 @@ class ClaimRegister(msgspec.Struct):
         if same not in self.claims:
             authors = frozenset({seat})
             self.claims[same] = CouncilClaim(
-                same, seat, stated.text, stated.evidence, answer, authors
+                name=same,
+                seat=seat,
+                text=stated.text,
+                evidence=stated.evidence,
+                answer=answer,
+                authors=authors,
             )
             return
         claim = self.claims[same]
@@ -145,7 +150,14 @@ def _attacks_without(seat: int, claim: CouncilClaim) -> tuple[tuple[int, str], .
 def _shown(claim: CouncilClaim) -> ShownClaim:
     attacks = tuple(why for _, why in claim.attacks[-MAX_ATTACKS:])
     support = len(claim.support)
-    return ShownClaim(claim.name, claim.text, claim.status, support, claim.evidence, attacks)
+    return ShownClaim(
+        id=claim.name,
+        claim=claim.text,
+        status=claim.status,
+        support=support,
+        evidence=claim.evidence,
+        attacks=attacks,
+    )
 
 
 def shuffle_by_seed(items: Iterable[int], seed: str, reader: str) -> list[int]:

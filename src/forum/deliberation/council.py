@@ -153,12 +153,12 @@ class _CouncilState(CouncilRecord, kw_only=True):
             prompt = council_prompts.exchange_prompt(self.question, options, view)
         facts = council_kinds.BallotFacts(seat, self.round)
         return steps.AgentTurn(
-            TurnId(self.round, seat).turn,
-            chair.agent,
-            prompt,
-            ballot_schema(rules, first=self.round == 0),
-            partial(read_ballot, rules=rules),
-            chair.briefing,
+            name=TurnId(self.round, seat).turn,
+            agent=chair.agent,
+            prompt=prompt,
+            schema=ballot_schema(rules, first=self.round == 0),
+            read=partial(read_ballot, rules=rules),
+            briefing=chair.briefing,
             note=lambda said: steps.SessionNote(
                 "ballot",
                 facts,
@@ -183,7 +183,7 @@ class _CouncilState(CouncilRecord, kw_only=True):
         passage = decision.AGREED if agreed else undecided
         usd, tokens, _ = self.spent
         self.baseline = council_kinds.BaselineFacts(
-            len(self.casts), agreement, passage, usd, tokens
+            answers=len(self.casts), agreement=agreement, passage=passage, usd=usd, tokens=tokens
         )
         body = steps.NoteBody("answer", self.baseline_answer.encode(errors="replace"), "text/plain")
         yield steps.SessionNote("baseline", self.baseline, (body,), _entries(self.casts))
@@ -371,7 +371,11 @@ class _CouncilState(CouncilRecord, kw_only=True):
         prompt = council_prompts.judge_prompt(self.question, first, second)
         agent = self.council.judge or ""
         return steps.AgentTurn(
-            name, agent, prompt, council_prompts.judge_schema(), council_prompts.read_preference
+            name=name,
+            agent=agent,
+            prompt=prompt,
+            schema=council_prompts.judge_schema(),
+            read=council_prompts.read_preference,
         )
 
     def _is_unanimous(self) -> bool:
@@ -401,16 +405,16 @@ class _CouncilState(CouncilRecord, kw_only=True):
         conformed = sum(change.conformity for change in self.changes)
         usd, tokens, _ = self.spent
         facts = council_kinds.CouncilCloseFacts(
-            end,
-            ground if answer else council_kinds.Ground.NONE,
-            self._accord(end, stand) if answer else council_kinds.Accord.SPLIT,
-            self.round,
-            len(self.casts),
-            len(self.changes),
-            conformed,
-            len(self.blockers()),
-            usd,
-            tokens,
+            end=end,
+            ground=ground if answer else council_kinds.Ground.NONE,
+            accord=self._accord(end, stand) if answer else council_kinds.Accord.SPLIT,
+            rounds=self.round,
+            ballots=len(self.casts),
+            changed=len(self.changes),
+            conformed=conformed,
+            blockers=len(self.blockers()),
+            usd=usd,
+            tokens=tokens,
         )
         body = steps.NoteBody("report", encode_report(self, facts, answer, self.council))
         latest = [cast for cast in self.casts if cast.round == self.round]

@@ -159,21 +159,21 @@ def _build_report(
     present = {cast.seat for cast in record.casts}
     asked = numbers if facts.end is not council_kinds.End.GATE else numbers[: council.baseline]
     return CouncilReport(
-        answer,
-        facts.end,
-        facts.ground,
-        facts.accord,
-        facts.rounds,
-        ReportedCost(facts.usd, facts.tokens),
-        _base(record, answer),
-        tuple(_build_seat(seat, record, council) for seat in numbers if seat in present),
-        tuple(record.changes),
-        1000 * facts.conformed // max(1, facts.changed),
-        _minority(record, answer),
-        _decisive(record),
-        tuple(record.blockers()),
-        tuple(seat for seat in asked if seat not in present),
-        _warnings(facts, council),
+        answer=answer,
+        end=facts.end,
+        ground=facts.ground,
+        accord=facts.accord,
+        rounds=facts.rounds,
+        spent=ReportedCost(facts.usd, facts.tokens),
+        baseline=_base(record, answer),
+        seats=tuple(_build_seat(seat, record, council) for seat in numbers if seat in present),
+        changes=tuple(record.changes),
+        conformity=1000 * facts.conformed // max(1, facts.changed),
+        minority=_minority(record, answer),
+        decisive=_decisive(record),
+        blockers=tuple(record.blockers()),
+        absent=tuple(seat for seat in asked if seat not in present),
+        warnings=_warnings(facts, council),
     )
 
 
@@ -195,7 +195,13 @@ def _base(record: CouncilRecord, answer: str) -> BaselineReport:
         return BaselineReport("", 0, 0, changed=False, spent=ReportedCost(0, 0))
     changed = normalize_answer(record.baseline_answer) != normalize_answer(answer)
     spent = ReportedCost(base.usd, base.tokens)
-    return BaselineReport(record.baseline_answer, base.answers, base.agreement, changed, spent)
+    return BaselineReport(
+        answer=record.baseline_answer,
+        answers=base.answers,
+        agreement=base.agreement,
+        changed=changed,
+        spent=spent,
+    )
 
 
 def _build_seat(seat: int, record: CouncilRecord, council: Council) -> SeatReport:
@@ -203,7 +209,9 @@ def _build_seat(seat: int, record: CouncilRecord, council: Council) -> SeatRepor
     votes = tuple(Vote(c.round, c.ballot.answer, int(c.ballot.confidence)) for c in casts)
     weighed = record.weighed.get(seat)
     agent, model = council.seats[seat - 1].agent, casts[-1].said.model
-    return SeatReport(seat, agent, model, votes, weighed.answer if weighed else "")
+    return SeatReport(
+        seat=seat, agent=agent, model=model, votes=votes, weighed=weighed.answer if weighed else ""
+    )
 
 
 def _minority(record: CouncilRecord, answer: str) -> tuple[MinorityPosition, ...]:
@@ -230,7 +238,13 @@ def _best_claim(stand: str, record: CouncilRecord) -> Argument | None:
         return None
     best = max(claims, key=lambda c: (len(c.support) - len(c.attacks), bool(c.evidence)))
     attacks = tuple(why for _, why in best.attacks)
-    return Argument(best.text, best.status, len(best.support), best.evidence, attacks)
+    return Argument(
+        claim=best.text,
+        status=best.status,
+        support=len(best.support),
+        evidence=best.evidence,
+        attacks=attacks,
+    )
 
 
 def _decisive(record: CouncilRecord) -> tuple[str, ...]:

@@ -155,7 +155,13 @@ class RunAuditor:
             case kinds.StopReason.DEADLINE:
                 most = accepted.milliseconds
                 late = deadline is not None and where.entry.ts + _MAX_CLOCK_SKEW_US >= deadline
-                alone = kinds.StopFacts(kinds.StopReason.DEADLINE, "milliseconds", 0, most, most)
+                alone = kinds.StopFacts(
+                    reason=kinds.StopReason.DEADLINE,
+                    limit="milliseconds",
+                    asked=0,
+                    used=most,
+                    cap=most,
+                )
                 return late and (met or stopped == alone)
             case _:
                 return False

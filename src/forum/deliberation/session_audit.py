@@ -264,7 +264,13 @@ class _SessionAuditor:
         over = []
         for turn in step.turns:
             entries = self._strands.get(strands[turn.name], [])
-            TurnAuditor(self._comparer, entries, policy, self._accepted, self._cause).check(turn)
+            TurnAuditor(
+                look=self._comparer,
+                entries=entries,
+                policy=policy,
+                accepted=self._accepted,
+                cause=self._cause,
+            ).check(turn)
             said = self._read_turn_result(turn.name)
             if said is None:
                 self._report_missing(f"turn {turn.name}: it has no end")

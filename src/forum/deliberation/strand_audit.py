@@ -88,7 +88,9 @@ class StrandAuditor:
                 return replace(stopped, by=by)
             case kinds.StopReason.DEADLINE:
                 reason = kinds.StopReason.DEADLINE
-                return kinds.StopFacts(reason, "milliseconds", 0, most, most, by)
+                return kinds.StopFacts(
+                    reason=reason, limit="milliseconds", asked=0, used=most, cap=most, by=by
+                )
             case kinds.StopReason.CANCELLED:
                 return kinds.StopFacts(kinds.StopReason.CANCELLED, by=by)
             case kinds.StopReason.ERROR:

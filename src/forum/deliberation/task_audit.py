@@ -119,7 +119,13 @@ class _RunAuditor:
         if task is None or task.startswith(kinds.TURN_PREFIX):
             return
         entries = self.strands[name]
-        auditor = TaskAuditor(self._comparer, entries, self._policy, self._state, task)
+        auditor = TaskAuditor(
+            comparer=self._comparer,
+            entries=entries,
+            policy=self._policy,
+            state=self._state,
+            task=task,
+        )
         auditor.check_end(entries)
         role = task.partition(".")[0]
         if role == kinds.VERIFIER:
@@ -413,7 +419,14 @@ class TaskAuditor(StrandAuditor):
             case kinds.StopReason.REJECTED:
                 expected = kinds.StopFacts(kinds.StopReason.REJECTED, by=self._task)
             case kinds.StopReason.DEPTH:
-                depth = kinds.StopFacts(kinds.StopReason.DEPTH, "depth", 1, 0, 0, self._task)
+                depth = kinds.StopFacts(
+                    reason=kinds.StopReason.DEPTH,
+                    limit="depth",
+                    asked=1,
+                    used=0,
+                    cap=0,
+                    by=self._task,
+                )
                 expected = depth if delegated and not self._accepted.depth else None
             case _:
                 expected = self._expected_stop(stopped, self._task)

@@ -171,7 +171,12 @@ class TurnAuditor(StrandAuditor):
                 self._check_accepted_reply(turn, output)
                 return None
         failed = steps.TurnResult(
-            "", steps.TurnStatus.FAILED, output, facts.outcome, facts.why, facts.code
+            turn="",
+            fate=steps.TurnStatus.FAILED,
+            output=output,
+            outcome=facts.outcome,
+            why=facts.why,
+            code=facts.code,
         )
         read = call_rules.ReplyRead(facts.outcome, usable=False, hopeless=turn.hopeless(failed))
         if self._progress.advance(read).move is call_rules.Move.GIVE_UP:

@@ -26,19 +26,19 @@ def build_turn_result(task: TaskRun, read: ReadBody) -> TurnResult | None:
     failed = call.replied.outcome is not Outcome.OK
     replies = [c.replied for c in task.calls if c.replied]
     return TurnResult(
-        turn,
-        fate,
-        read(call.reply_at, "output"),
-        call.replied.outcome,
-        call.replied.why,
-        call.replied.code,
-        read(call.reply_at, "error") if failed else b"",
-        call.replied.model or call.called.model,
-        task.spent,
-        sum(reply.input_tokens for reply in replies),
-        sum(reply.milliseconds for reply in replies),
-        call.ended,
-        task.last,
+        turn=turn,
+        fate=fate,
+        output=read(call.reply_at, "output"),
+        outcome=call.replied.outcome,
+        why=call.replied.why,
+        code=call.replied.code,
+        error=read(call.reply_at, "error") if failed else b"",
+        model=call.replied.model or call.called.model,
+        spent=task.spent,
+        input_tokens=sum(reply.input_tokens for reply in replies),
+        milliseconds=sum(reply.milliseconds for reply in replies),
+        at=call.ended,
+        entry=task.last,
     )
 
 

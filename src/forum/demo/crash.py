@@ -194,23 +194,23 @@ def _read_result(forum: Forum, run: str, home: Path, kills: int) -> CrashDemoRes
         if call.called.agent == "researcher" and call.replied and call.replied.why is not Why.LOST
     )
     return CrashDemoResult(
-        run,
-        kills,
-        len(calls),
+        run=run,
+        kills=kills,
+        calls=len(calls),
         # Every answered call is either recorded or was lost with its worker.  Any answer beyond
         # these means that a call was made and paid for again.
-        max(0, answered - recorded - len(lost)),
-        len(payments),
-        len(keys) - len(set(keys)),
-        BUDGET_NANO_USD,
-        [
+        paid_twice=max(0, answered - recorded - len(lost)),
+        payments=len(payments),
+        sent_twice=len(keys) - len(set(keys)),
+        cap=BUDGET_NANO_USD,
+        lost=[
             (call.at.strand.removeprefix("task/"), call.called.agent, call.spent.usd)
             for call in lost
         ],
-        [gate.opened.subject for gate in state.open_gates],
-        state.spent,
-        state.spent_by,
-        state.stopped.reason.value if state.stopped else "",
+        indeterminate=[gate.opened.subject for gate in state.open_gates],
+        spent=state.spent,
+        by_agent=state.spent_by,
+        stopped=state.stopped.reason.value if state.stopped else "",
     )
 
 

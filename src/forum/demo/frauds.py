@@ -99,7 +99,11 @@ def _write_run(ledger: Ledger, request: str, result: str) -> str:
 
 def _draft_note(step: str, actor: str, words: str, *parents: tlog.Hash) -> Draft:
     return Draft(
-        step, actor, kinds.NoteFacts(), parents, (Attachment("text", text_content(words)),)
+        step=step,
+        actor=actor,
+        facts=kinds.NoteFacts(),
+        parents=parents,
+        bodies=(Attachment("text", text_content(words)),),
     )
 
 
@@ -431,7 +435,13 @@ def _swap_folder(scene: TamperScene) -> None:
     mine = scene.forum.settings
     data = mine.data.with_name("another")
     origin = f"forum.local/demo-{secrets.token_hex(4)}"
-    other = Settings(data, data / "state", data / "log.key", origin, mine.database)
+    other = Settings(
+        data=data,
+        state=data / "state",
+        key_file=data / "log.key",
+        origin=origin,
+        database=mine.database,
+    )
     policy = _write_elsewhere(other)
     shutil.rmtree(mine.data)
     shutil.copytree(data, mine.data)
@@ -513,4 +523,10 @@ def detect_tampering(scene: TamperScene, fraud: TamperCase) -> set[str]:
 def _settings(folder: Path, database: str | None) -> Settings:
     data = folder / "ledger"
     origin = f"forum.local/demo-{secrets.token_hex(4)}"
-    return Settings(data, folder / "state", data / "log.key", origin, database)
+    return Settings(
+        data=data,
+        state=folder / "state",
+        key_file=data / "log.key",
+        origin=origin,
+        database=database,
+    )

@@ -81,7 +81,14 @@ def run_panel_demo(home: Path, tell: Callable[[str], None]) -> PanelDemoResult:
     tell("the ballots are sealed, the answer is recorded; now two forgers come")
     forgeries = tuple(_forge(home, fraud, run) for fraud in _FORGERY_CASES)
     vote, right = _most_frequent(_answers(-1)), _answers(0).count(RIGHT)
-    return PanelDemoResult(view, verified, forgeries, vote, right, monotonic() - begun)
+    return PanelDemoResult(
+        view=view,
+        verified=verified,
+        forgeries=forgeries,
+        plain_vote=vote,
+        minority=right,
+        seconds=monotonic() - begun,
+    )
 
 
 def _ballot(answer: str, confidence: int, **more: Any) -> str:  # noqa: ANN401
@@ -143,7 +150,7 @@ def _forge(home: Path, fraud: "_ForgeryCase", run: str) -> ForgeryResult:
         report = forum.log.verify(trust, at=now() + 60_000_000)
     found = tuple(dict.fromkeys(str(finding.problem) for finding in report.findings))
     caught = any(one.startswith(fraud.by) for one in found)
-    return ForgeryResult(fraud.name, fraud.does, caught, found, fraud.told)
+    return ForgeryResult(name=fraud.name, does=fraud.does, caught=caught, by=found, told=fraud.told)
 
 
 def _change_ballot(forum: Forum, run: str) -> Trust:
@@ -225,17 +232,17 @@ class _ForgeryCase:
 
 _FORGERY_CASES = (
     _ForgeryCase(
-        "change",
-        "somebody changes a sealed ballot in the database",
-        _change_ballot,
-        "body",
-        "the ballot is not the one that was sealed",
+        name="change",
+        does="somebody changes a sealed ballot in the database",
+        forge=_change_ballot,
+        by="body",
+        told="the ballot is not the one that was sealed",
     ),
     _ForgeryCase(
-        "rewrite",
-        "the operator rewrites reply and ballot, all hashes right, and signs again",
-        _rewrite_all,
-        "session",
-        "every hash is right, but the vote does not follow from the ballots",
+        name="rewrite",
+        does="the operator rewrites reply and ballot, all hashes right, and signs again",
+        forge=_rewrite_all,
+        by="session",
+        told="every hash is right, but the vote does not follow from the ballots",
     ),
 )

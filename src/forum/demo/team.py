@@ -75,15 +75,15 @@ def run_team_demo(home: Path, request: str, tell: Callable[[str], None]) -> Team
         diverged = len(forum.runs.replay(run))
         view = forum.reads.view_run(run)
     return TeamDemoResult(
-        run,
-        request,
-        state.routed.lane if state.routed else "",
-        _list_model_calls(state),
-        str(state.outcome),
-        (view.answer or b"").decode(errors="replace"),
-        verified,
-        diverged,
-        monotonic() - begun,
+        run=run,
+        request=request,
+        lane=state.routed.lane if state.routed else "",
+        calls=_list_model_calls(state),
+        outcome=str(state.outcome),
+        answer=(view.answer or b"").decode(errors="replace"),
+        verified=verified,
+        diverged=diverged,
+        seconds=monotonic() - begun,
     )
 
 
@@ -101,11 +101,11 @@ def _list_model_calls(state: Run) -> tuple[DemoModelCall, ...]:
     )
     return tuple(
         DemoModelCall(
-            name.removeprefix(ROLE_PREFIX),
-            call.called.role or "work",
-            call.replied.tokens,
-            call.replied.milliseconds,
-            call.replied.outcome.value,
+            task=name.removeprefix(ROLE_PREFIX),
+            role=call.called.role or "work",
+            tokens=call.replied.tokens,
+            milliseconds=call.replied.milliseconds,
+            outcome=call.replied.outcome.value,
         )
         for _, name, call in calls
         if call.replied is not None

@@ -134,15 +134,15 @@ def _opening_drafts(  # noqa: PLR0913, PLR0917  all that the first commit of a r
     order.policy.check(order.plan or _default_plan(order))
     budget = order.budget
     facts = kinds.AcceptedFacts(
-        budget.usd,
-        budget.tokens,
-        budget.calls,
-        budget.milliseconds,
-        budget.depth,
-        origin.parent_run,
-        origin.parent_task,
-        origin.fork_run,
-        origin.fork_index,
+        usd=budget.usd,
+        tokens=budget.tokens,
+        calls=budget.calls,
+        milliseconds=budget.milliseconds,
+        depth=budget.depth,
+        parent_run=origin.parent_run,
+        parent_task=origin.parent_task,
+        fork_run=origin.fork_run,
+        fork_index=origin.fork_index,
     )
     request = Attachment("request", text_content(order.request))
     policy = Attachment("policy", BytesContent(write_policy(order.policy)), "application/json")
@@ -155,14 +155,33 @@ def _opening_drafts(  # noqa: PLR0913, PLR0917  all that the first commit of a r
     )
     if ticket is not None:
         effects += (ports.IdempotencyRecord(ticket.name, run, ticket.digest),)
-    drafts = [Draft("accepted", actor, facts, (), (request, policy), effects)]
+    drafts = [
+        Draft(
+            step="accepted",
+            actor=actor,
+            facts=facts,
+            parents=(),
+            bodies=(request, policy),
+            effects=effects,
+        )
+    ]
     if order.route is not None:
         evidence = Attachment("evidence", BytesContent(order.route.evidence), "application/json")
         bodies = (evidence,) if order.route.evidence else ()
-        drafts.append(Draft("route", actor, order.route.facts, (), bodies))
+        drafts.append(
+            Draft(step="route", actor=actor, facts=order.route.facts, parents=(), bodies=bodies)
+        )
     if order.plan is not None:
         plan = Attachment("plan", BytesContent(write_plan(order.plan)), "application/json")
-        drafts.append(Draft(PLAN_STEP, actor, kinds.PlanFacts(len(order.plan.tasks)), (), (plan,)))
+        drafts.append(
+            Draft(
+                step=PLAN_STEP,
+                actor=actor,
+                facts=kinds.PlanFacts(len(order.plan.tasks)),
+                parents=(),
+                bodies=(plan,),
+            )
+        )
     return drafts
 
 

@@ -151,7 +151,13 @@ class AnswerAssembler:
                     break  # the second synthesis failed: keep the first answer and its check
                 if said is None:
                     stopped = StopFacts(StopReason.ROLE, by=task)
-                    return Conclusion(Outcome.FAILED, content, causes, [], stopped)
+                    return Conclusion(
+                        outcome=Outcome.FAILED,
+                        answer=content,
+                        causes=causes,
+                        checks=[],
+                        stopped=stopped,
+                    )
                 # Allow the names of all tasks: a result that the answer quotes may have been erased
                 # since, and is missing from `results` then.
                 answer = role_prompts.read_parts(said, [task.id for task in self._case.plan.tasks])
@@ -187,13 +193,26 @@ class AnswerAssembler:
         yield RoleNeed(task, draft.words)
         said = self._role_output(task)
         if said is None:
-            unjudged = CheckFacts(INTENT, Outcome.INDETERMINATE, Check.MODEL, "unjudged", judge)
+            unjudged = CheckFacts(
+                subject=INTENT,
+                outcome=Outcome.INDETERMINATE,
+                check=Check.MODEL,
+                reason="unjudged",
+                judge=judge,
+            )
             return unjudged, ""
         opinion = role_prompts.read_opinion(said)
         outcome = Outcome.OK if opinion.passed else Outcome.FAILED
         reason = "" if opinion.passed else "not-answered"
         who = independence(self._model(task), draft.models)
-        checked = CheckFacts(INTENT, outcome, Check.MODEL, reason, judge, who)
+        checked = CheckFacts(
+            subject=INTENT,
+            outcome=outcome,
+            check=Check.MODEL,
+            reason=reason,
+            judge=judge,
+            independence=who,
+        )
         return checked, "" if opinion.passed else opinion.reason or "it does not answer"
 
     def _shorten_answer(
@@ -208,16 +227,45 @@ class AnswerAssembler:
         yield RoleNeed(task, draft.words)
         said = self._role_output(task)
         if said is None:
-            checks.append((CheckFacts(DELIVERY, Outcome.FAILED, Check.FORM, "unusable", judge), ""))
+            checks.append(
+                (
+                    CheckFacts(
+                        subject=DELIVERY,
+                        outcome=Outcome.FAILED,
+                        check=Check.FORM,
+                        reason="unusable",
+                        judge=judge,
+                    ),
+                    "",
+                )
+            )
             return draft
         shorter = role_prompts.read_revision(said)
         request = self.request().text.decode(errors="replace")
         lost = answer_checks.find_lost_facts(request, draft.words, shorter)
         if lost or len(shorter) >= len(draft.words):
             reason, detail = "lost" if lost else "longer", ", ".join(lost)[:2000]
-            checks.append((CheckFacts(DELIVERY, Outcome.FAILED, Check.KEPT, reason, judge), detail))
+            checks.append(
+                (
+                    CheckFacts(
+                        subject=DELIVERY,
+                        outcome=Outcome.FAILED,
+                        check=Check.KEPT,
+                        reason=reason,
+                        judge=judge,
+                    ),
+                    detail,
+                )
+            )
             return draft
-        checks.append((CheckFacts(DELIVERY, Outcome.OK, Check.KEPT, "", judge), ""))
+        checks.append(
+            (
+                CheckFacts(
+                    subject=DELIVERY, outcome=Outcome.OK, check=Check.KEPT, reason="", judge=judge
+                ),
+                "",
+            )
+        )
         return _AnswerDraft(
             text_content(shorter), shorter, [self._last_entry(task)], self._model(task)
         )

@@ -49,15 +49,15 @@ class RunInput:
     def with_plan(self, plan: Plan, entry: Hash) -> "RunContext":
         """Return the context of the run with this plan, which `entry` records."""
         return RunContext(
-            self.run,
-            self.accepted,
-            self.accepted_entry,
-            self.begun,
-            self.policy,
-            self.routed,
-            self.cause,
-            plan,
-            entry,
+            run=self.run,
+            accepted=self.accepted,
+            accepted_entry=self.accepted_entry,
+            begun=self.begun,
+            policy=self.policy,
+            routed=self.routed,
+            cause=self.cause,
+            plan=plan,
+            plan_entry=entry,
         )
 
 
@@ -91,13 +91,13 @@ def read_run_input(ledger: Ledger, run: str) -> RunInput | RunContext:
         raise NoSuchEntry(f"run {run} has no request")
     policy = read_policy(read_body(ledger, position_of(accepted), "policy"))
     run_input = RunInput(
-        run,
-        accepted.entry.facts,
-        accepted.leaf,
-        accepted.entry.ts,
-        policy,
-        route.entry.facts if route else None,
-        (route or accepted).leaf,
+        run=run,
+        accepted=accepted.entry.facts,
+        accepted_entry=accepted.leaf,
+        begun=accepted.entry.ts,
+        policy=policy,
+        routed=route.entry.facts if route else None,
+        cause=(route or accepted).leaf,
     )
     if plan is None:
         return run_input

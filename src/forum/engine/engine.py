@@ -97,7 +97,12 @@ class Engine:
             with self._signals.listen(run) as attention:
                 here = LocalRunner(self)
                 driver = RunDriver(
-                    self._services, runner, here, attention, self._signals, self._pending_turns
+                    services=self._services,
+                    runner=runner,
+                    here=here,
+                    attention=attention,
+                    board=self._signals,
+                    agenda=self._pending_turns,
                 )
                 try:
                     await driver.drive(run)

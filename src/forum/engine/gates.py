@@ -76,7 +76,14 @@ async def pass_gate(
             due_now(run, MAIN_STRAND, now),
         )
         await strand.append_exclusive_async(
-            Draft("open", context.ENGINE, facts, causes, (body,), alarms)
+            Draft(
+                step="open",
+                actor=context.ENGINE,
+                facts=facts,
+                parents=causes,
+                bodies=(body,),
+                effects=alarms,
+            )
         )
         return None
     return await asyncio.to_thread(_read_decision, ledger, run, subject)

@@ -268,7 +268,14 @@ class ModelCaller:
             if "uses" in bodies
             else ()
         )
-        return CallResult(called.agent, facts.model or called.model, facts, output, size, uses)
+        return CallResult(
+            agent=called.agent,
+            model=facts.model or called.model,
+            replied=facts,
+            output=output,
+            size=size,
+            uses=uses,
+        )
 
     async def _close_lost_call(self, step: str, called: kinds.CallFacts) -> CallResult:
         """Close a call whose worker died, at its full reserved price: it may have been billed."""
@@ -276,22 +283,24 @@ class ModelCaller:
         await self.strand.append_exclusive_async(
             strand.Draft(step, called.agent or context.ENGINE, facts)
         )
-        return CallResult(called.agent, called.model, facts, b"", 0, ())
+        return CallResult(
+            agent=called.agent, model=called.model, replied=facts, output=b"", size=0, uses=()
+        )
 
     async def _record_and_call(
         self, call_step: str, reply_step: str, turns: StepNames, ask: CallSpec
     ) -> CallResult:
         ask = replace(ask, prompt=self._mask_prompt(ask.prompt))
         call = ports.ModelCall(
-            self.run_input.run,
-            self.task,
-            reply_step,
-            self._answered_counts.get(ask.agent, 0) + 1,
-            BytesContent(ask.prompt.text),
-            self._call_timeout_s(),
-            ask.prompt.turns,
-            ask.offers,
-            ask.schema,
+            run=self.run_input.run,
+            task=self.task,
+            step=reply_step,
+            number=self._answered_counts.get(ask.agent, 0) + 1,
+            prompt=BytesContent(ask.prompt.text),
+            seconds=self._call_timeout_s(),
+            turns=ask.prompt.turns,
+            offers=ask.offers,
+            schema=ask.schema,
         )
         known = (
             await asyncio.to_thread(self.reply_source.find_reply, call)
@@ -379,7 +388,12 @@ class ModelCaller:
         """
         charges = (charge,) if any(charge.amount) else ()
         draft = strand.Draft(
-            step, ask.agent or context.ENGINE, facts, ask.causes, _call_bodies(ask), charges
+            step=step,
+            actor=ask.agent or context.ENGINE,
+            facts=facts,
+            parents=ask.causes,
+            bodies=_call_bodies(ask),
+            effects=charges,
         )
         # An allotment is not charged to shared caps: the calls of the child run are.
         within = ask.agent == kinds.CHILD_RUN == facts.model
@@ -464,19 +478,19 @@ class ModelCaller:
         # An unlimited allotment of a child run reserves 0, so spending from it is no overrun.
         within = (agent, called.model) == (kinds.CHILD_RUN, kinds.CHILD_RUN)
         facts = kinds.ReplyFacts(
-            reply.outcome,
-            reply.why,
-            spent.usd,
-            spent.tokens,
-            reply.milliseconds,
-            kinds.sanitize_name(reply.code),
-            0 if within else max(0, spent.usd - bound.usd),
-            0 if within else max(0, spent.tokens - bound.tokens),
-            source,
-            reply.input_tokens,
-            kinds.sanitize_name(reply.model),
-            kinds.sanitize_name(reply.prices),
-            reply.retry_milliseconds,
+            outcome=reply.outcome,
+            why=reply.why,
+            usd=spent.usd,
+            tokens=spent.tokens,
+            milliseconds=reply.milliseconds,
+            code=kinds.sanitize_name(reply.code),
+            overrun_usd=0 if within else max(0, spent.usd - bound.usd),
+            overrun_tokens=0 if within else max(0, spent.tokens - bound.tokens),
+            source=source,
+            input_tokens=reply.input_tokens,
+            model=kinds.sanitize_name(reply.model),
+            prices=kinds.sanitize_name(reply.prices),
+            pause=reply.retry_milliseconds,
         )
         settled = spent.minus(bound)
         charge = BudgetCharge(self.run_input.run, settled, guarded=False)
@@ -493,10 +507,25 @@ class ModelCaller:
                 *settle_charges(self._open_charges, Spend(settled.usd, settled.tokens)),
             )
         self._open_charges = ()
-        draft = strand.Draft(step, agent or context.ENGINE, facts, (), tuple(bodies), effects)
+        draft = strand.Draft(
+            step=step,
+            actor=agent or context.ENGINE,
+            facts=facts,
+            parents=(),
+            bodies=tuple(bodies),
+            effects=effects,
+        )
         model = facts.model or called.model
         head, size = context.read_prefix(reply.output.chunks(), MAX_READ_BYTES), reply.output.size
-        return CallResult(agent, model, facts, head, size, reply.uses, (draft,))
+        return CallResult(
+            agent=agent,
+            model=model,
+            replied=facts,
+            output=head,
+            size=size,
+            uses=reply.uses,
+            unrecorded=(draft,),
+        )
 
     async def _call_model(
         self, model: ports.Model, call: ports.ModelCall, bound: Amount
@@ -609,7 +638,14 @@ class ModelCaller:
         if self.ledger.now() >= deadline:
             cap = self.run_input.accepted.milliseconds
             raise ports.TaskHalted(
-                kinds.StopFacts(kinds.StopReason.DEADLINE, "milliseconds", 0, cap, cap, self.task)
+                kinds.StopFacts(
+                    reason=kinds.StopReason.DEADLINE,
+                    limit="milliseconds",
+                    asked=0,
+                    used=cap,
+                    cap=cap,
+                    by=self.task,
+                )
             )
 
     def check_left(self) -> None:
@@ -687,11 +723,23 @@ def _call_bodies(ask: CallSpec) -> tuple[strand.Attachment, ...]:
 def _over_budget(refused: errors.BudgetExceeded, task: str) -> kinds.StopFacts:
     used = min(refused.used, NO_LIMIT)  # overruns billed by a provider may exceed the range
     return kinds.StopFacts(
-        kinds.StopReason.BUDGET, refused.limit, refused.asked, used, refused.cap, task
+        reason=kinds.StopReason.BUDGET,
+        limit=refused.limit,
+        asked=refused.asked,
+        used=used,
+        cap=refused.cap,
+        by=task,
     )
 
 
 def _cap_reached(refused: errors.CapReached, task: str) -> kinds.StopFacts:
     limit = kinds.sanitize_name(limit_name(refused.limit, refused.per, refused.scope))
     used = min(refused.used, NO_LIMIT)
-    return kinds.StopFacts(kinds.StopReason.BUDGET, limit, refused.asked, used, refused.cap, task)
+    return kinds.StopFacts(
+        reason=kinds.StopReason.BUDGET,
+        limit=limit,
+        asked=refused.asked,
+        used=used,
+        cap=refused.cap,
+        by=task,
+    )

@@ -61,18 +61,18 @@ class RecordedRun:
         facts: kinds.ReplyFacts = entry.facts
         uses = self._body(entry, "uses")
         return ports.CallReply(
-            facts.outcome,
-            self.content(entry, "output"),
-            Amount(facts.usd, facts.tokens, 1),
-            facts.milliseconds,
-            _tool_calls_decoder.decode(uses) if uses else (),
-            facts.why,
-            facts.code,
-            self.content(entry, "error"),
-            facts.pause,
-            facts.input_tokens,
-            facts.model,
-            facts.prices,
+            outcome=facts.outcome,
+            output=self.content(entry, "output"),
+            spent=Amount(facts.usd, facts.tokens, 1),
+            milliseconds=facts.milliseconds,
+            uses=_tool_calls_decoder.decode(uses) if uses else (),
+            why=facts.why,
+            code=facts.code,
+            error=self.content(entry, "error"),
+            retry_milliseconds=facts.pause,
+            input_tokens=facts.input_tokens,
+            model=facts.model,
+            prices=facts.prices,
         )
 
     def outcome(self, entry: Entry[Any]) -> ports.CallReply:
@@ -218,7 +218,13 @@ class ReplaySource:
         skipped = {task.id: task.skipped for task in tasks.values() if task.skipped}
         roles = frozenset(name for name in tasks if name.startswith(kinds.ROLE_PREFIX))
         return ports.RecordedEnd(
-            stopped, spent, asked, skipped, roles, frozenset(steps), self.is_played_out
+            stopped=stopped,
+            spent=spent,
+            cancelled_by=asked,
+            skipped=skipped,
+            roles=roles,
+            steps=frozenset(steps),
+            over=self.is_played_out,
         )
 
     def raise_if_stopped_before(self, task: str, step: str) -> None:
@@ -306,8 +312,16 @@ def read_run_request(ledger: log.Ledger, run: str) -> RunRequest:
             case _:
                 pass
     cap = run_input.accepted
-    budget = RunBudget(cap.usd, cap.tokens, cap.calls, cap.milliseconds, cap.depth)
-    return RunRequest(request, plan, run_input.policy, budget, route)
+    budget = RunBudget(
+        usd=cap.usd,
+        tokens=cap.tokens,
+        calls=cap.calls,
+        milliseconds=cap.milliseconds,
+        depth=cap.depth,
+    )
+    return RunRequest(
+        request=request, plan=plan, policy=run_input.policy, budget=budget, route=route
+    )
 
 
 def read_steps(
@@ -341,7 +355,9 @@ def _step(
     said = (name for name in entry.bodies if name != kinds.IDENTITY)
     bodies = tuple((name, _digest(ledger, entry, name, names)) for name in said)
     facts = comparable_facts(entry.facts, ignoring=ignoring)
-    return RunStep(entry.strand, entry.step, entry.kind, facts, bodies)
+    return RunStep(
+        strand=entry.strand, step=entry.step, kind=entry.kind, facts=facts, bodies=bodies
+    )
 
 
 def _digest(ledger: log.Ledger, entry: Entry[Any], name: str, names: Mapping[str, str]) -> str:

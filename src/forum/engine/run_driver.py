@@ -239,7 +239,13 @@ class RunDriver:
     ) -> None:
         body = Attachment("plan", BytesContent(write_plan(plan)), "application/json")
         await self._main.append_exclusive_async(
-            Draft(step, context.ENGINE, kinds.PlanFacts(len(plan.tasks)), causes, (body,))
+            Draft(
+                step=step,
+                actor=context.ENGINE,
+                facts=kinds.PlanFacts(len(plan.tasks)),
+                parents=causes,
+                bodies=(body,),
+            )
         )
 
     async def _fold_main(self, run: str) -> None:
@@ -403,7 +409,14 @@ class RunDriver:
         if self._is_past_deadline(case) and not is_finished(case.plan, self._state):
             cap = case.accepted.milliseconds
             await self._stop(
-                case, kinds.StopFacts(kinds.StopReason.DEADLINE, "milliseconds", 0, cap, cap)
+                case,
+                kinds.StopFacts(
+                    reason=kinds.StopReason.DEADLINE,
+                    limit="milliseconds",
+                    asked=0,
+                    used=cap,
+                    cap=cap,
+                ),
             )
 
     def _is_past_deadline(self, case: context.RunContext) -> bool:
@@ -443,7 +456,13 @@ class RunDriver:
                 if task.last and task.stopped and task.id == stopped.by
             ]
             await self._main.append_exclusive_async(
-                Draft("stop", context.ENGINE, stopped, tuple(causes), (body,))
+                Draft(
+                    step="stop",
+                    actor=context.ENGINE,
+                    facts=stopped,
+                    parents=tuple(causes),
+                    bodies=(body,),
+                )
             )
             self._state = await asyncio.to_thread(
                 context.fold_new_entries, self._ledger, case.run, self._state, [MAIN_STRAND]
@@ -543,7 +562,13 @@ class RunDriver:
     async def _deliberate(self, case: context.RunContext) -> Conclusion:
         """Run the panel's session until it closes, and return its conclusion."""
         reply_source = self._find_reply_source(case)
-        sitting = SessionRunner(self._ledger, case, self._main, reply_source, self._pending_turns)
+        sitting = SessionRunner(
+            ledger=self._ledger,
+            run_input=case,
+            main=self._main,
+            reply_source=reply_source,
+            agenda=self._pending_turns,
+        )
         closing = await sitting.run_to_close(
             lambda names, cause: self._run_turns(case, names, cause)
         )
@@ -595,7 +620,13 @@ class RunDriver:
             detail = Attachment("detail", BytesContent(said.encode(errors="replace")))
             causes, bodies = tuple(conclusion.causes[:1]), (detail,) if said else ()
             if number > known:
-                draft = Draft(f"check/{number}", context.ENGINE, checked, causes, bodies)
+                draft = Draft(
+                    step=f"check/{number}",
+                    actor=context.ENGINE,
+                    facts=checked,
+                    parents=causes,
+                    bodies=bodies,
+                )
                 await self._main.append_exclusive_async(draft)
 
     async def _record_answer(self, conclusion: Conclusion) -> None:
@@ -617,7 +648,13 @@ class RunDriver:
             )
         named = await context.join_causes(self._main, conclusion.causes, known=known)
         await self._main.append_exclusive_async(
-            Draft("answer", context.ENGINE, facts, named, tuple(bodies))
+            Draft(
+                step="answer",
+                actor=context.ENGINE,
+                facts=facts,
+                parents=named,
+                bodies=tuple(bodies),
+            )
         )
 
     def _find_claims(self, answer: bytes) -> tuple[ActionClaim, ...]:

@@ -62,7 +62,9 @@ def read_session(
 def note_draft(note: SessionNote, causes: tuple[Hash, ...], actor: str = context.ENGINE) -> Draft:
     """Return the draft that records a note."""
     bodies = (Attachment(body.name, BytesContent(body.data), body.media) for body in note.bodies)
-    return Draft(note.step, actor, note.facts, causes, tuple(bodies))
+    return Draft(
+        step=note.step, actor=actor, facts=note.facts, parents=causes, bodies=tuple(bodies)
+    )
 
 
 def read_turn_result(ledger: Ledger, task: TaskRun) -> TurnResult | None:
@@ -299,5 +301,10 @@ class TurnDriver:
 def _failed_turn(exchange: model_calls.CallResult) -> TurnResult:
     replied = exchange.replied
     return TurnResult(
-        "", TurnStatus.FAILED, exchange.output, replied.outcome, replied.why, replied.code
+        turn="",
+        fate=TurnStatus.FAILED,
+        output=exchange.output,
+        outcome=replied.outcome,
+        why=replied.why,
+        code=replied.code,
     )

@@ -263,7 +263,14 @@ class TaskDriver:
         # In the commit of the verdict: a crash after it cannot lose the wake-up of the run.
         ends = verdict.next in (kinds.Next.ACCEPT, kinds.Next.GIVE_UP)
         effects = self._caller.wake_run_effects() if ends else ()
-        return Draft(step, context.ENGINE, verdict, (), bodies, effects)
+        return Draft(
+            step=step,
+            actor=context.ENGINE,
+            facts=verdict,
+            parents=(),
+            bodies=bodies,
+            effects=effects,
+        )
 
     async def _find_claims(self, output: bytes) -> tuple[ActionClaim, ...]:
         """Return the actions that a result claims, with this task's effects that prove them."""
@@ -298,7 +305,12 @@ class TaskDriver:
             amount = child_runs.reservation_of(delegated)
             reply = await asyncio.to_thread(self._child_reply, delegated, prompt.text, reply_step)
             facts = kinds.CallFacts(
-                kinds.CHILD_RUN, kinds.CHILD_RUN, 1, 1, amount.usd, amount.tokens
+                agent=kinds.CHILD_RUN,
+                model=kinds.CHILD_RUN,
+                attempt=1,
+                turn=1,
+                usd=amount.usd,
+                tokens=amount.tokens,
             )
             exchange = self._caller.settle_reply(reply_step, facts, amount, reply)
         self._caller.count_reply(exchange)
@@ -318,7 +330,14 @@ class TaskDriver:
             self._caller.check_limits()
         if self._case.accepted.depth == 0:
             raise TaskHalted(
-                kinds.StopFacts(kinds.StopReason.DEPTH, "depth", 1, 0, 0, self._task.id)
+                kinds.StopFacts(
+                    reason=kinds.StopReason.DEPTH,
+                    limit="depth",
+                    asked=1,
+                    used=0,
+                    cap=0,
+                    by=self._task.id,
+                )
             )
         while True:
             account, sharers = await asyncio.to_thread(self._remaining_budget)
@@ -327,7 +346,12 @@ class TaskDriver:
             )
             amount = child_runs.reservation_of(delegated)
             facts = kinds.CallFacts(
-                kinds.CHILD_RUN, kinds.CHILD_RUN, 1, 1, amount.usd, amount.tokens
+                agent=kinds.CHILD_RUN,
+                model=kinds.CHILD_RUN,
+                attempt=1,
+                turn=1,
+                usd=amount.usd,
+                tokens=amount.tokens,
             )
             naming = Draft("delegate", context.ENGINE, delegated, causes)
             charge = BudgetCharge(self._case.run, amount, guarded=known is None)
@@ -356,7 +380,14 @@ class TaskDriver:
         was interrupted or this worker shuts down.
         """
         if self._reply_source is not None:
-            call = ModelCall(self._case.run, self._task.id, step, 1, BytesContent(prompt), 0.0)
+            call = ModelCall(
+                run=self._case.run,
+                task=self._task.id,
+                step=step,
+                number=1,
+                prompt=BytesContent(prompt),
+                seconds=0.0,
+            )
             known = self._reply_source.find_reply(call)
             if known is not None:
                 return known.reply

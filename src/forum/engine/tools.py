@@ -105,7 +105,10 @@ class ToolRunner:
         step, number = turns.next_tool_call(use)
         tool = self._policy.tools.get(use.tool) if use.tool in self._allowed else None
         return self._quote_result(
-            use, await self._run_once(_ToolRequest(step, use, tool, actor, number))
+            use,
+            await self._run_once(
+                _ToolRequest(step=step, use=use, tool=tool, actor=actor, number=number)
+            ),
         )
 
     async def run_check(
@@ -173,7 +176,9 @@ class ToolRunner:
             name = use.tool if wish.tool or use.tool in self._policy.tools else "unknown"
             facts = kinds.IntentFacts(name, first.hex() if first else "")
             causes = gate.causes or wish.causes
-            drafts = [Draft(step, wish.actor, facts, causes, (body,))]
+            drafts = [
+                Draft(step=step, actor=wish.actor, facts=facts, parents=causes, bodies=(body,))
+            ]
             if gate.refusal:
                 # In the commit of the intent: a crash cannot leave a denied intent without an
                 # outcome, for which a person would be asked whether it happened.
@@ -241,7 +246,9 @@ class ToolRunner:
         else:
             arguments = BytesContent(wish.use.arguments.encode(errors="replace"))
             run, task, name = caller.run_input.run, caller.task, wish.use.tool
-            deed = ports.ToolInvocation(run, task, f"{step}/outcome", name, arguments, key)
+            deed = ports.ToolInvocation(
+                run=run, task=task, step=f"{step}/outcome", tool=name, arguments=arguments, key=key
+            )
             known = (
                 await asyncio.to_thread(caller.reply_source.find_outcome, deed)
                 if caller.reply_source
@@ -285,7 +292,9 @@ class ToolRunner:
         bodies = [Attachment("result", reply.output, "application/octet-stream")]
         if reply.error.size:
             bodies.append(Attachment("error", reply.error, "application/octet-stream"))
-        draft = Draft(f"{step}/outcome", actor, facts, (), tuple(bodies))
+        draft = Draft(
+            step=f"{step}/outcome", actor=actor, facts=facts, parents=(), bodies=tuple(bodies)
+        )
         return (await self._caller.append_with_retry(draft))[0]
 
     async def _record_lost(self, step: str) -> RecordedEntry:

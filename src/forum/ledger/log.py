@@ -95,7 +95,16 @@ class Ledger:
         self.store, self.kinds, self.mask, self.tags = store, kinds, mask, tags
         append = append or store.append
         append_async = append_async or _append_inline(append)
-        self._pen = WriterContext(store, append, append_async, kinds, clock, salts, mask, tags)
+        self._pen = WriterContext(
+            store=store,
+            append=append,
+            append_async=append_async,
+            kinds=kinds,
+            clock=clock,
+            salts=salts,
+            mask=mask,
+            tags=tags,
+        )
 
     @property
     def origin(self) -> str:
@@ -333,7 +342,14 @@ def _closing_draft(
     # An entry has at most 16 parents; the body lists the ends of all strands.
     parents = tuple(tlog.Hash.from_hex(end.head) for end in ends[:16])
     body = Attachment("strands", BytesContent(msgspec.json.encode(ends)), "application/json")
-    return Draft("run/close", actor, RunCloseFacts(outcome, len(ends)), parents, (body,), effects)
+    return Draft(
+        step="run/close",
+        actor=actor,
+        facts=RunCloseFacts(outcome, len(ends)),
+        parents=parents,
+        bodies=(body,),
+        effects=effects,
+    )
 
 
 def _append_inline(append: ports.Append) -> ports.AppendAsync:

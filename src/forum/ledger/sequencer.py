@@ -204,12 +204,14 @@ class Publisher:
         self._store.save_checkpoint(checkpoint.size, note)
         witnessed = tlog.is_witnessed(parsed, self._policy)
         return Publication(
-            note,
-            checkpoint,
-            witnessed,
-            tuple(refused),
-            tuple(unreachable),
-            tuple(self._check_clock(parsed, tlog.Note.parse(signed), checkpoint.size)),
+            note=note,
+            checkpoint=checkpoint,
+            witnessed=witnessed,
+            refused=tuple(refused),
+            unreachable=tuple(unreachable),
+            clock_warnings=tuple(
+                self._check_clock(parsed, tlog.Note.parse(signed), checkpoint.size)
+            ),
         )
 
     def _check_clock(self, note: tlog.Note, before: tlog.Note, size: int) -> Iterator[str]:

@@ -212,7 +212,16 @@ class Strand:
             leaf = leaf_of(data)
             effects = self._tag_effects(draft.effects, n, leaf)
             tag = self._pen.tags.tag_entry(data) if self._pen.tags else None
-            records.append(ports.EntryWrite(self._position(n), data, leaf, bodies, effects, tag))
+            records.append(
+                ports.EntryWrite(
+                    position=self._position(n),
+                    data=data,
+                    leaf=leaf,
+                    bodies=bodies,
+                    effects=effects,
+                    tag=tag,
+                )
+            )
             written.append(RecordedEntry(leaf, entry))
             prev = leaf.hex()
         return records, tuple(written)

@@ -94,5 +94,12 @@ def require_agent(name: str, agent: policy.Agent, make: engine.ModelFactory, *, 
 async def probe_model(model: engine.Model, seconds: float) -> engine.CallReply:
     """Call a model with a tiny prompt, outside of any run."""
     return await model.reply(
-        engine.ModelCall("check", "check", "check", 1, text_content(_PROBE_PROMPT), seconds)
+        engine.ModelCall(
+            run="check",
+            task="check",
+            step="check",
+            number=1,
+            prompt=text_content(_PROBE_PROMPT),
+            seconds=seconds,
+        )
     )

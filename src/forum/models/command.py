@@ -40,12 +40,14 @@ class CommandModel:
         names = {"FORUM_RUN": call.run, "FORUM_TASK": call.task}
         sandbox = self._sandbox
         program = Program(
-            self._spec.argv,
-            sandbox.environment((), **names) if sandbox else trusted_environment(**names),
-            call.seconds,
-            self._spec.output_bytes,
-            self._price,
-            sandbox,
+            argv=self._spec.argv,
+            environment=sandbox.environment((), **names)
+            if sandbox
+            else trusted_environment(**names),
+            seconds=call.seconds,
+            output_bytes=self._spec.output_bytes,
+            price=self._price,
+            sandbox=sandbox,
         )
         return await run_program(program, call.prompt, call.hear)
 

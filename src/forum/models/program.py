@@ -74,11 +74,11 @@ async def run_program(
     errors = bytearray()
     stdin, stdout, stderr = filter(None, (process.stdin, process.stdout, process.stderr))
     running = _RunningProgram(
-        process,
-        handle,
-        _StdinWriter(stdin, chunks),
-        _OutputReader(stdout, _tee_to_listener(output.append, hear), program.output_bytes),
-        _OutputReader(stderr, errors.extend, MAX_STDERR_BYTES),
+        process=process,
+        handle=handle,
+        given=_StdinWriter(stdin, chunks),
+        output=_OutputReader(stdout, _tee_to_listener(output.append, hear), program.output_bytes),
+        errors=_OutputReader(stderr, errors.extend, MAX_STDERR_BYTES),
     )
     try:
         await running.finish(program.seconds)

@@ -215,11 +215,11 @@ def council_from_form(form: PanelAsk) -> Council:
     told = [build_briefing(one) for one in _resolve_personas(form)[:seats]] or [""]
     briefings = islice(cycle(told), seats)
     return Council(
-        tuple(map(Seat, names, briefings)),
-        form.options,
-        form.baseline,
-        int(1000 * form.threshold),  # rounded down, so that 2/3 accepts two of three
-        usual.rounds if form.rounds is None else form.rounds,
+        seats=tuple(map(Seat, names, briefings)),
+        options=form.options,
+        baseline=form.baseline,
+        threshold=int(1000 * form.threshold),  # rounded down, so that 2/3 accepts two of three
+        rounds=usual.rounds if form.rounds is None else form.rounds,
         judge=form.judge,
     )
 

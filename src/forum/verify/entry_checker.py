@@ -233,7 +233,13 @@ class EntryChecker:
             yield RunSnapshot(run, 0, closed=True, session=False)
         for run, names in self._runs.items():
             strands = tuple((n, self._strands[run, n]) for n in (MAIN_STRAND, *sorted(names)))
-            yield RunSnapshot(run, self.floor_of(run), False, run in sessions, strands)  # noqa: FBT003
+            yield RunSnapshot(
+                run=run,
+                floor=self.floor_of(run),
+                closed=False,
+                session=run in sessions,
+                strands=strands,
+            )
 
     def restore_recent(self, old: Iterable[bytes], young: Iterable[bytes]) -> None:
         """Replace the sets of recent entries by entries that another process has checked."""

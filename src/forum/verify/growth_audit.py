@@ -156,4 +156,6 @@ def _plan_ranges(start: int, target: Checkpoint) -> Iterator[segment_summary.Ent
     for low in range(start, target.size, ledger_audit.RANGE_ENTRIES):
         high = min(low + ledger_audit.RANGE_ENTRIES, target.size)
         root = bytes(target.root) if high == target.size else b""
-        yield segment_summary.EntryRange(low, high, 0, MAX_TIME_US, root)
+        yield segment_summary.EntryRange(
+            start=low, stop=high, floor=0, ceiling=MAX_TIME_US, root=root
+        )

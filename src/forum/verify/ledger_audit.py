@@ -104,7 +104,13 @@ def check_segment(
     reader: Reader, kinds: Kinds, times: CosignedTimes, segment: segment_summary.Segment
 ) -> segment_summary.SegmentSummary:
     """Check a segment without the state before it, and return a summary with its assumptions."""
-    audit = LedgerAudit(reader, kinds, Trust(), 0, segment_checker.SegmentEntryChecker)
+    audit = LedgerAudit(
+        reader=reader,
+        kinds=kinds,
+        trust=Trust(),
+        now=0,
+        chronicle=segment_checker.SegmentEntryChecker,
+    )
     return audit.check_segment(segment, times)
 
 
@@ -139,7 +145,9 @@ class LedgerAudit:
         self._opened: list[tlog.Checkpoint] = []
         self._notices: list[str] = []
         self._checkpoint_rows = 0
-        self._tables = TableAudit(reader, self._findings, now, write_keys, heads or {})
+        self._tables = TableAudit(
+            reader=reader, findings=self._findings, now=now, keys=write_keys, heads=heads or {}
+        )
         self._first_floor = 0
         """The cosignature time of the last checkpoint before the ones that are read."""
         self._sessions = SessionChecker(self._body, self._findings)

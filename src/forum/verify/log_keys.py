@@ -137,7 +137,13 @@ def read_ledger_log_keys(reader: Reader, kinds: Kinds, trust: Trust) -> LogKeys:
             return False
         return True
 
-    return LogKeys(trust, reader.origin, found, reader.checkpoints(), proves)
+    return LogKeys(
+        trust=trust,
+        origin=reader.origin,
+        hand_overs=found,
+        notes=reader.checkpoints(),
+        proves=proves,
+    )
 
 
 def read_bundle_log_keys(bundle: BundleReader, kinds: Kinds, trust: Trust) -> LogKeys:
@@ -156,7 +162,13 @@ def read_bundle_log_keys(bundle: BundleReader, kinds: Kinds, trust: Trust) -> Lo
     # it.  So an earlier tree beyond the index of a rotation contains it without a further proof.
     earlier = [past.note for past in bundle.past if _is_continued_by(past.note, past.proof, newest)]
     notes = (bundle.checkpoint, *earlier)
-    return LogKeys(trust, bundle.origin, found, notes, lambda _hand_over, _checkpoint: True)
+    return LogKeys(
+        trust=trust,
+        origin=bundle.origin,
+        hand_overs=found,
+        notes=notes,
+        proves=lambda _hand_over, _checkpoint: True,
+    )
 
 
 def _read_proven_rotation(

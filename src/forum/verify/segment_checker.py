@@ -145,13 +145,13 @@ class SegmentEntryChecker(EntryChecker):
         """Return the assumptions about everything before the segment, and the resulting changes."""
         touched = (
             segment_summary.ContinuedStrand(
-                first.run,
-                first.strand,
-                first.n,
-                first.prev.encode(),
-                strand.floor,
-                strand.n,
-                strand.head,
+                run=first.run,
+                name=first.strand,
+                n=first.n,
+                head=first.prev.encode(),
+                lowest=strand.floor,
+                end_n=strand.n,
+                end_head=strand.head,
             )
             for first, strand in self._touched.values()
         )

@@ -127,11 +127,11 @@ class SessionChecker:
         """Return the result of all sessions that were checked."""
         findings = self._findings
         return SessionSummary(
-            tuple(findings.listed),
-            tuple(self._not_checked),
-            self._played,
-            findings.count,
-            self._replayed,
+            findings=tuple(findings.listed),
+            not_checked=tuple(self._not_checked),
+            played=self._played,
+            found=findings.count,
+            replayed=self._replayed,
         )
 
     def merge_summary(self, summary: SessionSummary) -> None:

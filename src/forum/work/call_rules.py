@@ -217,12 +217,26 @@ def _find_limit(policy: Policy, state: CallState) -> kinds.StopFacts | None:
     """Return the stop that forbids another call, or None. Time and money are not counted here."""
     # A lost call is charged in full and made again: a call that kills every worker must end.
     if state.lost > MAX_LOST_CALLS:
-        return kinds.StopFacts(kinds.StopReason.LOST, "calls", 1, state.lost, MAX_LOST_CALLS)
+        return kinds.StopFacts(
+            reason=kinds.StopReason.LOST,
+            limit="calls",
+            asked=1,
+            used=state.lost,
+            cap=MAX_LOST_CALLS,
+        )
     if state.calls >= policy.turns:
-        return kinds.StopFacts(kinds.StopReason.TURNS, "turns", 1, policy.turns, policy.turns)
+        return kinds.StopFacts(
+            reason=kinds.StopReason.TURNS,
+            limit="turns",
+            asked=1,
+            used=policy.turns,
+            cap=policy.turns,
+        )
     loop = find_loop(state.replies, policy.repeats)
     if loop is not None:
-        return kinds.StopFacts(loop, "repeats", 1, policy.repeats, policy.repeats)
+        return kinds.StopFacts(
+            reason=loop, limit="repeats", asked=1, used=policy.repeats, cap=policy.repeats
+        )
     return None
 
 
@@ -282,7 +296,14 @@ def decide_verdict(
         following, pause = kinds.Next.RETRY, policy.retry_delay_ms(retries + 1)
     else:
         following, pause = kinds.Next.GIVE_UP, 0
-    return kinds.VerdictFacts(attempt, ended, judgement.check, following, judgement.reason, pause)
+    return kinds.VerdictFacts(
+        attempt=attempt,
+        outcome=ended,
+        check=judgement.check,
+        next=following,
+        reason=judgement.reason,
+        pause=pause,
+    )
 
 
 def escalation_level(verdicts: tuple[kinds.VerdictFacts, ...]) -> int:
@@ -305,15 +326,29 @@ def form_verdict(outcome: Outcome, *, usable: bool) -> kinds.VerdictFacts:
     if usable:
         return kinds.VerdictFacts(1, Outcome.OK, Check.FORM, kinds.Next.ACCEPT)
     if outcome is Outcome.OK:
-        return kinds.VerdictFacts(1, Outcome.FAILED, Check.FORM, kinds.Next.GIVE_UP, "form")
-    return kinds.VerdictFacts(1, outcome, Check.OUTCOME, kinds.Next.GIVE_UP, outcome.value)
+        return kinds.VerdictFacts(
+            attempt=1,
+            outcome=Outcome.FAILED,
+            check=Check.FORM,
+            next=kinds.Next.GIVE_UP,
+            reason="form",
+        )
+    return kinds.VerdictFacts(
+        attempt=1,
+        outcome=outcome,
+        check=Check.OUTCOME,
+        next=kinds.Next.GIVE_UP,
+        reason=outcome.value,
+    )
 
 
 def tool_verdict(outcome: Outcome) -> kinds.VerdictFacts:
     """Return the verdict of a check by a tool: accepted if the tool's outcome is `ok`."""
     holds = outcome is Outcome.OK
     following, reason = (kinds.Next.ACCEPT, "") if holds else (kinds.Next.GIVE_UP, outcome.value)
-    return kinds.VerdictFacts(1, outcome, Check.COMMAND, following, reason)
+    return kinds.VerdictFacts(
+        attempt=1, outcome=outcome, check=Check.COMMAND, next=following, reason=reason
+    )
 
 
 class AgentQuestion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -66,10 +66,34 @@ def compare_steps(first: Sequence[RunStep], second: Sequence[RunStep]) -> Iterab
     for step in first:
         other = there.pop((step.strand, step.step), None)
         if other is None:
-            yield Divergence(DivergenceKind.MISSING, step.strand, step.step, step, None)
+            yield Divergence(
+                parting=DivergenceKind.MISSING,
+                strand=step.strand,
+                step=step.step,
+                first=step,
+                second=None,
+            )
         elif (step.kind, step.facts) != (other.kind, other.facts):
-            yield Divergence(DivergenceKind.FACTS, step.strand, step.step, step, other)
+            yield Divergence(
+                parting=DivergenceKind.FACTS,
+                strand=step.strand,
+                step=step.step,
+                first=step,
+                second=other,
+            )
         elif step.bodies != other.bodies:
-            yield Divergence(DivergenceKind.BODIES, step.strand, step.step, step, other)
+            yield Divergence(
+                parting=DivergenceKind.BODIES,
+                strand=step.strand,
+                step=step.step,
+                first=step,
+                second=other,
+            )
     for step in there.values():
-        yield Divergence(DivergenceKind.ADDED, step.strand, step.step, None, step)
+        yield Divergence(
+            parting=DivergenceKind.ADDED,
+            strand=step.strand,
+            step=step.step,
+            first=None,
+            second=step,
+        )

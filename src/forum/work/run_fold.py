@@ -367,7 +367,12 @@ class _RunFolder:
         match entry.facts:
             case kinds.GateOpenFacts() as facts if gate is None:
                 gate = Gate(
-                    entry.strand, facts, _position_of(entry), _shown_digest(entry), entry.ts, leaf
+                    strand=entry.strand,
+                    opened=facts,
+                    shown_at=_position_of(entry),
+                    digest=_shown_digest(entry),
+                    begun=entry.ts,
+                    entry=leaf,
                 )
             case kinds.GateEditFacts() if gate is not None and gate.decided is None:
                 gate = replace(

@@ -322,7 +322,9 @@ class _Section(msgspec.Struct, frozen=True):
             raise self._error(str(error)) from None
         if not caps:
             raise self._error("it caps nothing: say usd, tokens or runs")
-        return SharedCap(name, Period(per), key, lane, UNCAPPED._replace(**caps))
+        return SharedCap(
+            name=name, per=Period(per), key=key, lane=lane, cap=UNCAPPED._replace(**caps)
+        )
 
     def gate_rule(self, name: str) -> GateRule:
         given = self._checked_table(_GATE_SETTINGS)
@@ -336,7 +338,7 @@ class _Section(msgspec.Struct, frozen=True):
                 "an amount needs three settings: the tool, the argument that holds it, and above"
             )
         above = self._amount(given["above"]) if argument else ""
-        return GateRule(name, tool, lane, argument, above)
+        return GateRule(name=name, tool=tool, lane=lane, argument=argument, above=above)
 
     def _amount(self, value: object) -> str:
         """Return an amount as it is recorded: a decimal number of any unit."""

@@ -57,11 +57,11 @@ def replay_transcript(data: bytes, recorded: Sequence[bytes] | None = None) -> S
     artifact, stored = _decode_artifact(data)
     parted = _first_difference(stored, recorded) if recorded is not None else ""
     return SessionReplay(
-        len(stored),
-        artifact.transcript_digest,
-        transcript_digest(stored),
-        parted,
-        check_artifact(data),
+        messages=len(stored),
+        stored=artifact.transcript_digest,
+        digest=transcript_digest(stored),
+        parted=parted,
+        faults=check_artifact(data),
     )
 
 
@@ -131,7 +131,11 @@ def replay_execution(
         stored if not parted else [msgspec.json.decode(data) for data in again]
     )
     return SessionReplay(
-        len(again), artifact.transcript_digest, digest, parted, check_artifact(data)
+        messages=len(again),
+        stored=artifact.transcript_digest,
+        digest=digest,
+        parted=parted,
+        faults=check_artifact(data),
     )
 
 

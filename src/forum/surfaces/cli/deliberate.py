@@ -80,7 +80,12 @@ class PanelOptions:
         rules = {name: getattr(self, name) for name in ("rounds", "baseline", "threshold", "judge")}
         given: dict[str, Any] = {name: rule for name, rule in rules.items() if rule is not None}
         return requests.PanelAsk(
-            protocol, number, _split_names(self.models), personas, self.option, **given
+            protocol=protocol,
+            seats=number,
+            models=_split_names(self.models),
+            personas=personas,
+            options=self.option,
+            **given,
         )
 
     def build_council(self) -> Council:

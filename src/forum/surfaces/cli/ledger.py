@@ -281,13 +281,13 @@ def summary(*, as_json: bool) -> None:
         waiting = sum(1 for _ in reader.unsequenced_entries())
         origin = reader.origin
     held = ledger_forms.SummaryForm(
-        origin,
-        head.size,
-        head.root.hex(),
-        waiting,
+        origin=origin,
+        size=head.size,
+        root=head.root.hex(),
+        waiting=waiting,
         # The run `log` holds the entries about the log itself; nobody submitted it.
-        len(runs - {"log"}),
-        dict(sorted(kinds.items())),
+        runs=len(runs - {"log"}),
+        kinds=dict(sorted(kinds.items())),
     )
     lines = [
         f"{origin}  size {held.size}  root {held.root[:16]}",

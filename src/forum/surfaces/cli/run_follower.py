@@ -244,7 +244,16 @@ class _LineProgress:
     def __init__(self, forum: Forum) -> None:
         self._forum, self._said = forum, dict[str, str]()
         self._print_trouble = make_trouble_printer()
-        self._view = RunView("", run_fold.Run(), 0, None, None, None, {}, ())
+        self._view = RunView(
+            run="",
+            state=run_fold.Run(),
+            at=0,
+            request=None,
+            plan=None,
+            answer=None,
+            errors={},
+            gates=(),
+        )
 
     def begin(self, run: str) -> None:
         """Print the run id first, so that the run can be found again whatever happens."""
@@ -440,11 +449,11 @@ def _row(view: RunView, task: run_fold.TaskRun, branch: str = "") -> _ProgressRo
     cost, tokens = format_price(spent.usd), format_count(spent.tokens)
     figures = (time, "" if cost == "-" else cost, "" if tokens == "-" else f"{tokens} tok")
     return _ProgressRow(
-        branch,
-        turn_name(task.id).removeprefix(ROLE_PREFIX),
-        task.state,
-        _describe_activity(view, task),
-        figures,
+        branch=branch,
+        id=turn_name(task.id).removeprefix(ROLE_PREFIX),
+        state=task.state,
+        doing=_describe_activity(view, task),
+        figures=figures,
     )
 
 

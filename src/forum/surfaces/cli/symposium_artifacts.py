@@ -209,14 +209,14 @@ def _print_replay(
     """Print the result of a replay and exit accordingly."""
     holds = replayed.holds and not parted
     form = ArtifactForm(
-        _session_name(found.artifact),
-        holds,
-        _fault_forms(replayed.faults),
-        replayed.digest,
-        replayed.stored,
-        replayed.messages,
-        replayed.parted or None,
-        found.run,
+        session=_session_name(found.artifact),
+        holds=holds,
+        faults=_fault_forms(replayed.faults),
+        digest=replayed.digest,
+        stored=replayed.stored,
+        messages=replayed.messages,
+        parted=replayed.parted or None,
+        run=found.run,
     )
     print_result("forum.artifact/1", form, _describe_replay(form, parted), as_json=as_json)
     raise SystemExit(0 if holds else EXIT_MISMATCH)

@@ -59,14 +59,14 @@ def _step_form(record: RunRecord, view: RunView, located: LocatedEntry) -> Trans
         name: record.read(located, name) for name in entry.bodies if name not in _OMITTED_BODIES
     }
     return TranscriptStep(
-        located.index,
-        located.leaf.hex(),
-        format_rfc3339(entry.ts),
-        entry.strand,
-        entry.kind,
-        entry.actor,
-        _summarize_entry(view, located),
-        {
+        entry=located.index,
+        id=located.leaf.hex(),
+        at=format_rfc3339(entry.ts),
+        strand=entry.strand,
+        kind=entry.kind,
+        actor=entry.actor,
+        summary=_summarize_entry(view, located),
+        bodies={
             # A body is None if it was erased, or if the bundle was exported without it.
             name: None if body is None else body.decode(errors="replace")[:_MAX_BODY_BYTES]
             for name, body in bodies.items()

@@ -79,7 +79,11 @@ def _line(forum: Forum, webhook: "Webhook") -> WebhookLine:
     told = _read_delivery_state(forum, webhook)
     state = "stopped by 410" if told.stopped else "active" if told.length else "not begun"
     return WebhookLine(
-        webhook.name, state, len(told.open), tuple(sorted(webhook.events)), webhook.url
+        name=webhook.name,
+        state=state,
+        waiting=len(told.open),
+        events=tuple(sorted(webhook.events)),
+        url=webhook.url,
     )
 
 

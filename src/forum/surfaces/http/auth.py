@@ -215,7 +215,13 @@ class Authenticator:
             why = "this token is for a ledger that is not here"
             raise await self._denied(endpoint, DenialReason.UNKNOWN, why, who=name)
         person = endpoints.Credential.PERSON
-        return desk, endpoints.Principal(name, claims.scopes, person, claims.subject, claims.issuer)
+        return desk, endpoints.Principal(
+            name=name,
+            scopes=claims.scopes,
+            credential=person,
+            subject=claims.subject,
+            issuer=claims.issuer,
+        )
 
     def _find_tenant(self, ledger: str) -> Tenant | None:
         """Return the tenant for a ledger's origin, or for the name that API keys contain."""

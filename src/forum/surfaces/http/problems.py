@@ -52,6 +52,12 @@ def problem_from_exception(error: Exception) -> ProblemError:
 def problem_response(refusal: ProblemError, instance: str = "") -> Response:
     """Return the response for a problem."""
     problem = refusal.problem
-    details = Details(problem.type, problem.title, problem.status, refusal.detail, instance)
+    details = Details(
+        type=problem.type,
+        title=problem.title,
+        status=problem.status,
+        detail=refusal.detail,
+        instance=instance,
+    )
     content = msgspec.json.encode(details)
     return Response(content, problem.status, dict(refusal.headers), MEDIA_TYPE)

@@ -63,7 +63,15 @@ def make_request_handler(
             query = _parse_query(request, endpoint)
             body, size = await _parse_body(request, endpoint, most_bytes)
             made = await _call_handler(
-                endpoint, endpoints.RequestContext(request, desk, principal, query, body, size)
+                endpoint,
+                endpoints.RequestContext(
+                    request=request,
+                    desk=desk,
+                    principal=principal,
+                    query=query,
+                    body=body,
+                    size=size,
+                ),
             )
         if isinstance(made, StreamingResponse):
             # The handler's timeout ends here, but a stream may last for

@@ -82,7 +82,13 @@ class DeliveryState:
             return
         self.stopped |= facts.outcome is Outcome.DENIED
         if facts.outcome is Outcome.INDETERMINATE:
-            errand = PendingDelivery(facts.entry, facts.event, facts.attempts, facts.code, entry.ts)
+            errand = PendingDelivery(
+                entry=facts.entry,
+                event=facts.event,
+                attempts=facts.attempts,
+                code=facts.code,
+                at=entry.ts,
+            )
             self._add_pending(errand)
         elif facts.outcome is Outcome.OK or not self._is_late(facts):
             self.open.pop(facts.entry, None)
@@ -130,7 +136,14 @@ def draft_outcome(webhook: Webhook, errand: PendingDelivery, answer: DeliveryRes
 def _notified_facts(
     webhook: Webhook, errand: PendingDelivery, result: Outcome, code: str
 ) -> NoticeFacts:
-    return NoticeFacts(webhook.name, errand.entry, errand.event, result, errand.attempts, code)
+    return NoticeFacts(
+        endpoint=webhook.name,
+        entry=errand.entry,
+        event=errand.event,
+        outcome=result,
+        attempts=errand.attempts,
+        code=code,
+    )
 
 
 def _draft_entry(step: str, errand: PendingDelivery, facts: NoticeFacts) -> Draft:

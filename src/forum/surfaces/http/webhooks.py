@@ -198,7 +198,14 @@ def _payload_data(
     href = f"/api/v1/runs/{quote(entry.run, safe='')}"
     facts = entry.facts
     if isinstance(facts, RunCloseFacts):
-        ended = RunEndedPayload(entry.log, entry.run, facts.outcome, index, leaf, href)
+        ended = RunEndedPayload(
+            ledger=entry.log,
+            run=entry.run,
+            outcome=facts.outcome,
+            index=index,
+            entry=leaf,
+            href=href,
+        )
         return WebhookEvent.RUN_ENDED, ended
     assert isinstance(facts, GateOpenFacts)  # noqa: S101  nobody is told of anything else
     waits = GateOpenedPayload(

@@ -131,4 +131,10 @@ class ReplayForm(Struct, frozen=True):
 def replay_form(run: str, found: Sequence[Divergence], missing: str) -> ReplayForm:
     """Return what a replay has shown, in its form."""
     equal = not found and not missing
-    return ReplayForm(run, equal, len(found), _divergence_forms(found), missing)
+    return ReplayForm(
+        run=run,
+        equal=equal,
+        count=len(found),
+        divergences=_divergence_forms(found),
+        missing=missing,
+    )

@@ -173,13 +173,13 @@ def _seat_form(sat: council_report.SeatReport) -> SeatForm:
 def _minority_form(minority: council_report.MinorityPosition) -> MinorityForm:
     best = minority.argument
     return MinorityForm(
-        minority.answer,
-        minority.seats,
-        minority.weight,
-        best.claim if best else None,
-        best.evidence or None if best else None,
-        best.support if best else 0,
-        best.attacks if best else (),
+        answer=minority.answer,
+        seats=minority.seats,
+        weight=minority.weight,
+        argument=best.claim if best else None,
+        evidence=best.evidence or None if best else None,
+        support=best.support if best else 0,
+        attacks=best.attacks if best else (),
     )
 
 

@@ -47,12 +47,12 @@ def key_form(access: AccessState, key: str, now: int) -> KeyForm:
     grant = access.granted[key]
     lapsed = access.check_grant(grant, now)
     return KeyForm(
-        grant.key,
-        grant.name,
-        grant.scopes,
-        format_rfc3339(access.made[key]),
-        format_rfc3339(grant.expires) if grant.expires else None,
-        Validity(lapsed.value) if lapsed else Validity.VALID,
+        id=grant.key,
+        name=grant.name,
+        scopes=grant.scopes,
+        made=format_rfc3339(access.made[key]),
+        expires=format_rfc3339(grant.expires) if grant.expires else None,
+        state=Validity(lapsed.value) if lapsed else Validity.VALID,
     )
 
 

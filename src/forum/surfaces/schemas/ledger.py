@@ -41,7 +41,14 @@ def recorded_form(located: LocatedEntry, publication: Publication | None) -> Rec
     leaf, data = located.leaf.hex(), Raw(located.data)
     witnessed = publication is not None and publication.witnessed
     signed = publication is not None
-    return RecordedForm(leaf, located.index, data, located.entry.run, witnessed, signed)
+    return RecordedForm(
+        id=leaf,
+        index=located.index,
+        entry=data,
+        run=located.entry.run,
+        witnessed=witnessed,
+        signed=signed,
+    )
 
 
 class QuarantinedForm(Struct, frozen=True):
@@ -134,7 +141,13 @@ class CheckpointForm(Struct, frozen=True):
 
 def checkpoint_form(signed: Checkpoint, note: bytes, *, witnessed: bool) -> CheckpointForm:
     """Return a checkpoint and the note that it comes in."""
-    return CheckpointForm(signed.origin, signed.size, signed.root.hex(), witnessed, note.decode())
+    return CheckpointForm(
+        origin=signed.origin,
+        size=signed.size,
+        root=signed.root.hex(),
+        witnessed=witnessed,
+        note=note.decode(),
+    )
 
 
 class SummaryForm(Struct, frozen=True):

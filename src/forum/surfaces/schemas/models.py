@@ -47,12 +47,12 @@ class AgentView:
 def agent_view(team: Policy, name: str, origin: str) -> AgentView:
     """Return an agent of a team, configured there, and what it is used for."""
     return AgentView(
-        name,
-        origin,
-        inspect_agent(team.agents[name]),
-        tuple(tier for tier in Tier if agent_for(tier, team.agents) == name),
-        tuple(role.value for role in Role if team.roles[role] == name),
-        tuple(lane for lane, brief in team.lanes.items() if brief.agent == name),
+        name=name,
+        origin=origin,
+        found=inspect_agent(team.agents[name]),
+        tiers=tuple(tier for tier in Tier if agent_for(tier, team.agents) == name),
+        roles=tuple(role.value for role in Role if team.roles[role] == name),
+        lanes=tuple(lane for lane, brief in team.lanes.items() if brief.agent == name),
         default=name == (_named_default(team) or [""])[0],
     )
 

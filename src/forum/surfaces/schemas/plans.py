@@ -44,9 +44,9 @@ def plan_form(order: "RunRequest") -> PlanForm:
     """Return what an order would have done, in its form."""
     tasks = order.plan.tasks if order.plan else ()
     return PlanForm(
-        order.route.facts.lane or None if order.route else None,
-        order.plan is None,
-        tuple(_planned_form(task, order.policy) for task in tasks),
-        order.policy.gates,
-        fields.cap_form(order.budget.cap, order.budget.milliseconds),
+        lane=order.route.facts.lane or None if order.route else None,
+        team=order.plan is None,
+        tasks=tuple(_planned_form(task, order.policy) for task in tasks),
+        gates=order.policy.gates,
+        cap=fields.cap_form(order.budget.cap, order.budget.milliseconds),
     )

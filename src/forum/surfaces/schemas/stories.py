@@ -95,11 +95,11 @@ def _decisions(record: RunRecord) -> list[DecisionLine]:
     ]
     return [
         DecisionLine(
-            entry.strand.partition("/")[2],
-            entry.facts.answer.value,
-            entry.facts.by.value,
-            entry.actor,
-            format_rfc3339(entry.ts),
+            subject=entry.strand.partition("/")[2],
+            answer=entry.facts.answer.value,
+            by=entry.facts.by.value,
+            actor=entry.actor,
+            at=format_rfc3339(entry.ts),
         )
         for entry in decided
     ]

@@ -139,14 +139,14 @@ class ChatFormat(http_responses.AnswerFormat):
         """Return the answer in one piece."""
         started = self.started
         return Completion(
-            self._id,
-            "chat.completion",
-            started.created,
-            started.model,
-            (Alternative(0, Reply("assistant", answered.answer), "stop"),),
-            _usage(answered.usage),
-            self._fingerprint,
-            http_responses.build_provenance(started.run, answered.deliberation),
+            id=self._id,
+            object="chat.completion",
+            created=started.created,
+            model=started.model,
+            choices=(Alternative(0, Reply("assistant", answered.answer), "stop"),),
+            usage=_usage(answered.usage),
+            system_fingerprint=self._fingerprint,
+            forum=http_responses.build_provenance(started.run, answered.deliberation),
         )
 
     def begin(self) -> Iterator[bytes]:
@@ -176,14 +176,14 @@ class ChatFormat(http_responses.AnswerFormat):
     ) -> bytes:
         started = self.started
         chunk = Chunk(
-            self._id,
-            "chat.completion.chunk",
-            started.created,
-            started.model,
-            choices,
-            self._fingerprint,
-            proof or http_responses.build_provenance(started.run),
-            usage,
+            id=self._id,
+            object="chat.completion.chunk",
+            created=started.created,
+            model=started.model,
+            choices=choices,
+            system_fingerprint=self._fingerprint,
+            forum=proof or http_responses.build_provenance(started.run),
+            usage=usage,
         )
         return b"data: %s\n\n" % msgspec.json.encode(chunk)
 

@@ -118,7 +118,7 @@ def _is_offered(visit: RequestContext, way: str) -> bool:
 
 
 def _model_form(name: str, description: str) -> ChoiceForm:
-    return ChoiceForm(name, "model", 0, "forum", description)
+    return ChoiceForm(id=name, object="model", created=0, owned_by="forum", description=description)
 
 
 _MODEL_SCOPES = READERS | {Scope.SUBMIT}

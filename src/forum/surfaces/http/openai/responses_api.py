@@ -196,11 +196,11 @@ class ResponsesFormat(http_responses.AnswerFormat):
         started, proof = self.started, http_responses.build_provenance(self.started.run)
         links = {"forum_run": proof.run, "forum_verify": proof.verify}
         form = ResponseForm(
-            f"resp_{started.run}",
-            started.created,
-            started.model,
-            status,
-            {**(self._ask.metadata or {}), **links},
+            id=f"resp_{started.run}",
+            created_at=started.created,
+            model=started.model,
+            status=status,
+            metadata={**(self._ask.metadata or {}), **links},
             error=ResponseError(error.code, str(error)) if error else None,
             instructions=self._ask.instructions,
         )

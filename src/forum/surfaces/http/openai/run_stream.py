@@ -109,7 +109,11 @@ async def start_run(
     order = await desk.build_run_request(build)
     run = await desk.submit(order, visit.principal.name, lambda: visit.idempotency_key)
     return StartedRun(
-        desk, run, choice.model, created, _find_answering_task(order) if terms.live else ""
+        desk=desk,
+        run=run,
+        model=choice.model,
+        created=created,
+        speaker=_find_answering_task(order) if terms.live else "",
     )
 
 
