@@ -84,20 +84,20 @@ async def carry_out(
     needs: Needs, start: Callable[[list[tuple[str, list[str]]]], Awaitable[Ends]]
 ) -> int:
     """Start each task as soon as those before it have ended; return how many have."""
-    said: dict[str, str] = {}
+    outputs: dict[str, str] = {}
     left = dict(needs)
     going: list[asyncio.Future[tuple[str, str]]] = []
     while left or going:
-        ready = [task for task, before in left.items() if said.keys() >= set(before)]
+        ready = [task for task, before in left.items() if outputs.keys() >= set(before)]
         for task in ready:
             del left[task]
-        inputs = [(task, [said[name] for name in needs[task]]) for task in ready]
+        inputs = [(task, [outputs[name] for name in needs[task]]) for task in ready]
         going += [asyncio.ensure_future(end) for end in await start(inputs)]
         # This way of waiting is recorded, so that a run which is recovered goes on the same way.
         done, _ = await DBOS.asyncio_wait(list(going), return_when=asyncio.FIRST_COMPLETED)
-        said |= dict(end.result() for end in done)
+        outputs |= dict(end.result() for end in done)
         going = [end for end in going if end not in done]
-    return len(said)
+    return len(outputs)
 
 
 def main(url: str) -> None:

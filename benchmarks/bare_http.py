@@ -50,11 +50,11 @@ def bare_app(database: str, size: int) -> Starlette:
             yield
 
     async def accept(request: Request) -> Response:
-        asked = await request.json()
+        body = await request.json()
         strand = next(strands)
         async with pool.connection() as db:
             await db.execute(_INSERT, (strand, row))
-        return JSONResponse({"run": str(strand), "length": len(asked["request"])}, 202)
+        return JSONResponse({"run": str(strand), "length": len(body["request"])}, 202)
 
     async def live(_: Request) -> Response:
         return PlainTextResponse("ok\n")

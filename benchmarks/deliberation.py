@@ -136,7 +136,7 @@ def natures() -> dict[str, Nature]:
 
 def settings() -> dict[str, Setting]:
     """Return all settings, by name."""
-    found = {
+    by_name = {
         f"{level}, {len(options)} options, {models} model{'s' if models > 1 else ''}": Setting(
             nature, options, models
         )
@@ -155,17 +155,17 @@ def settings() -> dict[str, Setting]:
         "persuasive error": replace(usual, truth=0.1, lure=0.4),
         "no persuasion": replace(usual, truth=0.0, lure=0.0),
     }
-    found |= {name: Setting(nature) for name, nature in changed.items()}
+    by_name |= {name: Setting(nature) for name, nature in changed.items()}
     worst = replace(usual, conformity=0.6, truth=0.1, lure=0.4, honesty=Honesty.UNINFORMATIVE)
-    found["all against it"] = Setting(worst, models=1)
-    found["long questions"] = Setting(usual, size=8_000)
-    found["much thought"] = Setting(usual, thought=1_000)
-    return found
+    by_name["all against it"] = Setting(worst, models=1)
+    by_name["long questions"] = Setting(usual, size=8_000)
+    by_name["much thought"] = Setting(usual, thought=1_000)
+    return by_name
 
 
 def measure(folder: Path, sizes: Sizes, names: Sequence[str] = ()) -> dict[str, Any]:
     """Return all figures; what a reader looks for comes first."""
-    chosen = {name: one for name, one in settings().items() if not names or name in names}
+    chosen = {name: setting for name, setting in settings().items() if not names or name in names}
     say("wall time of councils")
     with Ours(folder / "ledger", None) as ours:
         ours.wait()
@@ -173,43 +173,48 @@ def measure(folder: Path, sizes: Sizes, names: Sequence[str] = ()) -> dict[str, 
         say(f"{sizes.crowd} councils at once")
         crowd = crowd_figures(ours, sizes.crowd)
     say(f"{sizes.sessions} sessions of each protocol in {len(chosen)} settings")
-    begun = time.perf_counter()
+    started = time.perf_counter()
     # Not forked: the engine has left threads here.
     with ProcessPoolExecutor(os.cpu_count(), get_context("forkserver")) as pool:
-        told = dict(zip(chosen, pool.map(partial(compare, sizes), chosen.values()), strict=True))
+        compared = dict(
+            zip(chosen, pool.map(partial(compare, sizes), chosen.values()), strict=True)
+        )
     return {
         **verdicts(
-            told, "council", "vote", ("council_beats_vote", "vote_beats_council", "no_difference")
+            compared,
+            "council",
+            "vote",
+            ("council_beats_vote", "vote_beats_council", "no_difference"),
         ),
-        "council_against_weighted_vote": verdicts(told, "council", "weighted_vote"),
-        "council_against_gated_vote": verdicts(told, "council", "gated_vote"),
-        "ungated_against_vote": verdicts(told, "ungated", "vote"),
-        "symposium_against_vote": verdicts(told, "symposium", "vote"),
-        "schedule_ratio": max(one["ratio"] for one in schedule if one["seats"] == SEATS),
+        "council_against_weighted_vote": verdicts(compared, "council", "weighted_vote"),
+        "council_against_gated_vote": verdicts(compared, "council", "gated_vote"),
+        "ungated_against_vote": verdicts(compared, "ungated", "vote"),
+        "symposium_against_vote": verdicts(compared, "symposium", "vote"),
+        "schedule_ratio": max(row["ratio"] for row in schedule if row["seats"] == SEATS),
         "schedule": schedule,
         "crowd": crowd,
         "sessions": sizes.sessions,
-        "session_seconds": round(time.perf_counter() - begun, 1),
-        "settings": {name: protocols for name, (protocols, _) in told.items()},
-        "variants": pooled({name: results for name, (_, results) in told.items()}),
+        "session_seconds": round(time.perf_counter() - started, 1),
+        "settings": {name: protocols for name, (protocols, _) in compared.items()},
+        "variants": pooled({name: results for name, (_, results) in compared.items()}),
     }
 
 
 def verdicts(
-    told: "dict[str, Compared]",
+    compared: "dict[str, Compared]",
     protocol: str,
     rival: str,
     titles: tuple[str, str, str] = ("better", "worse", "no_difference"),
 ) -> dict[str, list[dict[str, Any]]]:
     """Sort the settings by who is better, a protocol or its rival with the same tokens."""
     better, worse, same = titles
-    found: dict[str, list[dict[str, Any]]] = {title: [] for title in titles}
-    for name, (protocols, _) in told.items():
+    groups: dict[str, list[dict[str, Any]]] = {title: [] for title in titles}
+    for name, (protocols, _) in compared.items():
         figures = protocols[protocol]["against"][rival]
         low, high = figures["interval"]
         title = better if low > 0 else worse if high < 0 else same
-        found[title].append({"setting": name, **figures})
-    return found
+        groups[title].append({"setting": name, **figures})
+    return groups
 
 
 # One session
@@ -240,9 +245,9 @@ def play(setting: Setting, panel: Panel, number: int) -> Played:
     closing, notes = sitting.deliberate(Session(question.text, policy, 0))
     right = closing.answer == question.right
     decisions = sitting.decisions
-    exposed = sum(one.exposed for one in decisions)
-    yielded = [one for one in decisions if one.yielded]
-    conformed = sum(not one.because for one in yielded)
+    exposed = sum(decision.exposed for decision in decisions)
+    yielded = [decision for decision in decisions if decision.yielded]
+    conformed = sum(not decision.because for decision in yielded)
     played = Played(
         right, sitting.tokens, exposed=exposed, conformed=conformed, yielded=len(yielded)
     )
@@ -279,23 +284,23 @@ class _Sitting:
 
     def deliberate(self, session: Session) -> tuple[SessionResult, list[SessionNote]]:
         """Carry out all steps of a session."""
-        steps, heard, notes = start_protocol(session), None, []
-        while not isinstance(step := advance_protocol(steps, heard), SessionResult):
+        steps, result, notes = start_protocol(session), None, []
+        while not isinstance(step := advance_protocol(steps, result), SessionResult):
             if isinstance(step, SessionNote):
                 notes.append(step)
-                heard = BatchResult()
+                result = BatchResult()
             else:
-                asked = [turn for turn in step.turns if isinstance(turn, AgentTurn)]
-                heard = BatchResult(tuple(map(self._reply, asked)))
+                turns = [turn for turn in step.turns if isinstance(turn, AgentTurn)]
+                result = BatchResult(tuple(map(self._reply, turns)))
         return step, notes
 
     def _reply(self, turn: AgentTurn) -> TurnResult:
-        said = self._words(turn)
-        told = len(turn.briefing.encode()) + len(turn.prompt)
-        tokens = self._setting.thought + (told + len(said)) // TOKEN_BYTES
+        output = self._words(turn)
+        size = len(turn.briefing.encode()) + len(turn.prompt)
+        tokens = self._setting.thought + (size + len(output)) // TOKEN_BYTES
         self.tokens += tokens
         return TurnResult(
-            turn.name, TurnStatus.SAID, said, model=turn.agent, spent=Amount(0, tokens, 1)
+            turn.name, TurnStatus.SAID, output, model=turn.agent, spent=Amount(0, tokens, 1)
         )
 
     def _words(self, turn: AgentTurn) -> bytes:
@@ -382,8 +387,8 @@ def heaviest(ballots: Iterable[tuple[str, float]]) -> str:
 
 def _sampled(setting: Setting, number: int, count: int) -> list[tuple[str, float]]:
     question = setting.question(number)
-    asked = (setting.seat(question, place) for place in range(1, count + 1))
-    return [(seat.first, float(max(1, seat.confidence))) for seat in asked]
+    seats = (setting.seat(question, place) for place in range(1, count + 1))
+    return [(seat.first, float(max(1, seat.confidence))) for seat in seats]
 
 
 # Other ways to count
@@ -463,7 +468,7 @@ def compare(sizes: Sizes, setting: Setting) -> Compared:
     played = {
         name: [play(setting, panel, number) for number in numbers] for name, panel in panels.items()
     }
-    price = mean(one.tokens for one in played["single"])
+    price = mean(result.tokens for result in played["single"])
     figures = {name: protocol_figures(results) for name, results in played.items()}
     for name in ("council", "ungated", "symposium"):
         figures[name]["against"] = rivals(setting, played[name], price)
@@ -472,47 +477,51 @@ def compare(sizes: Sizes, setting: Setting) -> Compared:
 
 def variants(setting: Setting, sessions: int, usual: list[Played]) -> Results:
     """Let other councils deliberate on the first questions of a setting."""
-    found = {"default": usual[:sessions]}
+    results = {"default": usual[:sessions]}
     for place, name in enumerate(RECOUNTS):
-        found[name] = [replace(one, right=one.recounts[place]) for one in found["default"]]
+        results[name] = [
+            replace(result, right=result.recounts[place]) for result in results["default"]
+        ]
     for name, rules in VARIANTS.items():
         panel = council_of(setting, **rules)
-        found[name] = [play(setting, panel, number) for number in range(sessions)]
-    return found
+        results[name] = [play(setting, panel, number) for number in range(sessions)]
+    return results
 
 
 def rivals(setting: Setting, played: list[Played], price: float) -> dict[str, Any]:
     """Compare with votes that are paid with the same tokens."""
-    answers = mean(one.tokens for one in played) / price
+    answers = mean(result.tokens for result in played) / price
     votes = [vote(setting, answers, number) for number in range(len(played))]
-    found = {
+    figures = {
         "vote": difference(played, [plain for plain, _ in votes]) | {"answers": round(answers, 2)},
         "weighted_vote": difference(played, [weighted for _, weighted in votes]),
     }
-    open_share = 1 - mean(one.gated for one in played)
+    open_share = 1 - mean(result.gated for result in played)
     if open_share < 1:
         more = max(0.0, (answers - GATE) / open_share)
         gated = [gated_vote(setting, more, number) for number in range(len(played))]
-        found["gated_vote"] = difference(played, gated) | {"more_answers": round(more, 2)}
-    return found
+        figures["gated_vote"] = difference(played, gated) | {"more_answers": round(more, 2)}
+    return figures
 
 
 def protocol_figures(played: list[Played]) -> dict[str, Any]:
     """Return what a protocol came to."""
-    known = [one for one in played if one.began_right is not None]
-    exposed = sum(one.exposed for one in played)
+    judged = [result for result in played if result.began_right is not None]
+    exposed = sum(result.exposed for result in played)
     return {
-        **accuracy([one.right for one in played]),
-        "tokens": round(mean(one.tokens for one in played)),
-        "rounds": round(mean(one.rounds for one in played), 3),
-        "gated": round(mean(one.gated for one in played), 4),
-        "helped": sum(one.right and not one.began_right for one in known) if known else None,
-        "harmed": sum(one.began_right is True and not one.right for one in known)
-        if known
+        **accuracy([result.right for result in played]),
+        "tokens": round(mean(result.tokens for result in played)),
+        "rounds": round(mean(result.rounds for result in played), 3),
+        "gated": round(mean(result.gated for result in played), 4),
+        "helped": sum(result.right and not result.began_right for result in judged)
+        if judged
+        else None,
+        "harmed": sum(result.began_right is True and not result.right for result in judged)
+        if judged
         else None,
         "exposures": exposed,
-        "conformity": share(sum(one.conformed for one in played), exposed),
-        "yielded": share(sum(one.yielded for one in played), exposed),
+        "conformity": share(sum(result.conformed for result in played), exposed),
+        "yielded": share(sum(result.yielded for result in played), exposed),
     }
 
 
@@ -527,7 +536,7 @@ def accuracy(right: Sequence[bool]) -> dict[str, Any]:
 
 def difference(played: Sequence[Played], rival: Sequence[bool]) -> dict[str, Any]:
     """Return by how much more often a protocol is right than its rival, question by question."""
-    gaps = [one.right - other for one, other in zip(played, rival, strict=True)]
+    gaps = [result.right - other for result, other in zip(played, rival, strict=True)]
     middle, half = mean(gaps), 0.0
     if len(gaps) > 1:
         half = Z_DIFFERENCE * statistics.stdev(gaps) / math.sqrt(len(gaps))
@@ -545,16 +554,16 @@ def pooled(results: dict[str, Results]) -> dict[str, Any]:
 
 
 def _variant(name: str, results: dict[str, Results]) -> dict[str, Any]:
-    every = [one for each in results.values() for one in each[name]]
-    usual = [one.right for each in results.values() for one in each["default"]]
+    every = [result for each in results.values() for result in each[name]]
+    usual = [result.right for each in results.values() for result in each["default"]]
     gaps = {
-        setting: difference(each[name], [one.right for one in each["default"]])
+        setting: difference(each[name], [result.right for result in each["default"]])
         for setting, each in results.items()
     }
     return {
         **difference(every, usual),
-        "accuracy": round(mean(one.right for one in every), 4),
-        "tokens": round(mean(one.tokens for one in every)),
+        "accuracy": round(mean(result.right for result in every), 4),
+        "tokens": round(mean(result.tokens for result in every)),
         "better_in": [where for where, gap in gaps.items() if gap["interval"][0] > 0],
         "worse_in": [where for where, gap in gaps.items() if gap["interval"][1] < 0],
     }
@@ -618,14 +627,14 @@ def seconds_of(ours: Ours, order: RunRequest) -> tuple[float, float]:
     """Return how long a council sat, and how long that was from its submission, by the record."""
     run, deadline = ours.forum.runs.submit(order), time.monotonic() + PATIENCE_SECONDS
     while True:
-        told = [entry for _, entry in read_strand_entries(ours.forum.ledger, run, MAIN_STRAND)]
-        if isinstance(told[-1].facts, RunCloseFacts):
+        entries = [entry for _, entry in read_strand_entries(ours.forum.ledger, run, MAIN_STRAND)]
+        if isinstance(entries[-1].facts, RunCloseFacts):
             break
         assert time.monotonic() < deadline, "it does not end"
         time.sleep(LOOK_SECONDS)
-    at = {entry.step: entry.ts for entry in told}
+    at = {entry.step: entry.ts for entry in entries}
     assert "reveal/2" in at, "it ended too early"
-    return (told[-1].ts - at["council"]) / MICRO, (told[-1].ts - told[0].ts) / MICRO
+    return (entries[-1].ts - at["council"]) / MICRO, (entries[-1].ts - entries[0].ts) / MICRO
 
 
 def order_of(size: int, baseline: int) -> RunRequest:
@@ -671,21 +680,21 @@ def print_tables(figures: dict[str, Any]) -> None:
         print(f"{name:<28}{_course(protocols['council'])}")
     for title in ("council_beats_vote", "vote_beats_council", "no_difference"):
         print(f"\n{title.replace('_', ' ')}, at equal tokens:")
-        for one in figures[title]:
-            low, high = one["interval"]
-            print(f"  {one['setting']:<28}{one['difference']:+.3f}  ({low:+.3f} to {high:+.3f})")
+        for row in figures[title]:
+            low, high = row["interval"]
+            print(f"  {row['setting']:<28}{row['difference']:+.3f}  ({low:+.3f} to {high:+.3f})")
     print("\nother councils, against the default over all settings:")
-    for name, one in figures["variants"].items():
-        low, high = one["interval"]
+    for name, row in figures["variants"].items():
+        low, high = row["interval"]
         print(
-            f"  {name:<46}{one['accuracy']:.3f} /{one['tokens']:6}  {one['difference']:+.4f}"
+            f"  {name:<46}{row['accuracy']:.3f} /{row['tokens']:6}  {row['difference']:+.4f}"
             f"  ({low:+.4f} to {high:+.4f})"
         )
     print("\nwall time against that of the calls, from the opening and from the submission:")
-    for one in figures["schedule"]:
-        gate = "with a gate" if one["gate"] else "without"
-        times = f"{one['ratio']} times, {one['submitted_ratio']} times"
-        print(f"  {one['seats']:>3} seats, {gate:<12}{one['seconds']:7.3f} s, {times}")
+    for row in figures["schedule"]:
+        gate = "with a gate" if row["gate"] else "without"
+        times = f"{row['ratio']} times, {row['submitted_ratio']} times"
+        print(f"  {row['seats']:>3} seats, {gate:<12}{row['seconds']:7.3f} s, {times}")
     crowd = figures["crowd"]
     print(
         f"\n{crowd['councils']} councils at once, one worker: {crowd['councils_per_s']} councils/s,"

@@ -164,9 +164,9 @@ class Side:
 
     def timed(self, work: Callable[[], None]) -> Spent:
         """Do something, and tell what it took."""
-        before, begun = self._cpu_seconds(), time.perf_counter()
+        before, started = self._cpu_seconds(), time.perf_counter()
         work()
-        return Spent(time.perf_counter() - begun, self._cpu_seconds() - before)
+        return Spent(time.perf_counter() - started, self._cpu_seconds() - before)
 
     def _cpu_seconds(self) -> float:
         return sum(server.cpu_seconds() for server in self.servers)
@@ -313,17 +313,17 @@ def compare(ours: Ours, other: Bare, needs: Needs, rounds: int) -> dict[str, Any
 
 def rates(spent: list[Spent]) -> list[float]:
     """Return how often each could have been done in a second."""
-    return [1 / one.seconds for one in spent]
+    return [1 / cost.seconds for cost in spent]
 
 
 def per_s(spent: list[Spent], count: int) -> float:
     """Return the median rate, of what was done so many times."""
-    return round(count / statistics.median(one.seconds for one in spent), 1)
+    return round(count / statistics.median(cost.seconds for cost in spent), 1)
 
 
 def cpu_ms(spent: list[Spent], count: int) -> float:
     """Return the median of the CPU time, for each of so many."""
-    return round(1000 * statistics.median(one.cpu_seconds for one in spent) / count, 2)
+    return round(1000 * statistics.median(cost.cpu_seconds for cost in spent) / count, 2)
 
 
 # Growing, and working together
@@ -342,9 +342,9 @@ def growth_figures(folder: Path, url: str | None, sizes: Sizes) -> dict[str, Any
         for number in range(sizes.submits):
             turns = list(times.items())
             for forum, spent in turns if number % 2 else reversed(turns):
-                begun = time.perf_counter()
+                started = time.perf_counter()
                 forum.runs.submit(order)
-                spent.append(time.perf_counter() - begun)
+                spent.append(time.perf_counter() - started)
     few, many = (statistics.median(spent) for spent in times.values())
     return {
         "ratio": round(many / few, 3),

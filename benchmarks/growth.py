@@ -67,8 +67,8 @@ def _medians(small: Callable[[], object], large: Callable[[], object]) -> tuple[
     """Return the median time of each of two calls, made in turns."""
     times: tuple[list[float], list[float]] = ([], [])
     for _ in range(CALLS):
-        for call, taken in zip((small, large), times, strict=True):
-            begun = time.perf_counter()
+        for call, seconds in zip((small, large), times, strict=True):
+            started = time.perf_counter()
             call()
-            taken.append(time.perf_counter() - begun)
+            seconds.append(time.perf_counter() - started)
     return statistics.median(times[0]), statistics.median(times[1])

@@ -113,7 +113,7 @@ def measure(folder: Path, url: str, sizes: Sizes) -> dict[str, Any]:
         alone = asked(target, sizes, sizes.briefly, server)
         bare.append(bare_figures(url, size, sizes))
     theirs = [reference_figures(folder, entries, sizes) for entries in sizes.reference]
-    rate = sum(one["per_s"] for one in bare) / len(bare)
+    rate = sum(row["per_s"] for row in bare) / len(bare)
     return {
         "accepted_p99_ms": ours["p99_ms"],
         "bare_ratio": round(ours["per_s"] / rate, 3),
@@ -221,8 +221,8 @@ class Process:
 
 def free_port() -> int:
     """Return a port on which nobody listens."""
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        return int(found.getsockname()[1])
+    with socket.create_server(("127.0.0.1", 0)) as sock:
+        return int(sock.getsockname()[1])
 
 
 class Step(msgspec.Struct, frozen=True):
@@ -329,16 +329,16 @@ def asked(target: Target, sizes: Sizes, seconds: float, *servers: Process) -> di
     before = [server.cpu_seconds() for server in servers]
     load = Clients(Load(target.port, target.path, sizes.body, sizes.clients, seconds))
     probe = Clients(Load(target.port, target.lives, "", 1, seconds, PROBE_SECONDS))
-    told, lives = load.told(), probe.told()
+    result, lives = load.told(), probe.told()
     spent = [server.cpu_seconds() - old for server, old in zip(servers, before, strict=True)]
-    assert set(told.statuses) == {target.status}, told
+    assert set(result.statuses) == {target.status}, result
     return {
-        **msgspec.to_builtins(told),
+        **msgspec.to_builtins(result),
         "livez_p50_ms": lives.p50_ms,
         "livez_p99_ms": lives.p99_ms,
         "server_cpu_seconds": round(spent[0], 2),
-        "server_cpu_ms_per_answer": round(1000 * spent[0] / told.answers, 3),
-        "worker_cpu_seconds": [round(one, 2) for one in spent[1:]],
+        "server_cpu_ms_per_answer": round(1000 * spent[0] / result.answers, 3),
+        "worker_cpu_seconds": [round(cpu, 2) for cpu in spent[1:]],
     }
 
 

@@ -131,8 +131,8 @@ def measure(folder: Path, sizes: Sizes) -> dict[str, Any]:
             f"{call}_growth": max(figures[call]["growth"] for figures in calls.values())
             for call in ("find", "waiting", "backlog")
         },
-        "show_5000_seconds": max(one["show_seconds"] for one in large_run.values()),
-        "export_5000_seconds": max(one["export_seconds"] for one in large_run.values()),
+        "show_5000_seconds": max(row["show_seconds"] for row in large_run.values()),
+        "export_5000_seconds": max(row["export_seconds"] for row in large_run.values()),
         "append_sqlite_where": {size: sqlite[size]["where"] for size in sqlite},
         "open_seconds": opened["seconds"],
         "open_rss_mb": opened["rss_mb"],
@@ -229,9 +229,11 @@ def append_figures(database: str, folder: Path, sizes: Sizes) -> dict[str, Any]:
             payload = sample(home / "sample")
             plain.append(bare(home, payload, batch, total, "executemany"))
             where: dict[str, float] = {}
-            own.append(append_rate(home / "kept", database, batch, total, kept=True, where=where))
+            own.append(
+                append_rate(home / "kept", database, batch, total, publish=True, where=where)
+            )
             tuned.append(bare(home, payload, batch, total, "one statement"))
-            alone.append(append_rate(home / "alone", database, batch, total, kept=False))
+            alone.append(append_rate(home / "alone", database, batch, total, publish=False))
         figures[f"batch_{batch}"] = {
             "ratio": ratio(own, plain),
             "forum_per_s": middle(own),
@@ -262,7 +264,7 @@ def append_rate(
     batch: int,
     total: int,
     *,
-    kept: bool,
+    publish: bool,
     where: dict[str, float] | None = None,
 ) -> float:
     """Return acknowledged entries per second, and note where the time went."""
@@ -275,14 +277,14 @@ def append_rate(
 
     async def write_all() -> float:
         await asyncio.gather(*(strand.append_async(*drafts(strand, 1)) for strand in strands))
-        used, begun = cpu_by_thread(), time.perf_counter()
+        used, started = cpu_by_thread(), time.perf_counter()
         await asyncio.gather(*map(write, strands))
-        seconds = time.perf_counter() - begun
+        seconds = time.perf_counter() - started
         if where is not None:
             where.update(shares(used, cpu_by_thread(), seconds))
         return seconds
 
-    with bench.kept() if kept else contextlib.nullcontext():
+    with bench.kept() if publish else contextlib.nullcontext():
         seconds = asyncio.run(write_all())
     bench.close()
     return total / seconds
@@ -327,15 +329,15 @@ def bare_postgres(_: Path, payload: bytes, batch: int, total: int, how: str) -> 
         db.execute(
             "CREATE TABLE bench_bare (writer int, n int, bytes bytea, PRIMARY KEY (writer, n))"
         )
-        one = "INSERT INTO bench_bare VALUES (%s, %s, %s)"
+        single = "INSERT INTO bench_bare VALUES (%s, %s, %s)"
         many = "INSERT INTO bench_bare SELECT * FROM unnest(%b::int[], %b::int[], %b::bytea[])"
 
         def insert(rows: list[tuple[int, int, bytes]]) -> None:
             if len(rows) == 1:
-                db.execute(one, rows[0])
+                db.execute(single, rows[0])
             elif how == "executemany":
                 with db.transaction(), db.cursor() as cursor:
-                    cursor.executemany(one, rows)
+                    cursor.executemany(single, rows)
             else:
                 db.execute(many, [list(column) for column in zip(*rows, strict=True)])
 
@@ -351,12 +353,12 @@ def bare_sqlite(folder: Path, payload: bytes, batch: int, total: int, how: str) 
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = FULL")
         db.execute("CREATE TABLE bare (writer INT, n INT, bytes BLOB, PRIMARY KEY (writer, n))")
-        one = "INSERT INTO bare VALUES (?, ?, ?)"
+        single = "INSERT INTO bare VALUES (?, ?, ?)"
 
         def insert(rows: list[tuple[int, int, bytes]]) -> None:
             db.execute("BEGIN IMMEDIATE")
             if how == "executemany":
-                db.executemany(one, rows)
+                db.executemany(single, rows)
             else:
                 values = ", ".join(["(?, ?, ?)"] * len(rows))
                 flat = [value for row in rows for value in row]
@@ -370,11 +372,11 @@ def insert_all(
     insert: Callable[[list[tuple[int, int, bytes]]], None], payload: bytes, batch: int, total: int
 ) -> float:
     """Insert for all writers in turns, and return rows per second."""
-    begun = time.perf_counter()
+    started = time.perf_counter()
     for start in range(0, total // WRITERS, batch):
         for writer in range(WRITERS):
             insert(rows_of(payload, writer, start, batch))
-    return total / (time.perf_counter() - begun)
+    return total / (time.perf_counter() - started)
 
 
 # Verifying, growing, opening
@@ -399,14 +401,14 @@ def verify_figures(bench: Bench) -> dict[str, Any]:
     entries = [data for data in bench.store.entries(0, size) if data is not None]
     hashing, verifying = [], []
     for _ in range(ROUNDS):
-        begun = time.process_time()
+        started = time.process_time()
         for data in entries:
             hashlib.sha256(data).digest()
-        hashing.append(size / (time.process_time() - begun))
-        begun = time.process_time()
+        hashing.append(size / (time.process_time() - started))
+        started = time.process_time()
         with open_reader(bench.folder / "ledger.db", bench.origin) as reader:
             report = verify_ledger(reader, LEDGER_KINDS, Trust(policy=bench.policy), now())
-        verifying.append(size / (time.process_time() - begun))
+        verifying.append(size / (time.process_time() - started))
         assert report.intact.state is report.complete.state is State.HOLDS, report
     return {
         "ratio": ratio(verifying, hashing),
@@ -427,9 +429,9 @@ def growth_figures(large: Bench, small: Bench) -> float:
     times: dict[Bench, list[float]] = {large: [], small: []}
     for _ in range(1000):
         for bench, strand in strands.items():
-            begun = time.perf_counter()
+            started = time.perf_counter()
             strand.append(*drafts(strand, 1))
-            times[bench].append(time.perf_counter() - begun)
+            times[bench].append(time.perf_counter() - started)
     small.close()
     return round(statistics.median(times[large]) / statistics.median(times[small]), 3)
 

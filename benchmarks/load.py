@@ -121,10 +121,10 @@ class Clients:
 
     async def run(self) -> Told:
         """Let all clients ask until the time is over; the last answers are waited for."""
-        before, begun = time.process_time(), time.perf_counter()
-        until = begun + self._load.seconds
+        before, started = time.process_time(), time.perf_counter()
+        until = started + self._load.seconds
         await asyncio.gather(*(self._ask_until(until) for _ in range(self._load.clients)))
-        seconds = time.perf_counter() - begun
+        seconds = time.perf_counter() - started
         return Told(
             answers=len(self._times),
             statuses=dict(self._statuses),
@@ -140,7 +140,7 @@ class Clients:
         connection: Connection | None = None
         while time.perf_counter() < until:
             request = self._request.replace(NUMBER.encode(), b"%08d" % next(self._numbers))
-            begun = time.perf_counter()
+            started = time.perf_counter()
             try:
                 connection = connection or await self._connect()
                 answer = await connection.ask(request)
@@ -149,7 +149,7 @@ class Clients:
                 connection = None
                 await asyncio.sleep(_AGAIN_SECONDS)
                 continue
-            self._times.append(time.perf_counter() - begun)
+            self._times.append(time.perf_counter() - started)
             self._statuses[answer.status] += 1
             connection = connection if answer.kept else None
             if self._load.pause:
@@ -159,8 +159,8 @@ class Clients:
 
     async def _connect(self) -> Connection:
         loop = asyncio.get_running_loop()
-        _, made = await loop.create_connection(Connection, "127.0.0.1", self._load.port)
-        return made
+        _, connection = await loop.create_connection(Connection, "127.0.0.1", self._load.port)
+        return connection
 
 
 def milliseconds(times: Sequence[float], share: float) -> float:
@@ -173,8 +173,8 @@ def milliseconds(times: Sequence[float], share: float) -> float:
 
 def main(load: str) -> None:
     """Make a load, and tell what came of it."""
-    told = asyncio.run(Clients(msgspec.json.decode(load, type=Load)).run())
-    print(msgspec.json.encode(told).decode())
+    result = asyncio.run(Clients(msgspec.json.decode(load, type=Load)).run())
+    print(msgspec.json.encode(result).decode())
 
 
 if __name__ == "__main__":

@@ -116,7 +116,7 @@ def told(spent: list[Spent], calls: int) -> dict[str, float]:
 
 def ms(spent: list[Spent], sizes: Sizes) -> float:
     """Return the median time of a call, in milliseconds by the clock."""
-    return 1000 * statistics.median(one.seconds for one in spent) / sizes.calls
+    return 1000 * statistics.median(cost.seconds for cost in spent) / sizes.calls
 
 
 # Without a ledger
@@ -167,9 +167,9 @@ async def timed(way: Callable[[], Awaitable[None]], calls: int, at_once: int) ->
         for _ in left:
             await way()
 
-    cpu, begun = time.process_time(), time.perf_counter()
+    cpu, started = time.process_time(), time.perf_counter()
     await asyncio.gather(*(work() for _ in range(at_once)))
-    return Spent(time.perf_counter() - begun, time.process_time() - cpu)
+    return Spent(time.perf_counter() - started, time.process_time() - cpu)
 
 
 # With a ledger

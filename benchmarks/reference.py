@@ -95,11 +95,11 @@ class ReferencePlan:
 def frauds() -> list[FraudOutcome]:
     """Play every fraud on the reference, and return what its own verification says."""
     with tempfile.TemporaryDirectory(prefix="forum-reference-") as scratch:
-        seen = _drive("frauds", scratch)
-    honest = seen["honest"]
+        results = _drive("frauds", scratch)
+    honest = results["honest"]
     if not _believes(honest):
         raise ReferenceFailed("it rejects an honest ledger", honest)
-    return [_outcome(name, seen["frauds"], honest["checkpoint"]) for name in FRAUDS]
+    return [_outcome(name, results["frauds"], honest["checkpoint"]) for name in FRAUDS]
 
 
 def measure(entries: int, store: Store = "file") -> ReferenceFigures:
@@ -153,31 +153,31 @@ def server_command(folder: Path, entries: int, model_seconds: float) -> list[str
     return [PACKAGE.python(), "-I", str(DRIVER), *words]
 
 
-def _outcome(name: str, seen: dict[str, Any], kept: str) -> FraudOutcome:
-    """Judge one fraud by what was seen of it; `kept` is the honest ledger's checkpoint."""
+def _outcome(name: str, results: dict[str, Any], checkpoint: str) -> FraudOutcome:
+    """Judge one fraud by what was seen of it; `checkpoint` is that of the honest ledger."""
     if name == "resign-with-stolen-key":
         return FraudOutcome(name, None, "not applicable: no key signs anything in its ledger")
-    sight = seen[name]
+    sight = results[name]
     if _believes(sight):
-        reasons = ["verify(deep=True) is true", *_hints(name, sight, kept)]
+        reasons = ["verify(deep=True) is true", *_hints(name, sight, checkpoint)]
         return FraudOutcome(name, caught=False, by="; ".join(reasons))
     if "refusal" in sight:
         return FraudOutcome(name, caught=True, by=f"opening it fails: {sight['refusal']}")
     which = "the chain" if not sight["chain"] else "a body"
     by = f"verify(deep=True) is false ({which}); `forum ledger verify` exits {sight['status']}"
-    if name == "edit-entry" and _believes(seen["edit-below-hash"]):
+    if name == "edit-entry" and _believes(results["edit-below-hash"]):
         by += '; but true where a parent is edited from 9 to "9", which keeps the hash'
     return FraudOutcome(name, caught=True, by=by)
 
 
-def _hints(name: str, sight: dict[str, Any], kept: str) -> list[str]:
+def _hints(name: str, sight: dict[str, Any], checkpoint: str) -> list[str]:
     """Return what would have told a user who had prepared for this fraud, or went looking."""
     hints = []
     if name == "backdate":
         hints.append("time may run backwards; nothing was there earlier to compare with")
     elif name == "split-view":
         hints.append("so it is for both readers; their checkpoint() would differ, if they met")
-    elif sight["checkpoint"] != kept:
+    elif sight["checkpoint"] != checkpoint:
         hints.append("a checkpoint() kept elsewhere would differ, if compared by hand")
     else:
         hints.append("a checkpoint() kept elsewhere would not differ")

@@ -170,8 +170,8 @@ def swap_bodies(directory: Path) -> None:
     entries, path = read_rows(directory / "entries.jsonl"), directory / "payloads.jsonl"
     rows = read_rows(path)
     bodies = {row["hash"]: row for row in rows}
-    one, other = (bodies[entries[at]["payload_hash"]] for at in (DAMNING, DAMNING + 7))
-    one["body"], other["body"] = other["body"], one["body"]
+    first, other = (bodies[entries[at]["payload_hash"]] for at in (DAMNING, DAMNING + 7))
+    first["body"], other["body"] = other["body"], first["body"]
     write_rows(path, rows)
 
 
@@ -185,9 +185,9 @@ def remove_body(directory: Path) -> None:
 def cut_tail(directory: Path) -> None:
     """Drop everything from the damning result on, the bodies too."""
     path = directory / "entries.jsonl"
-    kept = read_rows(path)[:DAMNING]
-    write_rows(path, kept)
-    path, named = directory / "payloads.jsonl", {row["payload_hash"] for row in kept}
+    rows = read_rows(path)[:DAMNING]
+    write_rows(path, rows)
+    path, named = directory / "payloads.jsonl", {row["payload_hash"] for row in rows}
     write_rows(path, [row for row in read_rows(path) if row["hash"] in named])
 
 
@@ -281,13 +281,13 @@ def frauds(scratch: Path) -> dict[str, Any]:
     """Play every fraud on a copy of its own of one honest ledger."""
     honest = scratch / "honest"
     write(honest, HISTORY)
-    seen: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     for name, fraud in FRAUDS.items():
         copy = scratch / name
         shutil.copytree(honest, copy)
         fraud(copy)
-        seen[name] = observe(copy)
-    return {"honest": observe(honest), "frauds": seen}
+        results[name] = observe(copy)
+    return {"honest": observe(honest), "frauds": results}
 
 
 def storage(store: str, path: Path) -> Any:  # noqa: ANN401
@@ -311,7 +311,7 @@ def append(store: str, path: Path, entries: int) -> dict[str, Any]:
     window = min(WINDOW, entries // 2)
     head: list[float] = []
     tail: list[float] = []
-    begun = time.perf_counter()
+    started = time.perf_counter()
     for number in range(entries):
         start = time.perf_counter()
         ledger.append(
@@ -324,7 +324,7 @@ def append(store: str, path: Path, entries: int) -> dict[str, Any]:
             head.append(time.perf_counter() - start)
         elif number >= entries - window:
             tail.append(time.perf_counter() - start)
-    seconds = time.perf_counter() - begun
+    seconds = time.perf_counter() - started
     ledger.sync()
     if store == "sqlite":
         opened.close()
@@ -365,9 +365,9 @@ def carry_out(path: Path, entries: int, needs: dict[str, list[str]]) -> dict[str
     The ledger is filled without syncing; the plan is then carried out with the defaults.
     """
     fill(path, entries)
-    begun = time.perf_counter()
+    started = time.perf_counter()
     ledger = ledger_module.Ledger(file_module.FileStorage(str(path)))
-    opened = time.perf_counter() - begun
+    opened = time.perf_counter() - started
     policy = policy_class(frozenset(), max_parallel=max(8, len(needs)))
     orchestrator = engine_module.Orchestrator(roster_class(()), ledger, echo_class(), policy)
     tasks = [
@@ -378,9 +378,9 @@ def carry_out(path: Path, entries: int, needs: dict[str, list[str]]) -> dict[str
     for _ in range(REPEATS):
         for checkpoints, spent in times.items():
             plan = plan_module.Plan(tuple(tasks))
-            begun = time.perf_counter()
+            started = time.perf_counter()
             results = asyncio.run(orchestrator.submit_plan(plan, checkpoint_each_wave=checkpoints))
-            spent.append(time.perf_counter() - begun)
+            spent.append(time.perf_counter() - started)
             assert len(results) == len(needs)
             assert all(result.ok for result in results.values())
     return {
@@ -399,14 +399,14 @@ class Stub:
     async def run(self, assignment: Any) -> Any:  # noqa: ANN401
         """Say what is expected of whoever is asked."""
         task = {"id": "T1", "agent": self._agent, "instruction": "Do it.", "depends_on": []}
-        said = {
+        reply = {
             "coordinator": json.dumps({"tasks": [task]}),
             "validator": json.dumps({"ok": True, "score": 1.0, "reason": "fine"}),
             "synthesizer": "Done.",
         }.get(assignment.agent)
-        if said is None:
+        if reply is None:
             await asyncio.sleep(self._seconds)
-        return executor_module.Result(assignment.task_id, assignment.agent, said or "Done.")
+        return executor_module.Result(assignment.task_id, assignment.agent, reply or "Done.")
 
 
 async def serve(path: Path, entries: int, model_seconds: float) -> None:

@@ -158,48 +158,48 @@ class Seat:
 
     def ballot(self, prompt: bytes) -> bytes:
         """Cast a ballot in a council."""
-        seen = read_exchange(prompt)
-        if not seen.own:
+        view = read_exchange(prompt)
+        if not view.own:
             claims = [_claim(self.first, n) for n in self._reasons(CLAIMS)]
             return _ballot(self.first, self.confidence, claims=claims)
-        decision = self._decide(seen)
-        against = next((name for name, held in seen.claims if held != decision.answer), "")
+        decision = self._decide(view)
+        against = next((name for name, held in view.claims if held != decision.answer), "")
         return _ballot(
             decision.answer,
             self.confidence,
             claims=self._more(decision),
             because=decision.because,
-            supports=seen.named(decision.answer)[:1],
+            supports=view.named(decision.answer)[:1],
             attacks=[{"claim": against, "why": _padded("It does not follow")}] if against else [],
         )
 
     def turn(self, prompt: bytes) -> bytes:
         """Take a turn in a symposium, where who speaks first is heard by all others."""
-        seen = read_turns(prompt)
-        decision = self._decide(seen)
+        view = read_turns(prompt)
+        decision = self._decide(view)
         claims = self._more(decision)
         if not self.decisions[:-1]:
             claims = [_claim(decision.answer, n) for n in self._reasons(CLAIMS)]
         elif not claims:
             claims = [_claim(decision.answer, self._reasons(1)[0])]
-        words = " ".join(f"{one['text']} ({one['evidence']})" for one in claims)
+        words = " ".join(f"{claim['text']} ({claim['evidence']})" for claim in claims)
         head = f"Answer: {decision.answer}. I am sure by {self.confidence} %. "
         return msgspec.json.encode({"text": head + words, "direct_requests": []})
 
-    def _decide(self, seen: Seen) -> Decision:
+    def _decide(self, view: Seen) -> Decision:
         """Be convinced, conform, or stay."""
-        held = seen.own or self.first
-        most = plurality(seen.peers)
-        exposed = bool(most) and most != held and 2 * seen.peers.count(most) > len(seen.peers)
+        held = view.own or self.first
+        most = plurality(view.peers)
+        exposed = bool(most) and most != held and 2 * view.peers.count(most) > len(view.peers)
         decision = Decision(held, exposed)
-        convincing = [o for o in dict(seen.claims).values() if o != held and self._heeds(o)]
-        asked = len(self.decisions)
+        convincing = [o for o in dict(view.claims).values() if o != held and self._heeds(o)]
+        count = len(self.decisions)
         if convincing:
             answer = convincing[0]
-            decision = Decision(answer, exposed, seen.named(answer)[:3])
-        elif exposed and self._chance("conform", asked) < self.nature.conformity:
-            excused = self._chance("excuse", asked) < self.nature.excuse
-            named = seen.named(most)[:1] if excused else ()
+            decision = Decision(answer, exposed, view.named(answer)[:3])
+        elif exposed and self._chance("conform", count) < self.nature.conformity:
+            excused = self._chance("excuse", count) < self.nature.excuse
+            named = view.named(most)[:1] if excused else ()
             decision = Decision(most, exposed, named, yielded=True)
         self.decisions.append(decision)
         return decision
@@ -210,10 +210,10 @@ class Seat:
         return self._chance("heeds", answer) < rate
 
     def _more(self, decision: Decision) -> list[dict[str, str]]:
-        asked = len(self.decisions)
-        if self._chance("another", asked) >= ANOTHER_CLAIM:
+        count = len(self.decisions)
+        if self._chance("another", count) >= ANOTHER_CLAIM:
             return []
-        return [_claim(decision.answer, int(self._chance("reason", asked) * REASONS))]
+        return [_claim(decision.answer, int(self._chance("reason", count) * REASONS))]
 
     def _reasons(self, count: int) -> list[int]:
         start = int(self._chance("reasons") * REASONS)
@@ -229,8 +229,12 @@ def coordinate(prompt: bytes, schema: bytes, last: int) -> bytes:
     answers = [turn.answer for turn in turns]
     settled: dict[str, Any] = {"resolved_disagreements": [], "unresolved_disagreements": []}
     if b"integrated_answer" in schema:
-        said = {"integrated_answer": plurality(answers), "confidence": 0.8, "open_questions": []}
-        return msgspec.json.encode(said | settled)
+        synthesis = {
+            "integrated_answer": plurality(answers),
+            "confidence": 0.8,
+            "open_questions": [],
+        }
+        return msgspec.json.encode(synthesis | settled)
     over = len(set(answers)) == 1 or max(turn.round for turn in turns) >= last
     verdict: dict[str, Any] = {
         "next_action": "finalize" if over else "continue",
@@ -296,8 +300,8 @@ def read_exchange(prompt: bytes) -> Seen:
             case [b"ballot", b"of", _]:
                 peers.append(_ballots.decode(words).answer)
             case [*_, b"claims", b"so", b"far"]:
-                told = map(_claims.decode, words.split(b"\n"))
-                claims = [(one.id, _spoken_for(one.claim)) for one in told]
+                decoded = map(_claims.decode, words.split(b"\n"))
+                claims = [(claim.id, _spoken_for(claim.claim)) for claim in decoded]
             case _:
                 # A seat that overlooks what it is shown would be measured, and mean nothing.
                 assert source in (b"the question", b"replies to your question"), source
@@ -314,13 +318,13 @@ def read_turns(prompt: bytes) -> Seen:
 
 
 def _turns(prompt: bytes) -> list[_Turn]:
-    found = []
+    turns = []
     for _, source, words in _QUOTED.findall(prompt):
         place, answer = _PLACE(source.decode()), _ANSWER(words.decode())
         if place and answer:
-            said = tuple(dict.fromkeys(_SAID_FOR(words.decode())))
-            found.append(_Turn(place[1], int(place[2]), answer[1], said))
-    return found
+            speaks_for = tuple(dict.fromkeys(_SAID_FOR(words.decode())))
+            turns.append(_Turn(place[1], int(place[2]), answer[1], speaks_for))
+    return turns
 
 
 def _spoken_for(claim: str) -> str:
@@ -334,8 +338,8 @@ def _spoken_for(claim: str) -> str:
 
 def _ballot(answer: str, confidence: int, **members: object) -> bytes:
     decides = "What was measured says otherwise".ljust(_DECIDES_BYTES, ".")
-    said = {"answer": answer, "confidence": confidence, "decides": decides}
-    return msgspec.json.encode({**members, **said})
+    ballot = {"answer": answer, "confidence": confidence, "decides": decides}
+    return msgspec.json.encode({**members, **ballot})
 
 
 def _claim(answer: str, reason: int) -> dict[str, str]:

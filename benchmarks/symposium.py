@@ -66,12 +66,12 @@ def replay(run: Path) -> Replayed:
     done = _ask("replay", str(run))
     if done.returncode not in (0, MISMATCH):
         raise ReferenceFailed("replay", done.returncode, done.stderr)
-    told = _told(done)
+    values = _told(done)
     return Replayed(
-        matches=told["digest"] == "match",
-        messages=int(told["messages"]),
-        stored=told["stored_digest"],
-        recomputed=told["recomputed_digest"],
+        matches=values["digest"] == "match",
+        messages=int(values["messages"]),
+        stored=values["stored_digest"],
+        recomputed=values["recomputed_digest"],
     )
 
 

@@ -44,12 +44,12 @@ def incremental_figures(bench: "Bench", fill: Callable[[int], None]) -> dict[str
     for _ in range(ROUNDS):
         fill(NEW_ENTRIES)
         with open_run_progress(path) as state, open_reader(_file(bench), bench.origin) as reader:
-            begun = time.process_time()
+            started = time.process_time()
             done = verify_since(reader, LEDGER_KINDS, trust, _now(), last=last, state=state)
             assert done is not None
             report, last = done
             state.commit(last, "benchmark")
-            seconds.append(time.process_time() - begun)
+            seconds.append(time.process_time() - started)
         assert report.entries == NEW_ENTRIES
         _check(report)
     return {"seconds": round(sorted(seconds)[ROUNDS // 2], 4), "on_entries": last.size}
@@ -57,27 +57,27 @@ def incremental_figures(bench: "Bench", fill: Callable[[int], None]) -> dict[str
 
 def _keep_state(bench: "Bench", trust: Trust, state: RunProgressFile) -> VerifiedCheckpoint:
     """Verify everything, and return the checkpoint whose state is kept now."""
-    kept: list[VerifiedCheckpoint] = []
+    checkpoints: list[VerifiedCheckpoint] = []
 
     def keep(runs: Iterable[RunSnapshot], last: VerifiedCheckpoint) -> None:
         state.replace(runs)
         state.commit(last, "benchmark")
-        kept.append(last)
+        checkpoints.append(last)
 
     with open_reader(_file(bench), bench.origin) as reader:
         verify_ledger(reader, LEDGER_KINDS, trust, _now(), keep=keep)
-    return kept[0]
+    return checkpoints[0]
 
 
 def parallel_figures(bench: "Bench") -> dict[str, Any]:
     """Verify the ledger with one process and with two, in turns."""
     alone, together, shares, added = [], [], [], []
     for _ in range(ROUNDS):
-        one, two = _measure(bench, 1), _measure(bench, 2)
-        alone.append(one["seconds"])
-        together.append(two["seconds"])
-        shares.append(two["own_cpu"] / two["cpu"])
-        added.append(two["cpu"] / one["cpu"])
+        serial, parallel = _measure(bench, 1), _measure(bench, 2)
+        alone.append(serial["seconds"])
+        together.append(parallel["seconds"])
+        shares.append(parallel["own_cpu"] / parallel["cpu"])
+        added.append(parallel["cpu"] / serial["cpu"])
     return {
         "ratio": round(min(alone) / min(together), 3),
         "serial_cpu_share": round(max(shares), 4),
@@ -91,7 +91,7 @@ def parallel_figures(bench: "Bench") -> dict[str, Any]:
 def _measure(bench: "Bench", jobs: int) -> dict[str, float]:
     address = LedgerAddress(bench.origin, str(_file(bench)))
     trust = Trust(keys=(bench.key.verifier(),))
-    begun, cpu, own = time.perf_counter(), _all_cpu(), time.process_time()
+    started, cpu, own = time.perf_counter(), _all_cpu(), time.process_time()
     with (
         open_reader(_file(bench), bench.origin) as reader,
         SegmentProcesses(address, jobs) if jobs > 1 else nullcontext() as runner,
@@ -99,7 +99,7 @@ def _measure(bench: "Bench", jobs: int) -> dict[str, float]:
         report = verify_ledger(reader, LEDGER_KINDS, trust, _now(), runner=runner)
     _check(report)
     return {
-        "seconds": time.perf_counter() - begun,
+        "seconds": time.perf_counter() - started,
         "cpu": _all_cpu() - cpu,
         "own_cpu": time.process_time() - own,
     }
@@ -107,7 +107,9 @@ def _measure(bench: "Bench", jobs: int) -> dict[str, float]:
 
 def _all_cpu() -> float:
     """Return the CPU seconds of this process and of those that it has waited for."""
-    both = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    both = (
+        resource.getrusage(process) for process in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    )
     return sum(usage.ru_utime + usage.ru_stime for usage in both)
 
 

@@ -87,14 +87,14 @@ class _LedgerCopy(Struct, frozen=True):
 
 def create_backup(forum: Forum, target: Path) -> BackupManifest:
     """Write a backup of a ledger into a new folder, and return its manifest."""
-    begun, key = now(), forum.key  # read before the folder is created, because it may raise
+    started, key = now(), forum.key  # read before the folder is created, because it may raise
     target.mkdir(mode=0o700, parents=True, exist_ok=False)
     copied = _copy_ledger(forum.settings, key.name, target)
     _copy_files(forum, target)
     manifest = BackupManifest(
         v=BACKUP_FORMAT,
         release=__version__,
-        made=begun,
+        made=started,
         origin=key.name,
         key=forum.settings.key_file.name,
         size=copied.head.size,
@@ -160,20 +160,20 @@ def restore_backup(
         # raises.
         with _open_backup(settings, source, manifest) as reader:
             _check_ledger(reader, forum.key.verifier(), source, manifest)
-            found = _compare_with_memory(reader, memories, manifest)
-            goes_on = found.continued and (bool(memories) or resume)
+            result = _compare_with_memory(reader, memories, manifest)
+            goes_on = result.continued and (bool(memories) or resume)
             if not goes_on and not epoch:
-                raise _restore_refusal(found, known=bool(memories))
+                raise _restore_refusal(result, has_memory=bool(memories))
             note = reader.checkpoint()
         _place_files(forum, source, manifest)
         if not goes_on:
-            begun = forum.keys.new_epoch("restored from a backup")
-            return msgspec.structs.replace(found, epoch=begun.origin)
+            new_epoch = forum.keys.new_epoch("restored from a backup")
+            return msgspec.structs.replace(result, epoch=new_epoch.origin)
         if note and not memories:
             forum.log.remember_signed(note)
         forum.keys.initialise()
         forum.log.publish()
-        return found
+        return result
 
 
 def write_project_file(source: Path, folder: Path) -> bool:
@@ -208,8 +208,8 @@ def _copy_files(forum: Forum, target: Path) -> None:
     (target / DATA).mkdir(mode=0o700)
     beside = sorted(settings.data.iterdir()) if settings.data.is_dir() else []
     for path in dict.fromkeys((*beside, settings.key_file)):
-        known = path.name.startswith((*_NOT_COPIED, ".")) or path.name.endswith((".lock", ".new"))
-        if path.is_file() and not known:
+        skip = path.name.startswith((*_NOT_COPIED, ".")) or path.name.endswith((".lock", ".new"))
+        if path.is_file() and not skip:
             write_durably(target / DATA / path.name, path.read_bytes())
     write_durably(target / POLICY, forum.policy.encode())
     if settings.file is not None:
@@ -272,9 +272,9 @@ def _check_ledger(
     trust = Trust(keys=(key,), policy=tlog.WitnessPolicy.parse((source / POLICY).read_bytes()))
     report = verify_ledger(reader, KINDS, trust, manifest.made)
     # Quarantined rows are in no tree; they are no reason to reject the rest.
-    found = [f for f in report.findings if f.problem is not Problem.ROW_QUARANTINED]
+    findings = [f for f in report.findings if f.problem is not Problem.ROW_QUARANTINED]
     for answer in (report.intact, report.complete):
-        if answer.state is State.NOT_CHECKED or (answer.state is State.FAILS and found):
+        if answer.state is State.NOT_CHECKED or (answer.state is State.FAILS and findings):
             raise errors.BackupRejected(f"its ledger does not verify: {answer.reason}")
     head = reader.head()
     if (head.size, head.root.hex()) != (manifest.size, manifest.root):
@@ -286,43 +286,43 @@ def _compare_with_memory(
 ) -> RestoreResult:
     """Compare the tree of a backup with every checkpoint that this machine remembers."""
     head = reader.head()
-    known = [tlog.parse_checkpoint(note) for note in memories]
-    largest = max((checkpoint.size for checkpoint in known), default=0)
+    checkpoints = [tlog.parse_checkpoint(note) for note in memories]
+    largest = max((checkpoint.size for checkpoint in checkpoints), default=0)
     return RestoreResult(
         origin=manifest.origin,
         size=head.size,
         remembered=largest,
         lost=max(0, largest - head.size),
-        continued=all(_is_continued(reader, head, checkpoint) for checkpoint in known),
+        continued=all(_is_continued(reader, head, checkpoint) for checkpoint in checkpoints),
     )
 
 
-def _is_continued(reader: Reader, head: TreeHead, seen: tlog.Checkpoint) -> bool:
+def _is_continued(reader: Reader, head: TreeHead, checkpoint: tlog.Checkpoint) -> bool:
     """Tell whether a tree is an append-only extension of a checkpoint."""
-    if not seen.size:
+    if not checkpoint.size:
         return True
-    if seen.size > head.size:
+    if checkpoint.size > head.size:
         return False
     try:
-        proof = tlog.prove_consistency(tlog.TreeView(head.size, reader.read_tile), seen.size)
-        tlog.check_consistency(proof, seen.size, seen.root, head.size, head.root)
+        proof = tlog.prove_consistency(tlog.TreeView(head.size, reader.read_tile), checkpoint.size)
+        tlog.check_consistency(proof, checkpoint.size, checkpoint.root, head.size, head.root)
     except (errors.ProofRejected, errors.Malformed):
         return False
     return True
 
 
-def _restore_refusal(found: RestoreResult, *, known: bool) -> errors.RestoreRefused:
-    if not known:
+def _restore_refusal(result: RestoreResult, *, has_memory: bool) -> errors.RestoreRefused:
+    if not has_memory:
         why = (
             "this machine remembers nothing of this log, so entries may have been signed after "
             "the backup. Bring back the state directory of the machine that signed; or begin a "
             "new epoch with --epoch; or, if you know that nothing was signed after the backup, "
             "go on with --resume"
         )
-    elif found.lost:
+    elif result.lost:
         why = (
-            f"a checkpoint of size {found.remembered} was signed or seen here. To go on would "
-            f"fork the log, and {found.lost} entries that were recorded after the backup are not "
+            f"a checkpoint of size {result.remembered} was signed or seen here. To go on would "
+            f"fork the log, and {result.lost} entries that were recorded after the backup are not "
             "in it. Restore a newer backup, or begin a new epoch with --epoch"
         )
     else:
@@ -330,7 +330,7 @@ def _restore_refusal(found: RestoreResult, *, known: bool) -> errors.RestoreRefu
             "this machine remembers another history of this log. Restore a backup of that one, or "
             "begin a new epoch with --epoch"
         )
-    return errors.RestoreRefused(found.origin, found.size, why)
+    return errors.RestoreRefused(result.origin, result.size, why)
 
 
 def _place_files(forum: Forum, source: Path, manifest: BackupManifest) -> None:

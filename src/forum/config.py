@@ -279,8 +279,8 @@ def _read(path: Path) -> dict[str, Any]:
         raise BadSettings(str(path), str(error)) from None
     for section, values in table.items():
         if section not in _SECTIONS or not isinstance(values, dict):
-            known = ", ".join(_SECTIONS)
-            raise BadSettings(str(path), f"[{section}] is not a section; known: {known}")
+            names = ", ".join(_SECTIONS)
+            raise BadSettings(str(path), f"[{section}] is not a section; known: {names}")
         for name in values.keys() - _KNOWN_SETTINGS.get(section, values.keys()):
             raise BadSettings(str(path), f"[{section}] has no setting {name!r}")
         for name, value in values.items() if section in (*_NAMED_SECTIONS, "webhooks") else ():
@@ -352,12 +352,12 @@ def _section(name: str) -> str:
 def _collect_sections(
     settings: _RawSettings, sections: tuple[str, ...]
 ) -> dict[str, dict[str, Any]]:
-    found: dict[str, dict[str, Any]] = {}
+    tables: dict[str, dict[str, Any]] = {}
     for name, setting in settings.items():
         section, _, key = name.partition(".")
         if section in sections:
-            found.setdefault(section, {})[key] = _resolve_paths(section, key, setting)
-    return found
+            tables.setdefault(section, {})[key] = _resolve_paths(section, key, setting)
+    return tables
 
 
 def _resolve_paths(section: str, key: str, setting: _RawSetting) -> Any:  # noqa: ANN401  any TOML value

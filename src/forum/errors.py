@@ -723,9 +723,9 @@ class LogKeyChanged(Unavailable):
     remedy = "restore it from a backup, or: forum ledger epoch --reason TEXT"
 
     def __str__(self) -> str:
-        found = "another key of that name" if self.found == self.origin else f"that of {self.found}"
+        key = "another key of that name" if self.found == self.origin else f"that of {self.found}"
         return (
-            f"this project's log is {self.origin}, and the signing key {self.path} is {found}. "
+            f"this project's log is {self.origin}, and the signing key {self.path} is {key}. "
             f"{_KEY_REMEDIES}"
         )
 

@@ -224,51 +224,51 @@ class LedgerGauges:
         yield Sample(UNWITNESSED, max(0, size - (0 if note is None else _size_of(note))))
 
     def _newest(self, whose: str, holds: Callable[[bytes], bool]) -> bytes | None:
-        known = self._witnessed.get(whose)
-        found = find_newest_checkpoint(self._store, holds, known)
-        if found is not None:
-            self._witnessed[whose] = found
-        return found
+        earlier = self._witnessed.get(whose)
+        newest = find_newest_checkpoint(self._store, holds, earlier)
+        if newest is not None:
+            self._witnessed[whose] = newest
+        return newest
 
 
 def find_newest_checkpoint(
-    store: Store, holds: Callable[[bytes], bool], known: bytes | None = None
+    store: Store, holds: Callable[[bytes], bool], earlier: bytes | None = None
 ) -> bytes | None:
     """Return the newest checkpoint that satisfies a predicate, or None.
 
     The search goes back in doubling steps, then bisects the last one: about forty lookups in the
     longest log. If the predicate holds for isolated checkpoints only, an older one may be returned,
-    never a newer one. `known` is a checkpoint that satisfied it before.
+    never a newer one. `earlier` is a checkpoint that satisfied it before.
     """
     newest = store.checkpoint()
     if newest is None or holds(newest):
         return newest
-    above, below, step = _size_of(newest), 0 if known is None else _size_of(known), 1
+    above, below, step = _size_of(newest), 0 if earlier is None else _size_of(earlier), 1
     while above - step > below:
         note = store.checkpoint(above - step)
         if note is None or holds(note):
-            known, below = note, above - step
+            earlier, below = note, above - step
             break
         above, step = _size_of(note), 2 * step
-    return _search_between(store, holds, known, below, above)
+    return _search_between(store, holds, earlier, below, above)
 
 
 def _search_between(
-    store: Store, holds: Callable[[bytes], bool], found: bytes | None, below: int, above: int
+    store: Store, holds: Callable[[bytes], bool], best: bytes | None, below: int, above: int
 ) -> bytes | None:
     """Return the newest checkpoint between two sizes that satisfies a predicate.
 
-    `found` is the newest one up to the lower size; the checkpoint at the upper size does not
+    `best` is the newest one up to the lower size; the checkpoint at the upper size does not
     satisfy the predicate.
     """
     while above - below > 1:
         middle = (above + below) // 2
         note = store.checkpoint(middle)
         if note is None or holds(note):
-            found, below = note, middle
+            best, below = note, middle
         else:
             above = _size_of(note)
-    return found
+    return best
 
 
 def _size_of(note: bytes) -> int:

@@ -55,15 +55,15 @@ class AccessOperations:
     def __init__(self, project: ProjectContext) -> None:
         self._project = project
 
-    def read_access(self, known: AccessState | None = None) -> AccessState:
-        """Return the granted and revoked keys, folding new entries into `known`.
+    def read_access(self, state: AccessState | None = None) -> AccessState:
+        """Return the granted and revoked keys, folding new entries into `state`.
 
         Raises `TamperDetected`.
         """
-        known = known or AccessState()
-        added = list(self._project.store.read_strand(LOG_RUN, ACCESS_STRAND, known.length))
-        if not added and known.length:
-            return known
+        state = state or AccessState()
+        added = list(self._project.store.read_strand(LOG_RUN, ACCESS_STRAND, state.length))
+        if not added and state.length:
+            return state
         # These checks prevent two attacks through the database: adding a grant, and deleting a
         # revocation, which would make a revoked key valid again.
         if self._project.write_keys is None:
@@ -83,7 +83,7 @@ class AccessOperations:
             ACCESS_STRAND,
             heads.latest(ACCESS_STRAND),
         )
-        access = fold_access(map(self._project.ledger.kinds.read, added), known)
+        access = fold_access(map(self._project.ledger.kinds.read, added), state)
         if added:
             heads.advance(ACCESS_STRAND, access.length - 1, leaf_of(added[-1]).hex())
         return access

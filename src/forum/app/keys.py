@@ -117,10 +117,10 @@ class KeyOperations:
             project = self._project.registry.find(
                 place
             ) or self._project.registry.find_with_lost_key(place)
-            found = self._set_key_aside()
+            old_key = self._set_key_aside()
             epochs: tuple[ProjectEpoch, ...] = project.epochs if project else ()
-            if project is None and found is not None:
-                epochs = (ProjectEpoch(found.name, (str(found.verifier()),)),)
+            if project is None and old_key is not None:
+                epochs = (ProjectEpoch(old_key.name, (str(old_key.verifier()),)),)
             replaced = project.replaced if project else ()
             if epochs:
                 replaced = (*replaced, ReplacedLogs(epochs, now()))
@@ -179,9 +179,9 @@ class KeyOperations:
         if self._project.write_keys is not None:
             return
         # Another process may have created the key since this one looked; use its key then.
-        made = self._project.reload_write_keys()
-        if made is not None:
-            self._project.use_write_keys(made)
+        existing = self._project.reload_write_keys()
+        if existing is not None:
+            self._project.use_write_keys(existing)
             return
         if not new and self._project.store.strand_head(WRITE_KEY_MARK) is not None:
             why = "its file is gone; restore it, or make a new key: forum keys rotate-write"
@@ -383,14 +383,14 @@ class KeyOperations:
                 self._project.origin, "another machine signs it; rotate the key there"
             )
         folder, path = self._project.settings.state / "witness", self._project.settings.key_file
-        known = self._project.known_epochs()
-        if not known:
+        epochs = self._project.known_epochs()
+        if not epochs:
             raise RotationRefused(
                 self._project.origin, f"{self._project.settings.state} cannot be written"
             )
         with lock_file(path):
             old, new = self._project.key, self._pending_key(self._project.origin)
-            key, earlier = new.verifier(), known[-1].vkeys
+            key, earlier = new.verifier(), epochs[-1].vkeys
             # After a crash before the new key is in its place, the old key keeps signing, and a
             # second attempt finds the same new key.
             self._change_project(

@@ -225,7 +225,7 @@ class LogOperations:
         """Delete the quarantined rows and return their number."""
         rows = self._project.store.quarantined_rows()
         if rows:
-            leaves = b"".join(leaf_of(found.row.data) for found in rows)
+            leaves = b"".join(leaf_of(row.row.data) for row in rows)
             digest = sha256(leaves).hexdigest()
             facts = kinds.QuarantineDiscardFacts(len(rows), digest)
             # The digest of the deleted rows is recorded and signed before the rows are deleted.
@@ -234,7 +234,7 @@ class LogOperations:
                 Draft(f"quarantine/{digest[:16]}", OPERATOR, facts)
             )
             self.publish()
-            self._project.store.discard_quarantine([found.id for found in rows])
+            self._project.store.discard_quarantine([row.id for row in rows])
         return len(rows)
 
     def publish(self, patience: float = 0.0) -> Publication:
@@ -287,16 +287,16 @@ class LogOperations:
         deadline = time.monotonic() + patience
         while True:
             notes = [tlog.Note.parse(data) for data in self._project.store.checkpoints(size)]
-            seen = next(
+            witnessed = next(
                 (note for note in notes if tlog.is_witnessed(note, self._project.policy)), None
             )
-            if seen or time.monotonic() >= deadline:
+            if witnessed or time.monotonic() >= deadline:
                 break
             time.sleep(POLL_INTERVAL_S)
         if not notes:
             return None
-        note = seen or notes[-1]
-        return Publication(note.encode(), tlog.Checkpoint.parse(note.text), seen is not None)
+        note = witnessed or notes[-1]
+        return Publication(note.encode(), tlog.Checkpoint.parse(note.text), witnessed is not None)
 
     @cached_property
     def publisher(self) -> Publisher:
@@ -347,11 +347,11 @@ class LogOperations:
         )
         try:
             self._project.ledger.record_run(run, OPERATOR, draft)
-        except IdempotencyKeyUsed as asked:
-            if asked.digest != digest:
+        except IdempotencyKeyUsed as error:
+            if error.digest != digest:
                 raise
-            self._project.ledger.check_idempotency_row(name, asked)
-            return asked.run
+            self._project.ledger.check_idempotency_row(name, error)
+            return error.run
         return run
 
     def redact(self, entry: str, body: str, reason: kinds.RedactionReason) -> RedactionResult:
@@ -425,17 +425,17 @@ class LogOperations:
         from forum.verify import verify_epochs, verify_ledger
 
         self._project.register()
-        kept: list[tuple[Iterable[RunSnapshot], VerifiedCheckpoint]] = []
+        snapshots: list[tuple[Iterable[RunSnapshot], VerifiedCheckpoint]] = []
 
         def keep(runs: "Iterable[RunSnapshot]", last: "VerifiedCheckpoint") -> None:
-            kept.append((runs, last))
+            snapshots.append((runs, last))
 
         with self._project.snapshot() as reader, self._segment_runner(reader, jobs) as runner:
             # The verifier compares the rows itself and reports forged ones; the check would raise
             # instead.
             reader.check = NoRowCheck()
             moment = at or now()
-            seen = self._project.heads.latest(ACCESS_STRAND)
+            head = self._project.heads.latest(ACCESS_STRAND)
             report = verify_ledger(
                 reader,
                 KINDS,
@@ -445,12 +445,12 @@ class LogOperations:
                 runner=runner,
                 keep=keep,
                 write_keys=self._project.write_keys,
-                heads={ACCESS_STRAND: seen} if seen else {},
+                heads={ACCESS_STRAND: head} if head else {},
             )
             report = verify_epochs(reader, report, KINDS, moment, self._earlier_logs(trust))
             note = reader.checkpoint()
         if report.ok and note:
-            for runs, last in kept:
+            for runs, last in snapshots:
                 self._save_run_state(runs, last, trust)
             self._remember_seen(note)
         return report
@@ -459,13 +459,13 @@ class LogOperations:
         """Return how to open and trust the logs that this one continues."""
         from forum.verify import EarlierLogs
 
-        known = tuple(epoch.origin for epoch in self._project.known_epochs())
-        return EarlierLogs(known, self._project.open_log, partial(self._trust_of, trust))
+        origins = tuple(epoch.origin for epoch in self._project.known_epochs())
+        return EarlierLogs(origins, self._project.open_log, partial(self._trust_of, trust))
 
     def _trust_of(self, trust: "Trust", origin: str) -> "Trust":
         """Return the keys, policy and checkpoints that a reader trusts for an earlier log."""
-        known = [e for e in self._project.known_epochs() if e.origin == origin]
-        keys = tuple(tlog.VerifierKey.parse(vkey) for epoch in known for vkey in epoch.vkeys)
+        epochs = [e for e in self._project.known_epochs() if e.origin == origin]
+        keys = tuple(tlog.VerifierKey.parse(vkey) for epoch in epochs for vkey in epoch.vkeys)
         own = self._project.log_folder(origin) / "policy"
         policy = trust.policy
         if policy is not None and policy == self._project.policy and own.exists():
@@ -473,15 +473,15 @@ class LogOperations:
             # the policy that was in force then.
             policy = tlog.WitnessPolicy.parse(own.read_bytes())
         memories = [self._project.memory(origin, name) for name in ("guard.note", "seen.note")]
-        kept = (m.latest() for m in (*memories, self._project.witness_memory(origin)))
+        remembered = (m.latest() for m in (*memories, self._project.witness_memory(origin)))
         named = [key for key in (policy.log_keys if policy else ()) if key.name == origin]
-        given = [key for key in trust.keys if key.name == origin]
+        trusted = [key for key in trust.keys if key.name == origin]
         shown = [note for note in trust.remembered if _origin_of_note(note) == origin]
         return replace_struct(
             trust,
-            keys=tuple(dict.fromkeys((*keys, *named, *given))),
+            keys=tuple(dict.fromkeys((*keys, *named, *trusted))),
             policy=policy,
-            remembered=tuple(dict.fromkeys((*(note for note in kept if note), *shown))),
+            remembered=tuple(dict.fromkeys((*(note for note in remembered if note), *shown))),
         )
 
     def verify_since_seen(
@@ -494,18 +494,18 @@ class LogOperations:
 
         Return the report, and the reason if everything was verified.
         """
-        found = self._verify_new(trust, progress)
-        if isinstance(found, str):
-            return self.verify(trust, progress, jobs=jobs), found
-        return found, ""
+        result = self._verify_new(trust, progress)
+        if isinstance(result, str):
+            return self.verify(trust, progress, jobs=jobs), result
+        return result, ""
 
     def _verify_new(self, trust: "Trust", progress: Callable[[int, int], None]) -> "Report | str":
         """Verify only new entries; return a reason if that is not possible."""
         from forum.backends.run_progress import open_run_progress
         from forum.verify import verify_epochs, verify_since
 
-        seen = self._project.seen.latest()
-        if seen is None or not self._project.run_state_file.exists():
+        last_seen = self._project.seen.latest()
+        if last_seen is None or not self._project.run_state_file.exists():
             return "no earlier verification has left its state"
         try:
             with (
@@ -514,7 +514,7 @@ class LogOperations:
             ):
                 reader.check = NoRowCheck()
                 last = state.last(_trust_digest(trust))
-                checkpoint = tlog.parse_checkpoint(seen)
+                checkpoint = tlog.parse_checkpoint(last_seen)
                 # The saved state is valid for exactly one checkpoint: the one that was seen last.
                 if last is None or (last.origin, last.size, last.root) != (
                     checkpoint.origin,

@@ -67,9 +67,11 @@ def key_variables(settings: Settings) -> set[str]:
     These are the keys of models and servers, and the secrets of webhooks.
     """
     sections = [settings.team.get(kind, {}) for kind in ("models", "servers")]
-    named = [one.get("key_env", "") for section in sections for one in section.values()]
-    told = settings.doors.get("webhooks", {}).values()
-    return {str(name) for name in (*named, *(one.get("secret_env", "") for one in told))} - {""}
+    named = [table.get("key_env", "") for section in sections for table in section.values()]
+    webhooks = settings.doors.get("webhooks", {}).values()
+    return {
+        str(name) for name in (*named, *(table.get("secret_env", "") for table in webhooks))
+    } - {""}
 
 
 def build_secret_mask(environ: Mapping[str, str], named: Collection[str] = ()) -> SecretMask:
@@ -80,15 +82,15 @@ def build_secret_mask(environ: Mapping[str, str], named: Collection[str] = ()) -
     """
     from urllib.parse import unquote
 
-    found = {
+    secrets = {
         name: value.strip()
         for name, value in environ.items()
         if name in named or (is_secret_name(name) and name.upper() != _IDEMPOTENCY_VARIABLE)
     }
-    found = {name: value for name, value in found.items() if not _is_path(value)}
+    secrets = {name: value for name, value in secrets.items() if not _is_path(value)}
     quoted = read_password(environ.get(_DATABASE_URL, ""))
-    found |= {_DATABASE_URL: unquote(quoted), f"{_DATABASE_URL}.quoted": quoted}
-    return SecretMask.from_secrets({name: os.fsencode(value) for name, value in found.items()})
+    secrets |= {_DATABASE_URL: unquote(quoted), f"{_DATABASE_URL}.quoted": quoted}
+    return SecretMask.from_secrets({name: os.fsencode(value) for name, value in secrets.items()})
 
 
 def _is_path(value: str) -> bool:
@@ -284,8 +286,8 @@ class ProjectContext:
     @cached_property
     def mask(self) -> SecretMask:
         """The secrets that this process was started with, which must not be recorded."""
-        given = {**os.environ, _DATABASE_URL: self.settings.database or ""}
-        return build_secret_mask(given, key_variables(self.settings))
+        environ = {**os.environ, _DATABASE_URL: self.settings.database or ""}
+        return build_secret_mask(environ, key_variables(self.settings))
 
     @property
     def is_signer(self) -> bool:
@@ -362,8 +364,8 @@ class ProjectContext:
         own, epochs = str(self.verifier), [*self.known_epochs()]
         if project is not None and project.pending is not None:
             epochs.append(project.pending)
-        found = [e.vkeys[: e.vkeys.index(own)] for e in epochs if own in e.vkeys]
-        return tuple(tlog.VerifierKey.parse(vkey) for vkeys in found for vkey in vkeys)
+        earlier = [e.vkeys[: e.vkeys.index(own)] for e in epochs if own in e.vkeys]
+        return tuple(tlog.VerifierKey.parse(vkey) for vkeys in earlier for vkey in vkeys)
 
     @cached_property
     def registry(self) -> "ProjectRegistry":

@@ -73,13 +73,13 @@ class RunReads:
         # Read a few digits as an index first: almost every small index is also a prefix of some
         # run.
         is_index = what.isdecimal() and len(what) < _MIN_RUN_PREFIX_CHARS
-        if not is_index and (begun := self._run_beginning(what)):
-            return begun
+        if not is_index and (run := self._run_beginning(what)):
+            return run
         try:
             return self._project.ledger.find_entry(what).entry.run
         except (Malformed, NoSuchEntry):
-            if is_index and (begun := self._run_beginning(what)):
-                return begun
+            if is_index and (run := self._run_beginning(what)):
+                return run
             why = f"the log has no run {what} either; forum runs lists them"
             raise NoSuchEntry(why) from None
 
@@ -88,15 +88,15 @@ class RunReads:
         if not prefix:
             return None
         listed = self._project.store.runs(prefix, _MAX_COMPARED)
-        found = [run for run in listed if run.startswith(prefix)]
-        if len(found) > 1:
+        matches = [run for run in listed if run.startswith(prefix)]
+        if len(matches) > 1:
             # An inner run's id begins with the same 13 characters as the outer run's: a prefix that
             # fits both means the outer run.
-            found = [run for run in found if not self._parent_of(run)] or found
-        if len(found) > 1:
+            matches = [run for run in matches if not self._parent_of(run)] or matches
+        if len(matches) > 1:
             more = len(listed) == _MAX_COMPARED and listed[-1].startswith(prefix)
-            raise AmbiguousRun(prefix, found, more=more)
-        return found[0] if found else None
+            raise AmbiguousRun(prefix, matches, more=more)
+        return matches[0] if matches else None
 
     def _parent_of(self, run: str) -> str:
         accepted = self.read_run(run).accepted
@@ -109,13 +109,13 @@ class RunReads:
         """
         if not self._project.store.strands(run):
             raise NoSuchRun(run)
-        told = (
+        entries = (
             t
             for strand in self._project.store.strands(run)
             for t in read_strand_entries(self._project.ledger, run, strand)
         )
         return run_fold.fold(
-            t for t in told if until is None or is_before(self._project.store, t[0], until)
+            t for t in entries if until is None or is_before(self._project.store, t[0], until)
         )
 
     def read_run_request(self, run: str) -> "RunRequest":
@@ -143,11 +143,11 @@ class RunReads:
 
         Only runs that began since `since` (in microseconds since 1970) and match.
         """
-        found: list[tuple[str, run_fold.Run]] = []
+        runs: list[tuple[str, run_fold.Run]] = []
         most = limit if matches is None else max(limit, _RUNS_PAGE_SIZE)
-        while len(found) < limit and (page := self._project.store.runs_before(before, most)):
+        while len(runs) < limit and (page := self._project.store.runs_before(before, most)):
             states = [(run, self.read_run(run)) for run in page]
-            found += [
+            runs += [
                 (run, state)
                 for run, state in states
                 if state.accepted and (within or not state.accepted.parent_run)
@@ -157,7 +157,7 @@ class RunReads:
             # Run ids sort by start time, but the clocks of the machines that made them may differ.
             if last.begun and last.begun < since - _MAX_CLOCK_SKEW_US:
                 break
-        return found[:limit]
+        return runs[:limit]
 
     def lanes_of(self, run: str, state: run_fold.Run) -> frozenset[str]:
         """Return the lanes of a run: of its route and of the tasks of its plan."""
@@ -181,9 +181,11 @@ class RunReads:
             raise NoSuchRun(run)  # the log's own strands or a note: no request was accepted
         bodies = self._main_bodies(run, state)
         request, plan, answer = (bodies.get(name) for name in ("request", "plan", "answer"))
-        told = list(state.tasks.values())[:MAX_DETAILED_TASKS]
-        errors = {task.id: self._error_prefix(task.result.reply_at) for task in told if task.result}
-        entries = self._indexes({task.id: task.last for task in told})
+        tasks = list(state.tasks.values())[:MAX_DETAILED_TASKS]
+        errors = {
+            task.id: self._error_prefix(task.result.reply_at) for task in tasks if task.result
+        }
+        entries = self._indexes({task.id: task.last for task in tasks})
         return RunView(
             run,
             state,
@@ -198,14 +200,14 @@ class RunReads:
             read_claims(bodies.get("claims", b"")),
             self._entry_indexes(state),
             *self._read_session(run, state, until.index if until else None),
-            self._failed_replies(told) if state.outcome not in (None, kinds.Outcome.OK) else {},
+            self._failed_replies(tasks) if state.outcome not in (None, kinds.Outcome.OK) else {},
         )
 
     def read_run_record(self, run: str) -> RunRecord:
         """Return the entries of a run in log order, with a function that reads their bodies."""
         entries = sort_by_index(locate_run(self._project.store, KINDS, run))
         return RunRecord(
-            run, entries, lambda found, name: read_body(self._project.store, found.entry, name)
+            run, entries, lambda located, name: read_body(self._project.store, located.entry, name)
         )
 
     def _failed_replies(self, tasks: Sequence[run_fold.TaskRun]) -> dict[str, str]:
@@ -215,8 +217,8 @@ class RunReads:
             for task in tasks
             if task.state is not run_fold.TaskState.PASSED
         }
-        told = {name: self._body_prefix(at, "output") for name, at in last.items() if at}
-        return {name: words for name, words in told.items() if words}
+        replies = {name: self._body_prefix(at, "output") for name, at in last.items() if at}
+        return {name: words for name, words in replies.items() if words}
 
     def _read_session(
         self, run: str, state: run_fold.Run, until: int | None
@@ -239,12 +241,12 @@ class RunReads:
     def read_session(self, run: str, state: run_fold.Run | None = None) -> Session:
         """Return the session of a panel: its request, policy and start."""
         order = self.read_run_request(run)
-        begun = (state or self.read_run(run)).begun
-        return Session(order.request, order.policy, begun)
+        started = (state or self.read_run(run)).begun
+        return Session(order.request, order.policy, started)
 
     def _bodies_of(self, entry: Entry[Any]) -> tuple[NoteBody, ...]:
-        found = {name: read_body(self._project.store, entry, name) for name in entry.bodies}
-        return tuple(NoteBody(name, body) for name, body in found.items() if body is not None)
+        bodies = {name: read_body(self._project.store, entry, name) for name in entry.bodies}
+        return tuple(NoteBody(name, body) for name, body in bodies.items() if body is not None)
 
     def _entry_indexes(self, state: run_fold.Run) -> dict[str, int]:
         """Return the indexes of the route, the checks and the tool uses, by entry id in hex."""
@@ -256,8 +258,8 @@ class RunReads:
     def _indexes(self, named: Mapping[str, tlog.Hash | None]) -> dict[str, int]:
         """Return the indexes of entries by name, with one query."""
         leaves = {name: leaf for name, leaf in named.items() if leaf}
-        found = zip(leaves, self._project.store.indexes(list(leaves.values())), strict=True)
-        return {name: index for name, index in found if index is not None}
+        pairs = zip(leaves, self._project.store.indexes(list(leaves.values())), strict=True)
+        return {name: index for name, index in pairs if index is not None}
 
     def request_of(self, run: str) -> str | None:
         """Return the request text of a run, or None if it was erased."""
@@ -266,7 +268,7 @@ class RunReads:
 
     def _main_bodies(self, run: str, state: run_fold.Run) -> dict[str, bytes]:
         """Return the bodies request, plan, answer and claims of a run in this state."""
-        found: dict[str, bytes] = {}
+        bodies: dict[str, bytes] = {}
         for leaf, entry in read_strand_entries(self._project.ledger, run, MAIN_STRAND):
             at = ports.Position(run, MAIN_STRAND, entry.n)
             named = {"request"} if isinstance(entry.facts, AcceptedFacts) else set()
@@ -275,8 +277,8 @@ class RunReads:
             for name in named & entry.bodies.keys():
                 body = read_body(self._project.store, entry, name)
                 if body is not None:
-                    found[name] = body
-        return found
+                    bodies[name] = body
+        return bodies
 
     def _error_prefix(self, at: ports.Position | None) -> str:
         return self._body_prefix(at, "error")
@@ -308,7 +310,7 @@ class RunReads:
         A run stops proceeding when it has ended, was interrupted, or waits for a person. `wait` is
         called with some seconds between two polls; a truthy result ends the watch.
         """
-        begun, state = time.monotonic(), self.read_run(run)
+        started, state = time.monotonic(), self.read_run(run)
         while True:
             looked = time.monotonic()
             state = self._fold_new_entries(run, state)
@@ -317,7 +319,7 @@ class RunReads:
                 # were listed.
                 state = self.read_run(run)
             watch(state)
-            late = patience is not None and looked - begun > patience
+            late = patience is not None and looked - started > patience
             over = state.outcome is not None or state.interrupted
             if over or late or self._is_waiting(run, state):
                 return state
@@ -330,10 +332,10 @@ class RunReads:
         """Fold the entries added to a run; skip strands of ended tasks, which do not grow."""
         ended = {task_strand(task.id) for task in state.tasks.values() if task.state.is_end}
         fresh = [
-            told
+            entry
             for strand in self._project.store.strands(run)
             if strand not in ended
-            for told in read_strand_entries(
+            for entry in read_strand_entries(
                 self._project.ledger, run, strand, state.lengths.get(strand, 0)
             )
         ]
@@ -363,14 +365,14 @@ class RunReads:
 
     def open_gates(self, run: str, state: run_fold.Run) -> list[tuple[str, run_fold.Gate]]:
         """Return the open gates of a run and of its inner runs, each with its run."""
-        found = [(run, gate) for gate in state.open_gates]
+        gates = [(run, gate) for gate in state.open_gates]
         for name in state.tasks:
             task = state.task(name)
             if task.delegated and task.state is run_fold.TaskState.WAITING:
                 child = task.delegated.run
                 if self._project.store.strands(child):
-                    found += self.open_gates(child, self.read_run(child))
-        return found
+                    gates += self.open_gates(child, self.read_run(child))
+        return gates
 
     def interrupted_runs(self, limit: int) -> list[str]:
         """Return some of the runs that were interrupted and not resumed."""
@@ -404,14 +406,14 @@ class RunReads:
         """Return all gates that wait for a decision, each with its run."""
         from forum.engine import find_gate
 
-        found, after = [], None
+        gates, after = [], None
         while page := self._project.store.timers(after, 1000, due=False):
             after = page[-1]
             for alarm in page:
                 if alarm.strand.startswith(gate_strand("")):
                     subject = alarm.strand.removeprefix(gate_strand(""))
-                    found.append((alarm.run, find_gate(self._project.ledger, alarm.run, subject)))
-        return found
+                    gates.append((alarm.run, find_gate(self._project.ledger, alarm.run, subject)))
+        return gates
 
     def read_gate(self, run: str, subject: str) -> tuple[run_fold.Gate, bytes]:
         """Return a gate and the content that it shows."""
@@ -436,9 +438,9 @@ class RunReads:
         if own not in tasks:
             return ()
         names = [*tasks[own].upstream, *([] if named in tasks else [own])]
-        told = {name: run_fold.last_reply_position(state.task(name)) for name in names}
-        found = {name: self._reply_at(at) for name, at in told.items() if at is not None}
-        return tuple((name, said) for name, said in found.items() if said)
+        positions = {name: run_fold.last_reply_position(state.task(name)) for name in names}
+        replies = {name: self._reply_at(at) for name, at in positions.items() if at is not None}
+        return tuple((name, reply) for name, reply in replies.items() if reply)
 
     def _reply_at(self, at: ports.Position) -> bytes:
         _, entry = next(read_strand_entries(self._project.ledger, at.run, at.strand, at.n))

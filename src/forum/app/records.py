@@ -94,45 +94,47 @@ def open_bundle(path: Path) -> Iterator[RunRecord]:
         bundle = BundleReader(FileByteSource(file.fileno()))
         named = set(bundle.bodies)
 
-        def read(found: LocatedEntry, name: str) -> bytes | None:
-            if found.index is None or (found.index, name) not in named:
+        def read(located: LocatedEntry, name: str) -> bytes | None:
+            if located.index is None or (located.index, name) not in named:
                 return None
-            body = bundle.body(found.index, name)
-            check_body(found.entry, name, body)
+            body = bundle.body(located.index, name)
+            check_body(located.entry, name, body)
             return b"".join(body.read())
 
         read_all = ((index, bundle.entry(index)) for index in bundle.indexes)
         entries = [LocatedEntry(index, data, KINDS.read(data)) for index, data in read_all]
-        own = sort_by_index(one for one in entries if one.entry.run == bundle.run)
+        own = sort_by_index(entry for entry in entries if entry.entry.run == bundle.run)
         yield RunRecord(bundle.run, own, read)
 
 
 def view_record(record: RunRecord) -> RunView:
     """Return the view of a recorded run, without any store. Raises `NoSuchRun`."""
-    state = run_fold.fold((one.leaf, one.entry) for one in record.entries)
+    state = run_fold.fold((entry.leaf, entry.entry) for entry in record.entries)
     if state.accepted is None:
         raise NoSuchRun(record.run)
-    places = {one.position: one for one in record.entries}
-    indexes = {one.leaf: one.index for one in record.entries if one.index is not None}
+    places = {entry.position: entry for entry in record.entries}
+    indexes = {entry.leaf: entry.index for entry in record.entries if entry.index is not None}
 
-    def told(at: ports.Position | None, name: str) -> bytes | None:
-        found = places.get(at) if at else None
-        return record.read(found, name) if found and name in found.entry.bodies else None
+    def read_at(at: ports.Position | None, name: str) -> bytes | None:
+        entry = places.get(at) if at else None
+        return record.read(entry, name) if entry and name in entry.entry.bodies else None
 
-    begun = next(
-        one.position for one in record.entries if isinstance(one.entry.facts, AcceptedFacts)
+    accepted = next(
+        entry.position for entry in record.entries if isinstance(entry.entry.facts, AcceptedFacts)
     )
-    planned = next((one.position for one in record.entries if one.leaf == state.plan), None)
-    request, plan = told(begun, "request"), told(planned, "plan")
+    planned = next((entry.position for entry in record.entries if entry.leaf == state.plan), None)
+    request, plan = read_at(accepted, "request"), read_at(planned, "plan")
     tasks = list(state.tasks.values())[:MAX_DETAILED_TASKS]
-    errors = {t.id: decode_prefix(told(t.result.reply_at, "error")) for t in tasks if t.result}
-    replies = {t.id: decode_prefix(told(run_fold.last_reply_position(t), "output")) for t in tasks}
+    errors = {t.id: decode_prefix(read_at(t.result.reply_at, "error")) for t in tasks if t.result}
+    replies = {
+        t.id: decode_prefix(read_at(run_fold.last_reply_position(t), "output")) for t in tasks
+    }
     notes = tuple(
-        Noted(one.entry.step, one.entry.facts, _bodies_in(record, one))
-        for one in record.entries
-        if one.entry.kind in DELIBERATION_KINDS
+        Noted(entry.entry.step, entry.entry.facts, _bodies_in(record, entry))
+        for entry in record.entries
+        if entry.entry.kind in DELIBERATION_KINDS
     )
-    policy = told(begun, "policy") if notes else None
+    policy = read_at(accepted, "policy") if notes else None
     session = None
     if request is not None and policy is not None:
         session = Session(request.decode(errors="replace"), read_policy(policy), state.begun)
@@ -142,11 +144,11 @@ def view_record(record: RunRecord) -> RunView:
         at=now(),
         request=request.decode(errors="replace") if request is not None else None,
         plan=read_plan(plan) if plan is not None else None,
-        answer=told(state.answer_at, "answer"),
+        answer=read_at(state.answer_at, "answer"),
         errors={name: words for name, words in errors.items() if words},
         gates=tuple((record.run, gate) for gate in state.open_gates),
         entries={t.id: indexes[t.last] for t in tasks if t.last in indexes},
-        claims=read_claims(told(state.answer_at, "claims") or b""),
+        claims=read_claims(read_at(state.answer_at, "claims") or b""),
         places={leaf.hex(): index for leaf, index in indexes.items()},
         session=session,
         notes=notes,
@@ -155,8 +157,8 @@ def view_record(record: RunRecord) -> RunView:
 
 
 def _bodies_in(record: RunRecord, located: LocatedEntry) -> tuple[NoteBody, ...]:
-    found = {name: record.read(located, name) for name in located.entry.bodies}
-    return tuple(NoteBody(name, body) for name, body in found.items() if body is not None)
+    bodies = {name: record.read(located, name) for name in located.entry.bodies}
+    return tuple(NoteBody(name, body) for name, body in bodies.items() if body is not None)
 
 
 def decode_prefix(body: bytes | None) -> str:

@@ -59,11 +59,11 @@ def _period_at(per: Period, micros: int) -> tuple[str, int]:
     from datetime import UTC, datetime, timedelta
 
     moment = datetime.fromtimestamp(micros / 1e6, UTC)
-    begun = datetime(moment.year, moment.month, moment.day, tzinfo=UTC)
+    day = datetime(moment.year, moment.month, moment.day, tzinfo=UTC)
     if per is Period.DAY:
-        return f"{begun:%Y-%m-%d}", round((begun + timedelta(days=1)).timestamp() * 1e6)
-    following = (begun.replace(day=1) + timedelta(days=31)).replace(day=1)
-    return f"{begun:%Y-%m}", round(following.timestamp() * 1e6)
+        return f"{day:%Y-%m-%d}", round((day + timedelta(days=1)).timestamp() * 1e6)
+    following = (day.replace(day=1) + timedelta(days=31)).replace(day=1)
+    return f"{day:%Y-%m}", round(following.timestamp() * 1e6)
 
 
 class RunOperations:
@@ -126,8 +126,8 @@ class RunOperations:
     def metric_samples(self) -> list[metrics.Sample]:
         """Return the metrics of this process and of the ledger. Raises `StoreFailed`."""
         worker = self._worker.samples() if self._worker else ()
-        found = [*self._log.counters.samples(), *self._log.gauges.samples(), *worker]
-        return metrics.with_labels(found, ledger=self._project.origin)
+        samples = [*self._log.counters.samples(), *self._log.gauges.samples(), *worker]
+        return metrics.with_labels(samples, ledger=self._project.origin)
 
     def submit(
         self,
@@ -201,14 +201,14 @@ class RunOperations:
         """Return the use of each cap in the current day or month."""
         with self._project.open_reader() as reader:
             uses, moment = reader.budget_use(), self._project.store.now()
-        found = []
+        statuses = []
         for cap in self.shared_caps:
             period, until = _period_at(cap.per, moment)
             mine = [use for use in uses if use.period == period and cap.holds_for(use.scope)]
             if not mine and not cap.key and not cap.lane:
                 mine = [ports.BudgetUse(LEDGER, period, until, ports.Spend())]
-            found += [BudgetStatus(cap, use) for use in mine]
-        return tuple(found)
+            statuses += [BudgetStatus(cap, use) for use in mine]
+        return tuple(statuses)
 
     def _with_recorded_rules(self, order: "RunRequest") -> "RunRequest":
         """Return a request under the operator's gate rules, dropping any of its own.

@@ -44,12 +44,12 @@ class LocalWitness:
         from forum.witness import WitnessClient, http_sender
 
         clients = []
-        for known in self._project.policy.witnesses:
-            name = known.key.name
-            if known.key == self.local.verifier:
+        for witness in self._project.policy.witnesses:
+            name = witness.key.name
+            if witness.key == self.local.verifier:
                 clients.append(WitnessClient(name, self._ask_own_witness))
-            elif known.url:
-                clients.append(WitnessClient(name, http_sender(name, known.url)))
+            elif witness.url:
+                clients.append(WitnessClient(name, http_sender(name, witness.url)))
         return clients
 
     def _ask_own_witness(self, body: bytes) -> "WitnessReply":

@@ -82,10 +82,10 @@ def open_auditor(
             addresses.append(LedgerAddress("", database=source))
             continue
         files = [Path(source) / name for name in (".forum/ledger.db", "ledger.db")]
-        found = next((file for file in files if file.is_file()), None)
-        if found is None:
+        ledger = next((file for file in files if file.is_file()), None)
+        if ledger is None:
             raise NoLedger(source)
-        addresses.append(LedgerAddress("", file=str(found.absolute())))
+        addresses.append(LedgerAddress("", file=str(ledger.absolute())))
     return LogAuditor(folder, addresses, now, report)
 
 
@@ -131,16 +131,16 @@ def trust_log(
 
     path = folder / "logs" / f"{origin_file_name(key.name)}.vkey"
     with lock_file(path):
-        known = trusted_logs(folder).get(key.name, ())
-        if known and key not in known and follows not in known and not rotated:
+        keys = trusted_logs(folder).get(key.name, ())
+        if keys and key not in keys and follows not in keys and not rotated:
             raise WitnessRefused(folder.name, f"it knows {key.name} by another key; see {path}")
-        trusted = (key,) if alone else tuple(dict.fromkeys((*known, key)))
-        if trusted != known:
-            write_durably(path, "".join(f"{one}\n" for one in trusted).encode())
+        trusted = (key,) if alone else tuple(dict.fromkeys((*keys, key)))
+        if trusted != keys:
+            write_durably(path, "".join(f"{vkey}\n" for vkey in trusted).encode())
 
 
 def trusted_logs(folder: Path) -> dict[str, tuple[tlog.VerifierKey, ...]]:
     """Return the logs that a witness cosigns, with their keys."""
     files = [p.read_text().split() for p in (folder / "logs").glob("*.vkey")]
     keys = [tuple(tlog.VerifierKey.parse(line) for line in lines) for lines in files if lines]
-    return {known[0].name: known for known in keys}
+    return {log_keys[0].name: log_keys for log_keys in keys}

@@ -175,9 +175,9 @@ class Worker:
     def _report_error(self, error: Exception) -> None:
         # DBOS raises errors of SQLAlchemy; the translated error also names a remedy for the user,
         # such as freeing disk space.
-        told = translate_queue_error("working on the queues", error)
-        self.last_error = told
-        self._report(told)
+        translated = translate_queue_error("working on the queues", error)
+        self.last_error = translated
+        self._report(translated)
 
     def start(self, url: str) -> None:
         """Take runs and tasks from the queues at a database URL until `close` is called."""
@@ -321,8 +321,8 @@ class Worker:
     def _take_over_worker(self, worker: str) -> None:
         if self._closing:
             return
-        taken = DBOS._recover_pending_workflows([worker])  # noqa: SLF001  no public function
-        self._takeovers += len(taken)
+        recovered = DBOS._recover_pending_workflows([worker])  # noqa: SLF001  no public function
+        self._takeovers += len(recovered)
         # DBOS does not report failed recoveries.  Keep the expired lease while any workflow is
         # left, so that the takeover is tried again.
         if not self._pending(executor_id=worker, limit=1):
@@ -415,8 +415,8 @@ def _has_tables(path: Path) -> bool:
     if not path.exists():
         return False
     with closing(sqlite3.connect(path)) as db:
-        known = "SELECT count(*) FROM sqlite_master WHERE name = 'dbos_migrations'"
-        if not db.execute(known).fetchone()[0]:
+        query = "SELECT count(*) FROM sqlite_master WHERE name = 'dbos_migrations'"
+        if not db.execute(query).fetchone()[0]:
             return False
         return db.execute("SELECT version FROM dbos_migrations").fetchone() is not None
 

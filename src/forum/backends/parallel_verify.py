@@ -91,10 +91,10 @@ class SegmentProcesses:
         self, segments: Sequence[verify.Segment], times: dict[tuple[int, str], int]
     ) -> Iterator[verify.SegmentSummary | None]:
         """Yield the summary of each segment in the given order; None if a child failed."""
-        known = tuple((size, root, time) for (size, root), time in times.items())
+        rows = tuple((size, root, time) for (size, root), time in times.items())
         first = len(self._processes)
         tasks = [
-            _SegmentTask(segment, known if number < first else None)
+            _SegmentTask(segment, rows if number < first else None)
             for number, segment in enumerate(segments)
         ]
         for answer in self._run(tasks):

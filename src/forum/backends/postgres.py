@@ -152,14 +152,14 @@ class PostgresStore(_PostgresQueries, sql_store.SqlStore, ForkAware):
 
         Raises `EntryLost` if a pending entry is no longer stored.
         """
-        found = self._fetch_rows("waiting", limit=limit)
+        pending = self._fetch_rows("waiting", limit=limit)
         rows = []
-        for _, _, run, strand, n, data, tag in found:
+        for _, _, run, strand, n, data, tag in pending:
             if data is None:
                 why = f"entry {run}/{strand}/{n} was acknowledged and is gone"
                 raise errors.EntryLost(self._origin, why)
             rows.append(ports.EntryRow(run=run or "", strand=strand or "", n=n, data=data, tag=tag))
-        return ports.PendingEntries(rows, [PendingKey(row[0], row[1], row[4]) for row in found])
+        return ports.PendingEntries(rows, [PendingKey(row[0], row[1], row[4]) for row in pending])
 
     def advance_head(
         self,
@@ -183,8 +183,10 @@ class PostgresStore(_PostgresQueries, sql_store.SqlStore, ForkAware):
             # sequencer may have indexed the entries after this one read them and before it read
             # the head, or an entry may have been moved to the quarantine.
             seqs = sorted({key.seq for key in keys})
-            gone = db.execute(_SQL["remove_pending"], (self._log, seqs)).fetchall()
-            places = {(seq, *place) for seq, *arrays in gone for place in zip(*arrays, strict=True)}
+            removed = db.execute(_SQL["remove_pending"], (self._log, seqs)).fetchall()
+            places = {
+                (seq, *place) for seq, *arrays in removed for place in zip(*arrays, strict=True)
+            }
             if places != set(keys):
                 raise errors.ConcurrentUpdate(f"the tree of {self._origin}")
             strands, ns = [key.strand for key in keys], [key.n for key in keys]
@@ -205,9 +207,9 @@ class PostgresStore(_PostgresQueries, sql_store.SqlStore, ForkAware):
         for key in keys:
             by_commit.setdefault(key.seq, []).append(key)
         with self._write_transaction("setting rows aside") as execute:
-            for seq, gone in sorted(by_commit.items()):
-                self._remove_waiting(execute, seq, gone)
-                for key in gone:
+            for seq, group in sorted(by_commit.items()):
+                self._remove_waiting(execute, seq, group)
+                for key in group:
                     place = {"strand": key.strand, "n": key.n}
                     row = execute("add_quarantine", **place).fetchall()
                     execute("add_quarantine_bodies", quarantine=row[0][0], **place)
@@ -215,7 +217,7 @@ class PostgresStore(_PostgresQueries, sql_store.SqlStore, ForkAware):
                     execute("remove_entry", **place)
 
     def _remove_waiting(
-        self, execute: sql_store.QueryExecutor, seq: int, gone: Sequence[PendingKey]
+        self, execute: sql_store.QueryExecutor, seq: int, keys: Sequence[PendingKey]
     ) -> None:
         """Remove entries from their pending commit.
 
@@ -223,7 +225,7 @@ class PostgresStore(_PostgresQueries, sql_store.SqlStore, ForkAware):
         """
         commit = execute("pending_row", seq=seq).fetchall()
         waiting = list(zip(*commit[0], strict=True)) if commit else []
-        removed = {(key.strand, key.n) for key in gone}
+        removed = {(key.strand, key.n) for key in keys}
         if not removed.issubset(waiting):
             raise errors.ConcurrentUpdate(f"the waiting entries of {self._origin}")
         left = [place for place in waiting if place not in removed]
@@ -300,12 +302,12 @@ class PostgresStore(_PostgresQueries, sql_store.SqlStore, ForkAware):
     def _append(self, db: Connection, records: Sequence[ports.EntryWrite]) -> None:
         # Look up only the strands of these records: the cache may hold very many strands.
         strands = {(r.position.run, r.position.strand) for r in records}
-        known = {key: id_ for key in strands if (id_ := self._strand_ids.get(key)) is not None}
+        cached = {key: id_ for key in strands if (id_ := self._strand_ids.get(key)) is not None}
         try:
-            if len(known) < len(strands) or any(r.bodies or r.effects for r in records):
-                self._append_all(db, records, known, strands - known.keys())
+            if len(cached) < len(strands) or any(r.bodies or r.effects for r in records):
+                self._append_all(db, records, cached, strands - cached.keys())
             else:
-                self._append_entries(db, records, known)
+                self._append_entries(db, records, cached)
         except psycopg.errors.UniqueViolation:
             raise errors.PositionTaken(str(records[0].position)) from None
 
@@ -313,12 +315,12 @@ class PostgresStore(_PostgresQueries, sql_store.SqlStore, ForkAware):
         self,
         db: Connection,
         records: Sequence[ports.EntryWrite],
-        known: dict[StrandKey, int],
+        cached: dict[StrandKey, int],
         wanted: set[StrandKey],
     ) -> None:
         with db.transaction():
             added = self._add_strands(db, wanted) if wanted else {}
-            ids = known | added
+            ids = cached | added
             self._append_entries(db, records, ids)
             self._append_bodies(db, records, ids)
             # All transactions lock in the order strands, entries, accounts, timers, which prevents
@@ -396,8 +398,8 @@ class PostgresStore(_PostgresQueries, sql_store.SqlStore, ForkAware):
         self, claim: ports.TimerClaim, pauses: dict[str, int]
     ) -> list[ports.Timer]:
         with self._connection("claiming timers") as db:
-            asked = claim._asdict() | pauses | {"log": self._log, "own": list(claim.own)}
-            return [ports.Timer(*row) for row in _execute(db, "claim_due", **asked).fetchall()]
+            values = claim._asdict() | pauses | {"log": self._log, "own": list(claim.own)}
+            return [ports.Timer(*row) for row in _execute(db, "claim_due", **values).fetchall()]
 
     def _add_leaves(self, db: Connection, first: int, leaves: Sequence[bytes]) -> None:
         # In the order of the index on the prefix, so that neighbours go to the same page.

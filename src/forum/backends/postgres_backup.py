@@ -98,10 +98,10 @@ def _columns(db: postgres.Connection) -> dict[str, list[str]]:
         " WHERE table_schema = %s ORDER BY table_name, ordinal_position",
         (_SCHEMA,),
     )
-    found: dict[str, list[str]] = {}
+    columns: dict[str, list[str]] = {}
     for table, column in rows:
-        found.setdefault(table, []).append(column)
-    return {t: names for t, names in found.items() if t == "log" or "log" in names}
+        columns.setdefault(table, []).append(column)
+    return {t: names for t, names in columns.items() if t == "log" or "log" in names}
 
 
 def _check_columns(db: postgres.Connection, columns: Columns) -> None:

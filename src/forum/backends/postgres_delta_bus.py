@@ -180,9 +180,9 @@ class _DeltaSender(_DatabaseThread):
 
     def _take_batch(self) -> dict[tuple[str, str, str], list[str]]:
         with self._changed:
-            taken, self._waiting = self._waiting, defaultdict(list)
+            batch, self._waiting = self._waiting, defaultdict(list)
             self._size = 0
-        return taken
+        return batch
 
 
 def _split_payloads(delta: DeltaMessage, numbers: Iterator[int]) -> Iterator[str]:

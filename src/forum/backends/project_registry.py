@@ -100,7 +100,7 @@ class ProjectRegistry:
             return _read(path)
         if not place.has_file:
             return None
-        return next((known for known in self._all() if known.path == place.path), None)
+        return next((project for project in self._all() if project.path == place.path), None)
 
     def find_with_lost_key(self, place: ProjectLocation) -> Project | None:
         """Return a project with the same database whose key file no longer exists, or None.
@@ -109,15 +109,15 @@ class ProjectRegistry:
         """
         if not place.database:
             return None
-        same = (known for known in self._all() if known.database == place.database)
-        return next((known for known in same if _is_missing(known.key_file)), None)
+        same = (project for project in self._all() if project.database == place.database)
+        return next((project for project in same if _is_missing(project.key_file)), None)
 
     def find_by_log(self, origin: str) -> list[Project]:
         """Return the projects whose current or pending log this is."""
         return [
-            known
-            for known in self._all()
-            if origin in (known.current.origin, (known.pending or known.current).origin)
+            project
+            for project in self._all()
+            if origin in (project.current.origin, (project.pending or project.current).origin)
         ]
 
     def save(self, project: Project) -> None:
@@ -154,13 +154,13 @@ def register_log(registry: ProjectRegistry, place: ProjectLocation, vkey: str, o
     The caller has compared the key with the registered one.  The message is empty if the project is
     new or has not moved.
     """
-    known = registry.find(place)
+    project = registry.find(place)
     here = (place.path, place.database, place.key_file)
-    if known is not None and (known.path, known.database, known.key_file) == here:
-        if known.pending is not None and known.pending.vkeys[-1] == vkey:
-            registry.save(known.complete_pending())  # a crash came after the new key was in place
+    if project is not None and (project.path, project.database, project.key_file) == here:
+        if project.pending is not None and project.pending.vkeys[-1] == vkey:
+            registry.save(project.complete_pending())  # a crash came after the new key was in place
         return ""
-    others = [known] if known is not None else registry.find_by_log(origin)
+    others = [project] if project is not None else registry.find_by_log(origin)
     others = [other for other in others if other.has_key(vkey)]
     if not others:
         registry.save(Project(*here, (ProjectEpoch(origin, (vkey,)),)))

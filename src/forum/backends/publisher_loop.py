@@ -88,7 +88,7 @@ class PublisherLoop(ForkAware):
 
     def _run(self, name: str, step: Callable[[], None], pause: float) -> None:
         while not self._stop.is_set():
-            begun = monotonic()
+            started = monotonic()
             try:
                 step()
                 self._errors.pop(name, None)
@@ -99,7 +99,7 @@ class PublisherLoop(ForkAware):
             except Exception as error:  # noqa: BLE001  raised again by `close`
                 self.failure = error
                 self._stop.set()
-            self._stop.wait(max(0.0, pause - (monotonic() - begun)))
+            self._stop.wait(max(0.0, pause - (monotonic() - started)))
 
     def _sequence(self) -> None:
         self._leads = self._store.try_lead()

@@ -28,8 +28,8 @@ def bind_sockets(host: str, port: int, option: str) -> list[socket.socket]:
         except socket.gaierror as error:
             raise PortUnusable(host, port, f"the host is not known: {error.strerror}") from None
         except OSError as error:
-            known = _REMEDIES.get(error.errno or 0, error.strerror or str(error))
-            raise PortUnusable(host, port, known.format(option=option)) from None
+            why = _REMEDIES.get(error.errno or 0, error.strerror or str(error))
+            raise PortUnusable(host, port, why.format(option=option)) from None
         stack.pop_all()
     return bound
 
@@ -41,8 +41,8 @@ def _resolve_addresses(
 
     With port 0 the system chooses a port, and each address would get a different one.
     """
-    found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    distinct = dict.fromkeys((family, address) for family, _, _, _, address in found)
+    infos = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    distinct = dict.fromkeys((family, address) for family, _, _, _, address in infos)
     yield from list(distinct)[: 1 if port == 0 else None]
 
 

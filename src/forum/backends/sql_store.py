@@ -227,8 +227,8 @@ class SqlReader(ABC):
             if len(page) == high - low and all(row[4] and row[1] for row in page):
                 yield from map(ports.EntryRow._make, map(_WITHOUT_INDEX, page))
             else:
-                found = {row[0]: _row(row[1:]) for row in page}
-                yield from (found.get(index) for index in range(low, high))
+                by_index = {row[0]: _row(row[1:]) for row in page}
+                yield from (by_index.get(index) for index in range(low, high))
 
     def find_by_prefix(self, prefix: bytes) -> list[int]:
         """Return the indexes of the leaves whose first eight bytes begin with this prefix."""
@@ -239,17 +239,17 @@ class SqlReader(ABC):
 
     def indexes(self, leaves: Sequence[Hash]) -> list[int | None]:
         """Return the index of each leaf, or None for a leaf that has no index yet."""
-        found: dict[int, list[int]] = {}
+        by_prefix: dict[int, list[int]] = {}
         for low in range(0, len(leaves), PAGE_ROWS):
             prefixes = [leaf_prefix(leaf) for leaf in leaves[low : low + PAGE_ROWS]]
             for prefix, index in self._fetch_rows("indexes", prefixes=self._list(prefixes)):
-                found.setdefault(prefix, []).append(index)
-        return [self._match_leaf(leaf, found.get(leaf_prefix(leaf), [])) for leaf in leaves]
+                by_prefix.setdefault(prefix, []).append(index)
+        return [self._match_leaf(leaf, by_prefix.get(leaf_prefix(leaf), [])) for leaf in leaves]
 
     def find_misplaced(self, start: int, leaves: Sequence[bytes]) -> list[int]:
         """Return those indexes, from `start` on, whose leaf the id lookup does not find there."""
-        found = self.indexes([Hash(leaf) for leaf in leaves])
-        return [index for index, other in enumerate(found, start) if index != other]
+        indexes = self.indexes([Hash(leaf) for leaf in leaves])
+        return [index for index, other in enumerate(indexes, start) if index != other]
 
     def _match_leaf(self, leaf: Hash, indexes: list[int]) -> int | None:
         """Return the index of a leaf among the indexes that share its eight-byte prefix.
@@ -322,8 +322,8 @@ class SqlReader(ABC):
         keys = self._list([strand.key for strand in strands])
         rows: dict[int, list[ports.EntryRow]] = {strand.key: [] for strand in strands}
         names = {strand.key: strand.name for strand in strands}
-        for key, *found in self._fetch_rows("entries_of_strands", strands=keys):
-            rows[key].append(ports.EntryRow(run, names[key], *found))
+        for key, *values in self._fetch_rows("entries_of_strands", strands=keys):
+            rows[key].append(ports.EntryRow(run, names[key], *values))
         for strand in strands:
             # The length is the highest position plus one: fewer rows mean a gap.
             if len(rows[strand.key]) < strand.length:
@@ -335,11 +335,11 @@ class SqlReader(ABC):
     def entries_at(self, run: str, places: Sequence[tuple[str, int]]) -> list[bytes | None]:
         """Return the checked entry at each (strand, position) of a run; None if it is missing."""
         keyed = [(self._strand_key(run, strand), n) for strand, n in places]
-        found: list[Any] = []
+        rows: list[Any] = []
         for low in range(0, len(keyed), PAGE_ROWS):
-            found += self._entries_at(keyed[low : low + PAGE_ROWS])
+            rows += self._entries_at(keyed[low : low + PAGE_ROWS])
         entries: list[bytes | None] = []
-        for (strand, n), (data, tag) in zip(places, found, strict=True):
+        for (strand, n), (data, tag) in zip(places, rows, strict=True):
             if data is not None:
                 self.check.check_row(
                     ports.EntryRow(run=run, strand=strand, n=n, data=data, tag=tag)
@@ -400,8 +400,8 @@ class SqlReader(ABC):
     def checkpoint(self, most: int | None = None) -> bytes | None:
         """Return the signed note of the largest tree of at most `most` leaves, or None."""
         size = 2**62 if most is None else most
-        found: bytes | None = self._fetch_one("checkpoint", size=size)
-        return found
+        note: bytes | None = self._fetch_one("checkpoint", size=size)
+        return note
 
     def unsequenced_entries(self) -> Iterator[bytes | None]:
         """Yield the entries that have no index yet, unchecked; None for a missing entry."""
@@ -575,12 +575,12 @@ class SqlStore(SqlReader):
             execute("hold_slice", **place, owner=owner, **held._asdict())
         return ports.BudgetSlice(scope, period, owner)
 
-    def return_slice(self, taken: ports.BudgetSlice) -> None:
+    def return_slice(self, budget_slice: ports.BudgetSlice) -> None:
         """Return the unused part of a slice; the used part stays counted against the cap."""
         with self._write_transaction("returning a slice") as execute:
-            place = {"period": taken.period, "scope": taken.scope}
+            place = {"period": budget_slice.period, "scope": budget_slice.scope}
             execute("lock_budget", **place)
-            for row in execute("remove_slice", **place, owner=taken.owner).fetchall():
+            for row in execute("remove_slice", **place, owner=budget_slice.owner).fetchall():
                 # The row with the empty owner counts the use of slices that were returned.
                 used = ports.Spend(*row)._asdict()
                 execute("charge_slice", **place, owner="", guarded=False, **used)
@@ -757,8 +757,8 @@ def _effect_order(effect: ports.Effect) -> tuple[int, str, str, bool]:
             return 1, run, "", True
         case ports.Timer(run, strand, _):
             return 1, run, strand, False
-        case ports.BudgetSliceCharge(taken, _, _):
-            return 2, taken.scope, taken.period, False
+        case ports.BudgetSliceCharge(budget_slice, _, _):
+            return 2, budget_slice.scope, budget_slice.period, False
 
 
 def _read_slices(execute: QueryExecutor, place: Mapping[str, object]) -> list[_SliceRow]:
@@ -797,10 +797,10 @@ def _cap_reached(
     """Return the error that names the first limit that the request would exceed."""
     seconds = max(1, -(-micros // 1_000_000))
     totals = [sum(row.used[at] for row in rows) for at in range(len(need))]
-    asked = [part for part in zip(ports.Spend._fields, need, totals, cap, strict=True) if part[1]]
+    parts = [part for part in zip(ports.Spend._fields, need, totals, cap, strict=True) if part[1]]
     # A concurrent refund lowers what is used, but not what is held.  Then the use alone may exceed
     # no limit, and the first limit that was requested is named.
-    limit, more, used, most = next((a for a in asked if a[1] + a[2] > a[3]), asked[0])
+    limit, more, used, most = next((a for a in parts if a[1] + a[2] > a[3]), parts[0])
     return errors.CapReached(scope, per, limit, (more, used, most), seconds)
 
 
@@ -834,10 +834,10 @@ def _check_within_cap(account: ports.BudgetAccount | None, charge: ports.BudgetC
     if account is None:
         raise errors.BudgetExceeded(charge.run, "calls", charge.amount.calls, 0, 0)
     limits = zip(ports.Amount._fields, charge.amount, account.used, account.cap, strict=True)
-    for limit, asked, used, cap in limits:
+    for limit, more, used, cap in limits:
         # A refund (zero or less) must not be refused because the account is overdrawn.
-        if asked > 0 and used + asked > cap:
-            raise errors.BudgetExceeded(charge.run, limit, asked, used, cap)
+        if more > 0 and used + more > cap:
+            raise errors.BudgetExceeded(charge.run, limit, more, used, cap)
 
 
 def _micros(seconds: float) -> int:

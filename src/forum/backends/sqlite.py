@@ -483,11 +483,11 @@ def _apply(
     """Apply missing migrations in one transaction; with `additive`, only additive ones."""
     with _transaction(connection):
         connection.execute(_SQL["make_additions"])
-        known, version = _additions(connection), _version(connection)
+        additions, version = _additions(connection), _version(connection)
         for migration in migrations:
             if migration.number <= version or (additive and not migration.is_additive):
                 continue
-            if migration.number not in known:
+            if migration.number not in additions:
                 for statement in migration.sql.split(";\n"):
                     connection.execute(statement)
                 connection.execute(_SQL["add_addition"], (migration.number,))

@@ -55,9 +55,9 @@ class StrandHeadFile:
         if self._read().get(strand, (-1, ""))[0] >= n:
             return
         with lock_file(self._path):
-            known = self._read()
-            if known.get(strand, (-1, ""))[0] < n:
-                lines = (known | {strand: (n, leaf)}).items()
+            heads = self._read()
+            if heads.get(strand, (-1, ""))[0] < n:
+                lines = (heads | {strand: (n, leaf)}).items()
                 text = "".join(f"{name} {at} {head}\n" for name, (at, head) in sorted(lines))
                 write_durably(self._path, text.encode())
 

@@ -35,8 +35,8 @@ class TurnId(NamedTuple):
 
 def parse_ballot_turn(turn: str) -> TurnId | None:
     """Return the round and seat of a ballot turn, or None if the name is that of another turn."""
-    found = _TURN(turn)
-    return TurnId(int(found[1]), int(found[2])) if found else None
+    match = _TURN(turn)
+    return TurnId(int(match[1]), int(match[2])) if match else None
 
 
 class StatedClaim(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -131,9 +131,9 @@ def ballot_schema(rules: BallotRules, *, first: bool) -> bytes:
     return reply_schemas.build_schema(members)
 
 
-def read_ballot(said: bytes, rules: BallotRules) -> Ballot:
+def read_ballot(output: bytes, rules: BallotRules) -> Ballot:
     """Parse a seat's reply. Raises `ValueError` with a message for its author."""
-    ballot = reply_schemas.parse_structured(said, _ballot)
+    ballot = reply_schemas.parse_structured(output, _ballot)
     answer = _match_option(ballot.answer, rules.options)
     if not normalize_answer(answer):
         raise ValueError("answer: there is no text in it")
@@ -173,15 +173,15 @@ def encode_ballot(ballot: Ballot) -> bytes:
 def _match_option(answer: str, options: Sequence[str]) -> str:
     if not options:
         return _truncate(answer, _MAX_ANSWER_LENGTH)
-    known: Mapping[str, str] = {normalize_answer(option): option for option in options}
-    if normalize_answer(answer) not in known:
+    normalized: Mapping[str, str] = {normalize_answer(option): option for option in options}
+    if normalize_answer(answer) not in normalized:
         raise ValueError(f"answer: one of {', '.join(options)}")
-    return known[normalize_answer(answer)]
+    return normalized[normalize_answer(answer)]
 
 
-def _to_percent(said: float) -> int:
+def _to_percent(value: float) -> int:
     """Return a confidence in percent: some models write 0.8 when asked for 80."""
-    percent = round(100 * said) if type(said) is float and said <= 1 else round(said)
+    percent = round(100 * value) if type(value) is float and value <= 1 else round(value)
     if not 0 <= percent <= MAX_CONFIDENCE:
         raise ValueError(f"confidence: a number from 0 to {MAX_CONFIDENCE}")
     return percent

@@ -75,7 +75,7 @@ class ClaimRegister(msgspec.Struct):
         Repeating a claim of another seat supports it. A seat's last statement about a claim
         replaces its earlier ones.
         """
-        known = len(self.claims)
+        before = len(self.claims)
         # The numbering of claims is visible to readers and must not reveal the seats.
         order = shuffle_by_seed(ballots, seed, "claims")
         for seat in order:
@@ -86,7 +86,7 @@ class ClaimRegister(msgspec.Struct):
                 self._add_support(seat, name)
             for attack in ballots[seat].attacks:
                 self._add_attack(seat, attack.claim, attack.why)
-        return len(self.claims) - known
+        return len(self.claims) - before
 
     def select_shown(self, counts: Mapping[str, int], most: int) -> tuple[ShownClaim, ...]:
         """Return at most `most` claims as they are shown, those of the smallest minority first.

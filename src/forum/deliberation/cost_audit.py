@@ -56,7 +56,7 @@ class SpendBounds(msgspec.Struct):
         beside = [call for other in turns if other is not turn for call in other.calls]
         least = self.least.plus(run_fold.sum_amounts(map(_least, turn.calls)))
         most = self.most.plus(turn.spent).plus(run_fold.sum_amounts(map(_most, beside)))
-        lowest, highest, cap = (getattr(one, stop.limit) for one in (least, most, self.cap))
+        lowest, highest, cap = (getattr(amount, stop.limit) for amount in (least, most, self.cap))
         one_call = stop.limit != "calls" or stop.asked == 1
         passed = stop.cap == cap and stop.used + stop.asked > cap
         return one_call and passed and lowest <= stop.used <= highest

@@ -122,21 +122,21 @@ class _CouncilState(CouncilRecord, kw_only=True):
         turns = tuple(self._ballot_turn(seat) for seat in seats)
         if not turns:
             return
-        heard = yield from self._ask(turns)
-        for seat, turn, said in zip(seats, turns, heard.said, strict=True):
-            ballot = _parse_result(turn, said)
+        batch = yield from self._ask(turns)
+        for seat, turn, result in zip(seats, turns, batch.said, strict=True):
+            ballot = _parse_result(turn, result)
             if isinstance(ballot, Ballot):
-                self.casts.append(tally.CastBallot(seat, self.round, ballot, said))
-        if heard.stopped:
+                self.casts.append(tally.CastBallot(seat, self.round, ballot, result))
+        if batch.stopped:
             raise _SessionStopped
 
     def _ask(
         self, turns: tuple[steps.AgentTurn | steps.ToolProbe, ...]
     ) -> steps.ProtocolPart[steps.BatchResult]:
-        heard = yield steps.TurnBatch(turns)
-        for said in heard.said:
-            self.spent = self.spent.plus(said.spent)
-        return heard
+        batch = yield steps.TurnBatch(turns)
+        for result in batch.said:
+            self.spent = self.spent.plus(result.spent)
+        return batch
 
     def _ballot_turn(self, seat: int) -> steps.AgentTurn:
         """Return the turn in which a seat casts its ballot of this round."""
@@ -159,18 +159,18 @@ class _CouncilState(CouncilRecord, kw_only=True):
             schema=ballot_schema(rules, first=self.round == 0),
             read=partial(read_ballot, rules=rules),
             briefing=chair.briefing,
-            note=lambda said: steps.SessionNote(
+            note=lambda reply: steps.SessionNote(
                 "ballot",
                 facts,
-                (steps.NoteBody("ballot", encode_ballot(read_ballot(said, rules))),),
+                (steps.NoteBody("ballot", encode_ballot(read_ballot(reply, rules))),),
             ),
         )
 
-    def _check_baseline(self, asked: int) -> steps.ProtocolPart[bool]:
+    def _check_baseline(self, seats: int) -> steps.ProtocolPart[bool]:
         """Record the answer of the first seats and return whether it ends the council."""
         council = self.council
         self.baseline_answer, votes = tally.most_frequent_answer(self.casts)
-        agreement = PER_MILLE * votes // asked
+        agreement = PER_MILLE * votes // seats
         blocked = any(cast.ballot.blocker for cast in self.casts)
         agreed = bool(council.baseline and votes) and agreement >= council.threshold and not blocked
         # Agreement alone is not enough if a tool can check the answer.
@@ -199,7 +199,7 @@ class _CouncilState(CouncilRecord, kw_only=True):
         # which readers see the others.
         sealed = [self.session.problem.encode(errors="replace")]
         sealed += [encode_ballot(ballots[seat]) for seat in sorted(ballots)]
-        self.seed = sha256(b"".join(sha256(one).digest() for one in sealed)).hexdigest()
+        self.seed = sha256(b"".join(sha256(part).digest() for part in sealed)).hexdigest()
         facts = council_kinds.RevealFacts(self.round, len(ballots), self.seed)
         yield steps.SessionNote(f"reveal/{self.round}", facts, (), _entries(casts))
         self.answered = self._collect_peer_answers(ballots)
@@ -245,16 +245,16 @@ class _CouncilState(CouncilRecord, kw_only=True):
 
         A seat can only reply to the peers it was shown: a reply is addressed by their labels.
         """
-        found: dict[int, list[str]] = {}
+        by_asker: dict[int, list[str]] = {}
         for seat in shuffle_by_seed(ballots, self.seed, "replies"):
             for reply in ballots[seat].replies:
-                found.setdefault(self.labels[seat][reply.to], []).append(reply.text)
+                by_asker.setdefault(self.labels[seat][reply.to], []).append(reply.text)
         most = self.council.peers
         return {
             asker: council_prompts.AnsweredQuestion(
                 self.stated[asker].question, tuple(replies[:most])
             )
-            for asker, replies in found.items()
+            for asker, replies in by_asker.items()
         }
 
     def _seat_view(self, reader: int) -> council_prompts.SeatView:
@@ -263,13 +263,13 @@ class _CouncilState(CouncilRecord, kw_only=True):
         Peers are named by letters, assigned anew for every reader and round, so a seat cannot be
         tracked.
         """
-        counts, heard = Counter(self.stands.values()), Counter[str]()
+        counts, shown = Counter(self.stands.values()), Counter[str]()
         others = shuffle_by_seed((s for s in self.stated if s != reader), self.seed, f"{reader}")
         strangeness: dict[int, tuple[int, bool, int]] = {}
         for seat in others:  # one seat of each opinion first, then their second seats
             stand = self.stands[seat]
-            strangeness[seat] = heard[stand], stand == self.stands[reader], counts[stand]
-            heard[stand] += 1
+            strangeness[seat] = shown[stand], stand == self.stands[reader], counts[stand]
+            shown[stand] += 1
         most = min(self.council.peers, len(_LABELS))
         chosen = sorted(others, key=strangeness.__getitem__)[:most]
         self.labels[reader] = dict(zip(_LABELS, chosen, strict=False))
@@ -326,20 +326,20 @@ class _CouncilState(CouncilRecord, kw_only=True):
 
     def _check_answers(self, stands: list[str]) -> steps.ProtocolPart[list[str]]:
         """Return the positions whose answer passes the tool's check."""
-        given = (
+        inputs = (
             {"request": self.session.problem, "answer": tally.best_wording(self.casts, stand)}
             for stand in stands
         )
         place = "gate" if self.baseline is None else "end"
         probes = tuple(
-            steps.ToolProbe(f"check.{place}.{n}", self.council.check, msgspec.json.encode(one))
-            for n, one in enumerate(given, 1)
+            steps.ToolProbe(f"check.{place}.{n}", self.council.check, msgspec.json.encode(value))
+            for n, value in enumerate(inputs, 1)
         )
-        heard = yield from self._ask(probes)
-        if heard.stopped:
+        batch = yield from self._ask(probes)
+        if batch.stopped:
             raise _SessionStopped
-        results = zip(stands, heard.said, strict=True)
-        return [stand for stand, said in results if said.fate is steps.TurnStatus.SAID]
+        results = zip(stands, batch.said, strict=True)
+        return [stand for stand, result in results if result.fate is steps.TurnStatus.SAID]
 
     def _judge_answers(
         self, ranking: list[str]
@@ -356,14 +356,20 @@ class _CouncilState(CouncilRecord, kw_only=True):
                 self._comparison(f"judge.{number}.1", *pair),
                 self._comparison(f"judge.{number}.2", *reversed(pair)),
             )
-            heard = yield from self._ask(turns)
-            if heard.stopped:
+            batch = yield from self._ask(turns)
+            if batch.stopped:
                 raise _SessionStopped
-            read = [_parse_result(turn, said) for turn, said in zip(turns, heard.said, strict=True)]
-            said = [one.better for one in read if isinstance(one, council_prompts.Preference)]
-            if said == [council_prompts.FIRST, council_prompts.SECOND]:
+            read = [
+                _parse_result(turn, result) for turn, result in zip(turns, batch.said, strict=True)
+            ]
+            choices = [
+                preference.better
+                for preference in read
+                if isinstance(preference, council_prompts.Preference)
+            ]
+            if choices == [council_prompts.FIRST, council_prompts.SECOND]:
                 ground = council_kinds.Ground.JUDGE
-            elif said == [council_prompts.SECOND, council_prompts.FIRST]:
+            elif choices == [council_prompts.SECOND, council_prompts.FIRST]:
                 best, ground = rival, council_kinds.Ground.JUDGE
         return best, ground
 
@@ -386,14 +392,14 @@ class _CouncilState(CouncilRecord, kw_only=True):
         if self.blockers():
             return council_kinds.Accord.BLOCKED
         # A seat that was asked and cast no ballot agrees with nobody.
-        asked = len(self.council.seats)
+        seats = len(self.council.seats)
         if end is council_kinds.End.GATE:
-            asked = min(asked, self.council.baseline)
-        if self._is_unanimous() and len(self.weighed) == asked:
+            seats = min(seats, self.council.baseline)
+        if self._is_unanimous() and len(self.weighed) == seats:
             return council_kinds.Accord.AGREED
         return (
             council_kinds.Accord.MAJORITY
-            if 2 * self._tally().seats[stand] > asked
+            if 2 * self._tally().seats[stand] > seats
             else council_kinds.Accord.SPLIT
         )
 
@@ -430,11 +436,11 @@ class _CouncilState(CouncilRecord, kw_only=True):
         return steps.SessionResult(ended, answer, _entries(latest))
 
 
-def _parse_result(turn: steps.AgentTurn, said: steps.TurnResult) -> object:
+def _parse_result(turn: steps.AgentTurn, result: steps.TurnResult) -> object:
     """Return the parsed reply, or None if the turn failed or its output was erased since."""
-    if said.fate is steps.TurnStatus.SAID:
+    if result.fate is steps.TurnStatus.SAID:
         with suppress(ValueError):
-            return turn.read(said.output)
+            return turn.read(result.output)
     return None
 
 

@@ -112,9 +112,9 @@ def judge_schema() -> bytes:
     )
 
 
-def read_preference(said: bytes) -> Preference:
+def read_preference(reply: bytes) -> Preference:
     """Parse a judge's reply. Raises `ValueError`."""
-    preference = reply_schemas.parse_structured(said, _preference)
+    preference = reply_schemas.parse_structured(reply, _preference)
     if preference.better not in (FIRST, SECOND, SAME):
         raise ValueError(f"better: one of {FIRST}, {SECOND}, {SAME}")
     return preference
@@ -124,16 +124,16 @@ def _choices(options: Sequence[str]) -> str:
     return f"The answer is one of: {msgspec.json.encode(options).decode()}" if options else ""
 
 
-def _peer(label: str, said: Ballot) -> Quotation:
+def _peer(label: str, original: Ballot) -> Quotation:
     # The claims, support and attacks of the peer are already in the common list of claims.
     ballot = Ballot(
-        said.answer
-        if len(said.answer) <= _MAX_ANSWER_SHOWN
-        else f"{said.answer[:_MAX_ANSWER_SHOWN]}…",
-        said.confidence,
-        question=said.question,
-        decides=said.decides,
-        blocker=said.blocker,
+        original.answer
+        if len(original.answer) <= _MAX_ANSWER_SHOWN
+        else f"{original.answer[:_MAX_ANSWER_SHOWN]}…",
+        original.confidence,
+        question=original.question,
+        decides=original.decides,
+        blocker=original.blocker,
     )
     return _quote(f"ballot of {label}", msgspec.json.encode(ballot))
 

@@ -157,7 +157,7 @@ def _build_report(
 ) -> CouncilReport:
     numbers = range(1, len(council.seats) + 1)
     present = {cast.seat for cast in record.casts}
-    asked = numbers if facts.end is not council_kinds.End.GATE else numbers[: council.baseline]
+    expected = numbers if facts.end is not council_kinds.End.GATE else numbers[: council.baseline]
     return CouncilReport(
         answer=answer,
         end=facts.end,
@@ -172,7 +172,7 @@ def _build_report(
         minority=_minority(record, answer),
         decisive=_decisive(record),
         blockers=tuple(record.blockers()),
-        absent=tuple(seat for seat in asked if seat not in present),
+        absent=tuple(seat for seat in expected if seat not in present),
         warnings=_warnings(facts, council),
     )
 
@@ -185,8 +185,8 @@ def _warnings(facts: council_kinds.CouncilCloseFacts, council: Council) -> tuple
         and over
         and facts.ground in (council_kinds.Ground.VOTE, council_kinds.Ground.JUDGE)
     )
-    told = ((SINGLE_AGENT_WARNING, alone), (NO_CHECKED_ANSWER_WARNING, unchecked))
-    return tuple(words for words, holds in told if holds)
+    warnings = ((SINGLE_AGENT_WARNING, alone), (NO_CHECKED_ANSWER_WARNING, unchecked))
+    return tuple(words for words, holds in warnings if holds)
 
 
 def _base(record: CouncilRecord, answer: str) -> BaselineReport:
@@ -220,15 +220,15 @@ def _minority(record: CouncilRecord, answer: str) -> tuple[MinorityPosition, ...
     for seat, ballot in sorted(record.weighed.items()):
         if normalize_answer(ballot.answer) != normalize_answer(answer):
             held.setdefault(normalize_answer(ballot.answer), []).append(seat)
-    found = []
+    positions = []
     for stand, seats in held.items():
         ballots = [record.weighed[seat] for seat in seats]
         weight = Tally(ballots).weights[stand]
         surest = max(ballots, key=lambda ballot: ballot.confidence)
-        found.append(
+        positions.append(
             MinorityPosition(surest.answer, tuple(seats), weight, _best_claim(stand, record))
         )
-    return tuple(sorted(found, key=lambda one: (-one.weight, one.seats)))
+    return tuple(sorted(positions, key=lambda position: (-position.weight, position.seats)))
 
 
 def _best_claim(stand: str, record: CouncilRecord) -> Argument | None:

@@ -61,7 +61,7 @@ class _GeneratedPersonas(msgspec.Struct, frozen=True):
 
 def build_persona_task(about: str, kind: PersonaClass, number: int, agent: str = "") -> Task:
     """Return the task that generates personas with differing views of a question."""
-    said = about.encode(errors="replace")
+    question = about.encode(errors="replace")
     limits = (
         "Each knows one subject that the question needs, says in `domain_scope` what belongs to "
         "it, in `forbidden_domains` what it keeps out of, and in `must_delegate` whom to ask about "
@@ -78,44 +78,46 @@ def build_persona_task(about: str, kind: PersonaClass, number: int, agent: str =
         "`reasoning_style`, how it thinks; `behavioral_constraints`, what it must do; "
         "`failure_modes`, into which traps it tends to fall; `output_requirements`, what it has "
         "to say each time.",
-        quoted=[Quotation("the question", said, len(said))],
+        quoted=[Quotation("the question", question, len(question))],
     )
     demand = f"json {_personas_schema(kind, number).decode()}"
     return Task("personas", words.decode(), demand, agent=agent)
 
 
-def parse_personas(said: bytes, kind: PersonaClass) -> tuple[Persona, ...]:
+def parse_personas(reply: bytes, kind: PersonaClass) -> tuple[Persona, ...]:
     """Return the personas that a model generated. Raises `Malformed`."""
     try:
-        invented = reply_schemas.parse_structured(said, _invention).personas
+        invented = reply_schemas.parse_structured(reply, _invention).personas
     except ValueError as error:
         raise Malformed("personas", str(error)) from None
     if not invented:
         raise Malformed("personas", "there are none")
-    return tuple(_to_persona(one, kind) for one in invented)
+    return tuple(_to_persona(persona, kind) for persona in invented)
 
 
-def _to_persona(said: _GeneratedPersona, kind: PersonaClass) -> Persona:
-    known = kind is PersonaClass.DOMAIN
+def _to_persona(generated: _GeneratedPersona, kind: PersonaClass) -> Persona:
+    is_domain = kind is PersonaClass.DOMAIN
     persona = Persona(
         persona_class=kind.value,
-        id=_normalize_name(said.id),
-        reasoning_scope=said.reasoning_scope,
-        reasoning_style=said.reasoning_style,
-        behavioral_constraints=said.behavioral_constraints,
-        failure_modes=said.failure_modes,
-        output_requirements=said.output_requirements,
-        domain_scope=said.domain_scope if known else UNSET,
-        forbidden_domains=said.forbidden_domains if known else UNSET,
-        must_delegate={one.subject: one.to for one in said.must_delegate} if known else UNSET,
+        id=_normalize_name(generated.id),
+        reasoning_scope=generated.reasoning_scope,
+        reasoning_style=generated.reasoning_style,
+        behavioral_constraints=generated.behavioral_constraints,
+        failure_modes=generated.failure_modes,
+        output_requirements=generated.output_requirements,
+        domain_scope=generated.domain_scope if is_domain else UNSET,
+        forbidden_domains=generated.forbidden_domains if is_domain else UNSET,
+        must_delegate={rule.subject: rule.to for rule in generated.must_delegate}
+        if is_domain
+        else UNSET,
         status="experimental",
     )
     return read_persona(to_json_object(persona))
 
 
-def _normalize_name(said: str) -> str:
+def _normalize_name(name: str) -> str:
     """Return a name that is valid wherever the protocol uses one."""
-    return re.sub(r"[^a-z0-9]+", "-", said.casefold())[:_MAX_WORD_LENGTH].strip("-") or "persona"
+    return re.sub(r"[^a-z0-9]+", "-", name.casefold())[:_MAX_WORD_LENGTH].strip("-") or "persona"
 
 
 def _personas_schema(kind: PersonaClass, number: int) -> bytes:

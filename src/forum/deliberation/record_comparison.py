@@ -126,22 +126,22 @@ class RecordComparer(msgspec.Struct):
         """Return the beginning of a body, or None if it is missing, which is reported."""
         try:
             return self.read_body(where, name, most)
-        except BodyMissing as gone:
-            self.report_unchecked(f"{gone}, which is not there")
+        except BodyMissing as error:
+            self.report_unchecked(f"{error}, which is not there")
             return None
 
     def compare_facts(self, breach: Breach, where: IndexedEntry, expected: Facts) -> None:
         """Compare facts member by member."""
-        found = where.entry.facts
-        if type(found) is not type(expected):
+        facts = where.entry.facts
+        if type(facts) is not type(expected):
             self.report_fault(
                 breach, f"{where.entry.step}: {where.entry.kind} is another kind", where
             )
             return
         wrong = [
-            f"{name} is {str(getattr(found, name))!r} and comes to {str(getattr(expected, name))!r}"
+            f"{name} is {str(getattr(facts, name))!r} and comes to {str(getattr(expected, name))!r}"
             for name in expected.__struct_fields__
-            if getattr(found, name) != getattr(expected, name)
+            if getattr(facts, name) != getattr(expected, name)
         ]
         if wrong:
             self.report_fault(breach, f"{where.entry.step}: {'; '.join(wrong)}", where)
@@ -161,10 +161,10 @@ class RecordComparer(msgspec.Struct):
         if name not in where.entry.bodies:
             self.report_fault(breach, f"{where.entry.step}: its {name} was never recorded", where)
             return
-        found = self.read_body_or_skip(where, name, MAX_READ_BYTES + len(expected))
-        if found is None or found == expected:
+        actual = self.read_body_or_skip(where, name, MAX_READ_BYTES + len(expected))
+        if actual is None or actual == expected:
             return
-        if _is_masked(found, expected):
+        if _is_masked(actual, expected):
             # Masking misses a secret that is escaped in a reply, but replaces it in a body that was
             # made from the decoded reply.  Such a difference is no sign of tampering.
             self.report_unchecked(
@@ -183,19 +183,19 @@ class RecordComparer(msgspec.Struct):
         self, breach: Breach, where: IndexedEntry, step: str, actor: str = WRITER
     ) -> None:
         """Compare the step and the actor of an entry."""
-        found = where.entry
-        if (found.step, found.actor) != (step, actor):
-            detail = f"{found.step} by {found.actor}, and not {step} by {actor}"
+        entry = where.entry
+        if (entry.step, entry.actor) != (step, actor):
+            detail = f"{entry.step} by {entry.actor}, and not {step} by {actor}"
             self.report_fault(breach, detail, where)
 
     def compare_note(
-        self, breach: Breach, taken: IndexedEntry, note: SessionNote, actor: str
+        self, breach: Breach, where: IndexedEntry, note: SessionNote, actor: str
     ) -> None:
         """Compare the entry of a note."""
-        self.compare_step(breach, taken, note.step, actor)
-        self.compare_facts(breach, taken, note.facts)
-        self.compare_bodies(breach, taken, ((body.name, body.data) for body in note.bodies))
-        self.compare_media_types(breach, taken, {body.name: body.media for body in note.bodies})
+        self.compare_step(breach, where, note.step, actor)
+        self.compare_facts(breach, where, note.facts)
+        self.compare_bodies(breach, where, ((body.name, body.data) for body in note.bodies))
+        self.compare_media_types(breach, where, {body.name: body.media for body in note.bodies})
 
     def compare_media_types(
         self, breach: Breach, where: IndexedEntry, expected: Mapping[str, str]
@@ -207,9 +207,9 @@ class RecordComparer(msgspec.Struct):
                 self.report_fault(breach, f"{where.entry.step}: {name} is no {media}", where)
 
 
-def _is_masked(found: bytes, expected: bytes) -> bool:
-    """Return whether `found` equals `expected` apart from marks that replace secrets."""
-    first, *rest = SECRET_MARK.split(found)
+def _is_masked(actual: bytes, expected: bytes) -> bool:
+    """Return whether `actual` equals `expected` apart from marks that replace secrets."""
+    first, *rest = SECRET_MARK.split(actual)
     if not rest or not expected.startswith(first):
         return False
     at = len(first)

@@ -41,9 +41,11 @@ class RunAuditor:
         self._comparer, self._state = look, state
         self._main, self._control = strands.get(MAIN_STRAND, ()), strands.get(kinds.CONTROL, ())
         own = (
-            one for one in reversed(self._main) if isinstance(one.entry.facts, SINGLE_ENTRY_FACTS)
+            item
+            for item in reversed(self._main)
+            if isinstance(item.entry.facts, SINGLE_ENTRY_FACTS)
         )
-        self._parts = {type(one.entry.facts): one for one in own}
+        self._parts = {type(item.entry.facts): item for item in own}
         self.last_note = 0
         """Position of the last note."""
         self._begun = 0
@@ -106,10 +108,10 @@ class RunAuditor:
             self._last, self._begun = turns, self.last_note
         self._is_cut = any(turn_status(turn) is TurnStatus.CUT for turn in turns)
 
-    def record_answer(self, given: IndexedEntry) -> None:
+    def record_answer(self, answer: IndexedEntry) -> None:
         """Update the progress with the answer."""
         if self._stop_reported_at is None:
-            self._stop_reported_at = given.entry.n
+            self._stop_reported_at = answer.entry.n
 
     def check_stop_position(self) -> None:
         """Check that the stop is where turns were cut off, with a possible spending table."""

@@ -54,7 +54,7 @@ def draft_symposium(
     unassigned until `seat_symposium`.
     """
     sitting = personas or DEFAULT_PERSONAS
-    names = list(_unique_names(one.id for one in sitting))
+    names = list(_unique_names(persona.id for persona in sitting))
     speaking = dict(zip((*names, COORDINATOR), cycle(agents), strict=False)) if agents else {}
 
     def seat(name: str, persona: schemas.Persona) -> schemas.AgentConfig:
@@ -78,11 +78,11 @@ def draft_symposium(
 
 def _unique_names(names: Iterable[str]) -> Iterator[str]:
     """Yield unique names that also differ from the coordinator, the originator and the runtime."""
-    taken = {COORDINATOR, ORIGINATOR, schemas.RUNTIME}
+    used = {COORDINATOR, ORIGINATOR, schemas.RUNTIME}
     for name in names:
         others = (f"{name}-{number}" for number in count(2))
-        free = next(one for one in chain([name], others) if one not in taken)
-        taken.add(free)
+        free = next(candidate for candidate in chain([name], others) if candidate not in used)
+        used.add(free)
         yield free
 
 
@@ -108,34 +108,34 @@ def seat_symposium(panel: Symposium, agents: Mapping[str, Agent]) -> Symposium:
     """Return a panel in which every id of the config has an agent. Raises `BadPlan`."""
     config = read_config(panel.config)
     sitting = (*config.agents, config.coordinator)
-    for one in sitting:
-        if one.tools:
-            raise BadPlan(f"{one.id}: who sits on a panel uses no tools; leave them out")
+    for agent in sitting:
+        if agent.tools:
+            raise BadPlan(f"{agent.id}: who sits on a panel uses no tools; leave them out")
     anybody = cycle(sorted(name for name in agents if name) or [""])
     speaking = {
-        one.id: panel.agents[one.id]
-        if one.id in panel.agents
-        else (next(anybody) if _is_unassigned(one) else _find_agent(one, agents))
-        for one in sitting
+        agent.id: panel.agents[agent.id]
+        if agent.id in panel.agents
+        else (next(anybody) if _is_unassigned(agent) else _find_agent(agent, agents))
+        for agent in sitting
     }
     # Readers of the artifact should see which model spoke.
-    told = msgspec.structs.replace(
+    updated = msgspec.structs.replace(
         config,
-        agents=tuple(_assign_model(one, speaking) for one in config.agents),
+        agents=tuple(_assign_model(agent, speaking) for agent in config.agents),
         coordinator=_assign_model(config.coordinator, speaking),
     )
-    seated: dict[str, Any] = panel.config if told == config else to_json_object(told)
+    seated: dict[str, Any] = panel.config if updated == config else to_json_object(updated)
     return Symposium(seated, speaking)
 
 
-def _is_unassigned(one: schemas.AgentConfig) -> bool:
-    return (one.provider, one.model) == (_OURS, _ANYBODY)
+def _is_unassigned(agent: schemas.AgentConfig) -> bool:
+    return (agent.provider, agent.model) == (_OURS, _ANYBODY)
 
 
-def _assign_model(one: schemas.AgentConfig, speaking: Mapping[str, str]) -> schemas.AgentConfig:
-    if not _is_unassigned(one):
-        return one
-    return msgspec.structs.replace(one, model=_model(speaking[one.id]))
+def _assign_model(agent: schemas.AgentConfig, speaking: Mapping[str, str]) -> schemas.AgentConfig:
+    if not _is_unassigned(agent):
+        return agent
+    return msgspec.structs.replace(agent, model=_model(speaking[agent.id]))
 
 
 def _model(agent: str) -> str:
@@ -165,10 +165,10 @@ def _find_agent(wanted: schemas.AgentConfig, agents: Mapping[str, Agent]) -> str
     for name in (*names, wanted.provider):
         if name in agents:
             return name
-    known = ", ".join(sorted(name for name in agents if name)) or "none"
+    listed = ", ".join(sorted(name for name in agents if name)) or "none"
     raise BadPlan(
         f"no agent serves the model {wanted.model!r} of {wanted.provider!r} ({wanted.id}); add "
-        f"[models.{wanted.model}] to forum.toml; known: {known}"
+        f"[models.{wanted.model}] to forum.toml; known: {listed}"
     )
 
 

@@ -60,8 +60,8 @@ def audit_session(minutes: record_comparison.SessionEntries) -> SessionAudit:
         is_session = _SessionAuditor(look).check()
     except record_comparison.RecordDiverged:
         pass  # the fault was reported where it was raised
-    except record_comparison.BodyMissing as gone:
-        look.report_unchecked(f"from {gone} on, which is not there")
+    except record_comparison.BodyMissing as error:
+        look.report_unchecked(f"from {error} on, which is not there")
     except Exception as error:  # noqa: BLE001  reported: a forged record may have any form
         look.report_fault(
             record_comparison.Breach.COURSE, f"it cannot be played: {type(error).__name__}"
@@ -97,16 +97,16 @@ class _SessionAuditor:
     def __init__(self, look: record_comparison.RecordComparer) -> None:
         entries = look.minutes.entries
         self._comparer = look
-        self._state = run_fold.fold((one.leaf, one.entry) for one in entries)
+        self._state = run_fold.fold((item.leaf, item.entry) for item in entries)
         self._strands: dict[str, list[record_comparison.IndexedEntry]] = {}
-        for one in entries:
-            self._strands.setdefault(one.entry.strand, []).append(one)
-        self._places = {(one.entry.strand, one.entry.n): one for one in entries}
+        for item in entries:
+            self._strands.setdefault(item.entry.strand, []).append(item)
+        self._places = {(item.entry.strand, item.entry.n): item for item in entries}
         main = self._main = self._strands.get(MAIN_STRAND, [])
         self._joins = {
             o.entry.step: o for o in reversed(main) if isinstance(o.entry.facts, JoinFacts)
         }
-        joins = {one.leaf for one in self._joins.values()}
+        joins = {item.leaf for item in self._joins.values()}
         self._pauses = [
             o
             for o in main
@@ -129,7 +129,9 @@ class _SessionAuditor:
 
     def check(self) -> bool:
         """Run the audit and return whether the run is a session."""
-        requests = [one for one in self._main if isinstance(one.entry.facts, kinds.AcceptedFacts)]
+        requests = [
+            item for item in self._main if isinstance(item.entry.facts, kinds.AcceptedFacts)
+        ]
         accepted = requests[0] if requests else None
         if accepted is None or not {"policy", "request"} <= accepted.entry.bodies.keys():
             self._comparer.report_fault(
@@ -140,25 +142,25 @@ class _SessionAuditor:
             return True
         policy = read_policy(self._read_whole(accepted, "policy"))
         if policy.panel is None:
-            for one in requests[1:]:  # a reader may use the last one and see a session
+            for item in requests[1:]:  # a reader may use the last one and see a session
                 self._comparer.report_fault(
                     record_comparison.Breach.SURPLUS,
-                    f"{one.entry.step}: it was asked for already",
-                    one,
+                    f"{item.entry.step}: it was asked for already",
+                    item,
                 )
             self._check_strands(filter(is_turn_strand, self._strands))
             self._check_no_session_facts()
             return False
         policy.check(None)
-        routes = [one for one in self._main if isinstance(one.entry.facts, kinds.RouteFacts)]
+        routes = [item for item in self._main if isinstance(item.entry.facts, kinds.RouteFacts)]
         self._cause = [accepted, *routes][-1].leaf
         problem = self._read_whole(accepted, "request").decode(errors="replace")
         session = Session(problem, policy, accepted.entry.ts)
-        for one in self._comparer.minutes.entries:
+        for item in self._comparer.minutes.entries:
             self._comparer.compare_media_types(
                 record_comparison.Breach.COURSE,
-                one,
-                record_comparison.BODY_MEDIA_TYPES.get(type(one.entry.facts), {}),
+                item,
+                record_comparison.BODY_MEDIA_TYPES.get(type(item.entry.facts), {}),
             )
         self._frame.check()
         closing = self._replay_protocol(start_protocol(session), policy)
@@ -176,16 +178,16 @@ class _SessionAuditor:
 
     def _replay_protocol(self, steps: ProtocolSteps, policy: Policy) -> SessionResult | None:
         """Replay what is recorded; return the result, or None if the session is not over."""
-        heard: BatchResult | None = None
+        result: BatchResult | None = None
         while True:
-            step = advance_protocol(steps, heard)
+            step = advance_protocol(steps, result)
             if isinstance(step, SessionResult):
                 return step
             if isinstance(step, SessionNote):
-                heard = self._check_note(step)
+                result = self._check_note(step)
             else:
-                heard = self._check_turns(step, policy)
-            if heard is None:
+                result = self._check_turns(step, policy)
+            if result is None:
                 return None
 
     def _report_missing(self, what: str) -> None:
@@ -199,24 +201,24 @@ class _SessionAuditor:
         return self._state.outcome is not None or self._state.answered is not None
 
     def _check_note(self, note: SessionNote) -> BatchResult | None:
-        steps = [one.entry.step for one in self._notes]
+        steps = [item.entry.step for item in self._notes]
         if note.step not in steps:
             self._report_missing(f"{note.step}: there is no such entry")
             self._take_joins(note.causes, f"{note.step}/join")
             return None
-        for one in self._notes[: steps.index(note.step)]:
+        for item in self._notes[: steps.index(note.step)]:
             self._comparer.report_fault(
-                record_comparison.Breach.SURPLUS, f"{one.entry.step}: not what comes next", one
+                record_comparison.Breach.SURPLUS, f"{item.entry.step}: not what comes next", item
             )
-        taken = self._notes[steps.index(note.step)]
+        recorded = self._notes[steps.index(note.step)]
         self._notes = self._notes[steps.index(note.step) + 1 :]
         self._comparer.compare_note(
-            record_comparison.Breach.COUNTED, taken, note, record_comparison.WRITER
+            record_comparison.Breach.COUNTED, recorded, note, record_comparison.WRITER
         )
-        self._compare_causes(taken, note.causes, f"{note.step}/join")
-        self._check_order([taken])
-        self._cause = taken.leaf
-        self._frame.record_note(taken)
+        self._compare_causes(recorded, note.causes, f"{note.step}/join")
+        self._check_order([recorded])
+        self._cause = recorded.leaf
+        self._frame.record_note(recorded)
         return BatchResult()
 
     def _compare_causes(
@@ -247,11 +249,11 @@ class _SessionAuditor:
 
     def _check_order(self, entries: Sequence[record_comparison.IndexedEntry]) -> None:
         """Check that entries come later in the log than everything that they follow from."""
-        early = [one for one in entries if one.index <= self._last_index]
+        early = [item for item in entries if item.index <= self._last_index]
         if early:
             detail = f"{early[0].entry.step}: it came before what it follows from was there"
             self._comparer.report_fault(record_comparison.Breach.ORDER, detail, early[0])
-        self._last_index = max([self._last_index, *(one.index for one in entries)])
+        self._last_index = max([self._last_index, *(item.index for item in entries)])
 
     def _check_turns(self, step: TurnBatch, policy: Policy) -> BatchResult | None:
         strands = {
@@ -259,8 +261,8 @@ class _SessionAuditor:
         }
         self._expected_strands.update(strands.values())
         self._check_order([o for name in strands.values() for o in self._strands.get(name, ())])
-        taken = [self._state.task(kinds.TURN_PREFIX + turn.name) for turn in step.turns]
-        self._frame.record_turns(taken)
+        tasks = [self._state.task(kinds.TURN_PREFIX + turn.name) for turn in step.turns]
+        self._frame.record_turns(tasks)
         over = []
         for turn in step.turns:
             entries = self._strands.get(strands[turn.name], [])
@@ -271,15 +273,15 @@ class _SessionAuditor:
                 accepted=self._accepted,
                 cause=self._cause,
             ).check(turn)
-            said = self._read_turn_result(turn.name)
-            if said is None:
+            result = self._read_turn_result(turn.name)
+            if result is None:
                 self._report_missing(f"turn {turn.name}: it has no end")
             else:
-                over.append(said)
+                over.append(result)
         if len(over) < len(step.turns):
             return None
-        self._check_spending(taken)
-        cut = [said.turn for said in over if said.fate is TurnStatus.CUT]
+        self._check_spending(tasks)
+        cut = [result.turn for result in over if result.fate is TurnStatus.CUT]
         if cut and self._state.stopped is None and self._is_over():
             detail = f"turn {cut[0]}: it was cut off, and nothing has stopped the run"
             self._comparer.report_fault(record_comparison.Breach.COURSE, detail, self._main[-1])
@@ -308,23 +310,23 @@ class _SessionAuditor:
 
     def _check_answer(self, closing: SessionResult) -> None:
         """Compare the recorded answer with the result of the session."""
-        answers = [one for one in self._main if isinstance(one.entry.facts, kinds.AnswerFacts)]
+        answers = [item for item in self._main if isinstance(item.entry.facts, kinds.AnswerFacts)]
         if not answers:
             self._report_missing("there is no answer")
             self._take_joins(closing.causes, "join")
             return
-        given, stopped = answers[0], self._state.stopped
-        self._frame.record_answer(given)
+        recorded, stopped = answers[0], self._state.stopped
+        self._frame.record_answer(recorded)
         outcome = run_fold.outcome_of_stop(stopped) if stopped else closing.outcome
-        facts: kinds.AnswerFacts = given.entry.facts
+        facts: kinds.AnswerFacts = recorded.entry.facts
         if (facts.outcome, facts.parts) != (outcome, len(closing.causes)):
             detail = f"it ended {facts.outcome.value}, and comes to {outcome.value}"
-            self._comparer.report_fault(record_comparison.Breach.ANSWER, detail, given)
+            self._comparer.report_fault(record_comparison.Breach.ANSWER, detail, recorded)
         answer = closing.answer.encode(errors="replace")
-        self._comparer.compare_body(record_comparison.Breach.ANSWER, given, "answer", answer)
-        self._compare_causes(given, closing.causes, "join")
-        self._check_claims(given)
-        self._check_order([given])
+        self._comparer.compare_body(record_comparison.Breach.ANSWER, recorded, "answer", answer)
+        self._compare_causes(recorded, closing.causes, "join")
+        self._check_claims(recorded)
+        self._check_order([recorded])
         if self._state.outcome not in (None, outcome):
             self._comparer.report_fault(
                 record_comparison.Breach.ANSWER,
@@ -332,27 +334,27 @@ class _SessionAuditor:
                 self._main[-1],
             )
 
-    def _check_claims(self, given: record_comparison.IndexedEntry) -> None:
+    def _check_claims(self, answer: record_comparison.IndexedEntry) -> None:
         """Check the answer's claims: each receipt must be a successful effect of this run."""
-        listed = self._comparer.read_body_or_skip(given, "claims")
+        listed = self._comparer.read_body_or_skip(answer, "claims")
         if listed is None:
             return
         claims = read_claims(listed)
         uses = [use for task in self._state.tasks.values() for use in task.uses]
         done = {u.outcome.hex() for u in uses if u.outcome and _has_succeeded(u)}
-        facts: kinds.AnswerFacts = given.entry.facts
-        told = facts.claims, facts.unverified, "claims" in given.entry.bodies
+        facts: kinds.AnswerFacts = answer.entry.facts
+        stated = facts.claims, facts.unverified, "claims" in answer.entry.bodies
         counted = len(claims), count_unverified(claims), bool(claims)
-        if told != counted or {c.receipt for c in claims} - {"", *done}:
+        if stated != counted or {c.receipt for c in claims} - {"", *done}:
             self._comparer.report_fault(
-                record_comparison.Breach.ANSWER, "what it claims is shown by nothing", given
+                record_comparison.Breach.ANSWER, "what it claims is shown by nothing", answer
             )
 
     def _check_main(self) -> None:
         """Report leftover and duplicate entries in the main strand and the control strand."""
-        plumbing = [one for one in self._main if isinstance(one.entry.facts, SINGLE_ENTRY_FACTS)]
-        first = {type(one.entry.facts): one for one in reversed(plumbing)}
-        again = (one for one in plumbing if first[type(one.entry.facts)] is not one)
+        plumbing = [item for item in self._main if isinstance(item.entry.facts, SINGLE_ENTRY_FACTS)]
+        first = {type(item.entry.facts): item for item in reversed(plumbing)}
+        again = (item for item in plumbing if first[type(item.entry.facts)] is not item)
         control = self._strands.get(kinds.CONTROL, [])
         wishes = (kinds.CancelFacts, kinds.ControlCloseFacts)
         # A run is cancelled or closed only once, so one such entry is all that the control strand
@@ -361,25 +363,25 @@ class _SessionAuditor:
         # Only a run that is not interrupted can be interrupted, and only an interrupted one
         # resumed.  So these entries must alternate, beginning with an interruption.
         pauses = [
-            one
-            for n, one in enumerate(self._pauses)
+            item
+            for n, item in enumerate(self._pauses)
             if isinstance(
-                one.entry.facts, kinds.ResumptionFacts if n % 2 == 0 else kinds.InterruptionFacts
+                item.entry.facts, kinds.ResumptionFacts if n % 2 == 0 else kinds.InterruptionFacts
             )
         ]
-        for one in [*self._notes, *self._joins.values(), *again, *beside, *pauses]:
+        for item in [*self._notes, *self._joins.values(), *again, *beside, *pauses]:
             self._comparer.report_fault(
-                record_comparison.Breach.SURPLUS, f"{one.entry.step}: nothing leads to it", one
+                record_comparison.Breach.SURPLUS, f"{item.entry.step}: nothing leads to it", item
             )
 
     def _check_no_session_facts(self) -> None:
         """Report entries of a session in a run that is none."""
-        for one in self._comparer.minutes.entries:
-            if is_session_facts(one.entry.facts) and not is_turn_strand(one.entry.strand):
+        for item in self._comparer.minutes.entries:
+            if is_session_facts(item.entry.facts) and not is_turn_strand(item.entry.strand):
                 self._comparer.report_fault(
                     record_comparison.Breach.SURPLUS,
-                    f"{one.entry.step}: nobody has deliberated",
-                    one,
+                    f"{item.entry.step}: nobody has deliberated",
+                    item,
                 )
 
     def _check_strands(self, strands: Iterable[str]) -> None:

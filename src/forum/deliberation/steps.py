@@ -149,10 +149,10 @@ class SessionResult(msgspec.Struct, frozen=True):
     causes: tuple[Hash, ...] = ()
 
 
-def collect_results(said: Sequence[TurnResult], stopped: StopReason | None) -> BatchResult:
+def collect_results(results: Sequence[TurnResult], stopped: StopReason | None) -> BatchResult:
     """Return the results of finished turns in the form that a protocol is sent."""
-    cut = any(one.fate is TurnStatus.CUT for one in said)
-    return BatchResult(tuple(said), (stopped or StopReason.ERROR) if cut else None)
+    cut = any(result.fate is TurnStatus.CUT for result in results)
+    return BatchResult(tuple(results), (stopped or StopReason.ERROR) if cut else None)
 
 
 T = TypeVar("T")
@@ -163,14 +163,14 @@ ProtocolSteps = ProtocolPart[SessionResult]
 
 
 def advance_protocol(
-    steps: ProtocolSteps, heard: BatchResult | None
+    steps: ProtocolSteps, result: BatchResult | None
 ) -> TurnBatch | SessionNote | SessionResult:
     """Send a protocol the result of its last step and return its next step.
 
-    `heard` is None at the start, before the first step.
+    `result` is None at the start, before the first step.
     """
     try:
-        return next(steps) if heard is None else steps.send(heard)
+        return next(steps) if result is None else steps.send(result)
     except StopIteration as end:
         closing: SessionResult = end.value
         return closing

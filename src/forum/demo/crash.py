@@ -76,7 +76,7 @@ class CrashDemoResult:
 
 def run_crash_demo(home: Path, tell: Callable[[str], None]) -> CrashDemoResult:
     """Run the demo in an empty folder and return the outcome."""
-    begun = monotonic()
+    started = monotonic()
     settings, environ = create_project(home)
     with Forum(settings) as forum:
         forum.keys.initialise()
@@ -86,7 +86,7 @@ def run_crash_demo(home: Path, tell: Callable[[str], None]) -> CrashDemoResult:
         forum.log.publish()
         tale = _read_result(forum, run, home, kills)
         tale.verified = forum.log.verify(forum.log.read_trust()).ok
-    tale.seconds = monotonic() - begun
+    tale.seconds = monotonic() - started
     return tale
 
 

@@ -89,9 +89,9 @@ def create_scene(settings: Settings) -> TamperScene:
 
 def _write_run(ledger: Ledger, request: str, result: str) -> str:
     main = ledger.open_run(app.new_run_id(), CLERK)
-    (asked,) = main.append(_draft_note("request", CLERK, request))
+    (recorded,) = main.append(_draft_note("request", CLERK, request))
     task = ledger.open_strand(main.run, "task/pay")
-    task.append(_draft_note("attempt/1", AGENT, "I will pay now.", asked.leaf))
+    task.append(_draft_note("attempt/1", AGENT, "I will pay now.", recorded.leaf))
     task.append(_draft_note("attempt/1/result", AGENT, result))
     ledger.close_run(main, CLERK, kinds.Outcome.OK)
     return main.run
@@ -265,8 +265,8 @@ def _bogus_parent(scene: TamperScene) -> None:
 @_fraud("double", "record one position twice", Problem.ROW_QUARANTINED)
 def _duplicate(scene: TamperScene) -> None:
     main = scene.forum.ledger.open_run(app.new_run_id(), CLERK)
-    (asked,) = main.append(Draft("request", CLERK, kinds.NoteFacts()))
-    forged = msgspec.structs.replace(asked.entry, actor="agent:friend")
+    (recorded,) = main.append(Draft("request", CLERK, kinds.NoteFacts()))
+    forged = msgspec.structs.replace(recorded.entry, actor="agent:friend")
     scene.tamperer.insert(app.KINDS.write(forged), _tag(scene, app.KINDS.write(forged)))
     scene.forum.log.publish()
     scene.forum.ledger.close_run(main, CLERK, kinds.Outcome.OK)

@@ -68,7 +68,7 @@ class PanelDemoResult:
 
 def run_panel_demo(home: Path, tell: Callable[[str], None]) -> PanelDemoResult:
     """Run the demo in an empty folder and return the outcome."""
-    begun = monotonic()
+    started = monotonic()
     with Forum(create_project(home / "honest")[0]) as forum:
         forum.keys.initialise()
         tell(f"asked: {QUESTION}")
@@ -87,7 +87,7 @@ def run_panel_demo(home: Path, tell: Callable[[str], None]) -> PanelDemoResult:
         forgeries=forgeries,
         plain_vote=vote,
         minority=right,
-        seconds=monotonic() - begun,
+        seconds=monotonic() - started,
     )
 
 
@@ -120,9 +120,9 @@ def _build_run_request() -> RunRequest:
         name: policy.Scripted(
             {
                 TURN_PREFIX + TurnId(number, seat).turn: (
-                    policy.ScriptStep(said, tokens=120, input_tokens=80, milliseconds=_PAUSE),
+                    policy.ScriptStep(reply, tokens=120, input_tokens=80, milliseconds=_PAUSE),
                 )
-                for number, said in enumerate(way)
+                for number, reply in enumerate(way)
             },
             usd=_PRICE,
             tokens=200,
@@ -148,9 +148,11 @@ def _forge(home: Path, fraud: "_ForgeryCase", run: str) -> ForgeryResult:
         trust = fraud.forge(forum, run)
         # Verify as if a minute later: by then, entries that no witness has seen are overdue.
         report = forum.log.verify(trust, at=now() + 60_000_000)
-    found = tuple(dict.fromkeys(str(finding.problem) for finding in report.findings))
-    caught = any(one.startswith(fraud.by) for one in found)
-    return ForgeryResult(name=fraud.name, does=fraud.does, caught=caught, by=found, told=fraud.told)
+    problems = tuple(dict.fromkeys(str(finding.problem) for finding in report.findings))
+    caught = any(problem.startswith(fraud.by) for problem in problems)
+    return ForgeryResult(
+        name=fraud.name, does=fraud.does, caught=caught, by=problems, told=fraud.told
+    )
 
 
 def _change_ballot(forum: Forum, run: str) -> Trust:
@@ -165,9 +167,9 @@ def _rewrite_all(forum: Forum, run: str) -> Trust:
     The returned trust is that of a reader who has the key and has never seen this log before.
     """
     forged = {(_find(forum, run, body), body): _FORGED for body in ("ballot", "output")}
-    history, kept = _rewrite(forum, forged)
+    history, unchanged = _rewrite(forum, forged)
     tamper = open_tamperer(forum)
-    tamper.replace_history(history, keep_checkpoints=kept)
+    tamper.replace_history(history, keep_checkpoints=unchanged)
     for (at, name), data in forged.items():
         tamper.set_body(at, name, data)
     head = forum.store.head()
@@ -184,7 +186,7 @@ def _rewrite(forum: Forum, forged: dict[tuple[Position, str], bytes]) -> tuple[l
     """
     renamed: dict[bytes, bytes] = {}
     history: list[bytes] = []
-    kept = size = forum.store.head().size
+    unchanged = size = forum.store.head().size
     for index, data in enumerate(forum.store.entries(0, size)):
         entry = msgspec.json.decode(_rename(data or b"{}", renamed))
         at = Position(entry["run"], entry["strand"], entry["n"])
@@ -198,9 +200,9 @@ def _rewrite(forum: Forum, forged: dict[tuple[Position, str], bytes]) -> tuple[l
                 commitment["size"] = len(again)
         history.append(msgspec.json.encode(entry))
         if history[-1] != data:
-            kept = min(kept, index)
+            unchanged = min(unchanged, index)
             renamed[leaf_of(data or b"").hex().encode()] = leaf_of(history[-1]).hex().encode()
-    return history, kept
+    return history, unchanged
 
 
 def _rename(data: bytes, renamed: Mapping[bytes, bytes]) -> bytes:

@@ -42,9 +42,9 @@ class DatabaseTamperer(ABC):
         """Delete an entry."""
         self._run("delete", log=self._log, idx=index)
 
-    def swap_entries(self, one: int, two: int) -> None:
+    def swap_entries(self, first: int, second: int) -> None:
         """Exchange the places of two entries."""
-        self._run("exchange", log=self._log, one=one, two=two)
+        self._run("exchange", log=self._log, one=first, two=second)
 
     def set_body(self, position: Position, name: str, data: bytes) -> None:
         """Replace the content of a body."""
@@ -71,8 +71,8 @@ class DatabaseTamperer(ABC):
     def insert(self, data: bytes, tag: bytes = b"") -> None:
         """Insert an entry with any bytes, under another strand name if its position is taken."""
         entry = LEDGER_KINDS.read(data)
-        taken = entry.n < sum(1 for _ in self._store.strand_rows(entry.run, entry.strand))
-        strand = f"{entry.strand}-too" if taken else entry.strand
+        occupied = entry.n < sum(1 for _ in self._store.strand_rows(entry.run, entry.strand))
+        strand = f"{entry.strand}-too" if occupied else entry.strand
         position = Position(entry.run, strand, entry.n)
         self._store.append([EntryWrite(position, data, leaf_of(data), tag=tag)])
 
@@ -105,8 +105,8 @@ class DatabaseTamperer(ABC):
         self._run("redirect", log=self._log, run=run, other=other)
 
     def _place(self, position: Position) -> dict[str, object]:
-        found = self._run("strand", log=self._log, run=position.run, name=position.strand)
-        return {"log": self._log, "strand": found[0][0], "n": position.n}
+        rows = self._run("strand", log=self._log, run=position.run, name=position.strand)
+        return {"log": self._log, "strand": rows[0][0], "n": position.n}
 
 
 class SqliteTamperer(DatabaseTamperer):
@@ -116,9 +116,9 @@ class SqliteTamperer(DatabaseTamperer):
 
     def _run(self, query: str, **parameters: object) -> list[tuple[object, ...]]:
         with sqlite3.connect(self._address, isolation_level=None) as db:
-            found = db.execute(self._sql[query], parameters).fetchall()
+            rows = db.execute(self._sql[query], parameters).fetchall()
         db.close()
-        return found
+        return rows
 
 
 class PostgresTamperer(DatabaseTamperer):

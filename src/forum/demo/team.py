@@ -54,18 +54,18 @@ class TeamDemoResult:
 
 def run_team_demo(home: Path, request: str, tell: Callable[[str], None]) -> TeamDemoResult:
     """Answer a request in an empty folder and return the outcome."""
-    begun = monotonic()
+    started = monotonic()
     tell("starting SmolLM2-135M on this machine: no account, no network")
     with start_smollm2() as url, Forum(create_project(home)[0]) as forum:
         tell(f"it answers at {url}")
         forum.keys.initialise()
         run = forum.runs.submit(_build_run_request(request, url, forum.settings))
         tell(f"accepted: run {run}")
-        told: set[str] = set()
+        reported: set[str] = set()
 
         def watch(state: Run) -> None:
-            for name in state.tasks.keys() - told:
-                told.add(name)
+            for name in state.tasks.keys() - reported:
+                reported.add(name)
                 tell(f"  {name.removeprefix(ROLE_PREFIX)} ...")
 
         with forum.runs.run_worker():
@@ -83,7 +83,7 @@ def run_team_demo(home: Path, request: str, tell: Callable[[str], None]) -> Team
         answer=(view.answer or b"").decode(errors="replace"),
         verified=verified,
         diverged=diverged,
-        seconds=monotonic() - begun,
+        seconds=monotonic() - started,
     )
 
 

@@ -118,15 +118,15 @@ def fold_access(entries: Iterable[Entry[Any]], access: AccessState) -> AccessSta
 
     A revocation is final: a later grant of the same key id does not undo it.
     """
-    granted, made = dict(access.granted), dict(access.made)
+    granted, times = dict(access.granted), dict(access.made)
     revoked, length = set(access.revoked), access.length
     for entry in entries:
         facts, length = entry.facts, entry.n + 1
         if isinstance(facts, kinds.AccessGrantFacts | kinds.AccessGrantV2Facts):
-            granted[facts.key], made[facts.key] = Grant.from_facts(facts), entry.ts
+            granted[facts.key], times[facts.key] = Grant.from_facts(facts), entry.ts
         elif isinstance(facts, kinds.AccessRevocationFacts):
             revoked.add(facts.key)
-    return AccessState(granted, frozenset(revoked), made, length)
+    return AccessState(granted, frozenset(revoked), times, length)
 
 
 def has_scope(scopes: Iterable[kinds.Scope], wanted: Iterable[kinds.Scope]) -> bool:

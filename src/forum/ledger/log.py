@@ -181,12 +181,12 @@ class Ledger:
             raise errors.WrongWriteKey(self.origin, "-", "it has none")
         return self.tags
 
-    def check_idempotency_row(self, name: str, asked: errors.IdempotencyKeyUsed) -> None:
+    def check_idempotency_row(self, name: str, record: errors.IdempotencyKeyUsed) -> None:
         """Check the tag of the stored record of an idempotency key.  Raises `TamperDetected`."""
         keys = self.tags
-        if keys is None or not keys.is_enforced or not asked.digest:
+        if keys is None or not keys.is_enforced or not record.digest:
             return  # an erased record has no digest, and the caller's digest comparison refuses it
-        if not keys.accepts_idempotency(name, asked.run, asked.digest, asked.tag):
+        if not keys.accepts_idempotency(name, record.run, record.digest, record.tag):
             raise errors.TamperDetected(
                 f"idempotency key {name!r}", "no writer of this log tied it to that run"
             )
@@ -220,9 +220,9 @@ class Ledger:
 
         Return the recorded closing entry if the run is closed already.
         """
-        found = main.replay_step("run/close")
-        if found is not None:
-            return found
+        recorded = main.replay_step("run/close")
+        if recorded is not None:
+            return recorded
         return main.append(_closing_draft(actor, outcome, list(self._ends(main.run)), effects))[0]
 
     def record_run(self, run: str, actor: str, *steps: Draft) -> None:
@@ -509,12 +509,12 @@ def _find_by_position(reader: ports.Reader, kinds: Kinds, what: str) -> LocatedE
 
 
 def _find_by_id(reader: ports.Reader, kinds: Kinds, what: str) -> LocatedEntry:
-    found = _match_id(reader, what)
-    if not found:
+    indexes = _match_id(reader, what)
+    if not indexes:
         raise errors.NoSuchEntry(what)
-    if len(found) > 1:
-        raise errors.AmbiguousEntry(what, len(found))
-    return _find_by_index(reader, kinds, found[0])
+    if len(indexes) > 1:
+        raise errors.AmbiguousEntry(what, len(indexes))
+    return _find_by_index(reader, kinds, indexes[0])
 
 
 def _match_id(reader: ports.Reader, digits: str) -> Sequence[int]:
@@ -526,14 +526,14 @@ def _match_id(reader: ports.Reader, digits: str) -> Sequence[int]:
     if len(prefix) < 2:
         raise errors.Malformed("entry id", "give at least four digits")
     # The store indexes the first eight bytes of each leaf; the remaining digits are compared here.
-    found = ((i, next(reader.entries(i, i + 1))) for i in reader.find_by_prefix(prefix[:8]))
-    return [i for i, data in found if data and leaf_of(data).hex().startswith(digits)]
+    rows = ((i, next(reader.entries(i, i + 1))) for i in reader.find_by_prefix(prefix[:8]))
+    return [i for i, data in rows if data and leaf_of(data).hex().startswith(digits)]
 
 
 def find_index(reader: ports.Reader, leaf: tlog.Hash) -> int | None:
     """Return the index of the entry with this leaf hash, or None if it has none yet."""
-    found = _match_id(reader, leaf.hex())
-    return found[0] if found else None
+    indexes = _match_id(reader, leaf.hex())
+    return indexes[0] if indexes else None
 
 
 def is_before(reader: ports.Reader, leaf: tlog.Hash, until: int) -> bool:

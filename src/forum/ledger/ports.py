@@ -450,7 +450,7 @@ class Store(Reader, Protocol):
         processes' slices are taken back, whether those processes live or not.  Raises `CapReached`.
         """
 
-    def return_slice(self, taken: BudgetSlice) -> None:
+    def return_slice(self, budget_slice: BudgetSlice) -> None:
         """Return the unspent part of a slice to the cap; the spent part stays counted."""
 
     def count_pending_gates(self, limit: int) -> int:

@@ -96,9 +96,9 @@ class SignedTree:
 
     def _checkpoint_covering(self, index: int) -> tlog.Checkpoint | None:
         """Return a signed checkpoint that covers an index, or None if the newest does not."""
-        known = self._checkpoint
-        if known is not None and index < known.size:
-            return known
+        checkpoint = self._checkpoint
+        if checkpoint is not None and index < checkpoint.size:
+            return checkpoint
         newest = self._newest_checkpoint()
         if newest is None or index >= newest.size:
             return None

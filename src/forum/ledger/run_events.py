@@ -49,10 +49,10 @@ class RunEventReader(msgspec.Struct):
             # next one in each strand is cheaper than reading a long run from its start.
             self._read = find_strand_starts(self.reader, self.run, self.after)
         is_near = self._size and size - self._size <= _MAX_LOG_SCAN
-        found = self._read_from_log(size) if is_near else self._read_from_strands(size)
+        entries = self._read_from_log(size) if is_near else self._read_from_strands(size)
         # Set only now: if the store fails in between, the next call reads the same range again.
         self._size = size
-        fresh = sorted((e for e in found if e.index > self.after), key=lambda e: e.index)
+        fresh = sorted((e for e in entries if e.index > self.after), key=lambda e: e.index)
         if fresh:
             self.after = fresh[-1].index
         return fresh
@@ -64,12 +64,12 @@ class RunEventReader(msgspec.Struct):
         ]
 
     def _read_from_strands(self, size: int) -> list[SequencedEntry]:
-        found = {
+        by_strand = {
             name: self._read_new_of_strand(name, size) for name in self.reader.strands(self.run)
         }
-        for name, new in found.items():
+        for name, new in by_strand.items():
             self._read[name] = self._read.get(name, 0) + len(new)
-        return [entry for new in found.values() for entry in new]
+        return [entry for new in by_strand.values() for entry in new]
 
     def _read_new_of_strand(self, strand: str, size: int) -> list[SequencedEntry]:
         entries = list(self.reader.read_strand(self.run, strand, self._read.get(strand, 0)))
@@ -91,8 +91,8 @@ def find_strand_starts(reader: Reader, run: str, after: int) -> dict[str, int]:
     # Probe the last entry first: most strands lie entirely on one side of the index.
     probes = {strand: length - 1 for strand, length in lengths.items() if length}
     while probes:
-        found = _read_sequenced_at(reader, run, list(probes.items()), after + 1)
-        for (strand, n), entry in zip(probes.items(), found, strict=True):
+        entries = _read_sequenced_at(reader, run, list(probes.items()), after + 1)
+        for (strand, n), entry in zip(probes.items(), entries, strict=True):
             if entry is not None:
                 low[strand] = n + 1
             else:
@@ -144,9 +144,9 @@ def _read_sequenced_at(
     reader: Reader, run: str, places: Sequence[tuple[str, int]], size: int
 ) -> list[SequencedEntry | None]:
     """Return the entries at these (strand, n) pairs; None for those not in a log of this size."""
-    found = reader.entries_at(run, places)
-    indexes = iter(reader.indexes([leaf_of(data) for data in found if data is not None]))
-    numbered = [(data, None if data is None else next(indexes)) for data in found]
+    rows = reader.entries_at(run, places)
+    indexes = iter(reader.indexes([leaf_of(data) for data in rows if data is not None]))
+    numbered = [(data, None if data is None else next(indexes)) for data in rows]
     return [
         SequencedEntry(index, data)
         if data is not None and index is not None and index < size

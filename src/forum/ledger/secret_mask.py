@@ -60,9 +60,9 @@ class SecretMask:
             return cls()
         # An alternation matches the first alternative that fits, so the longest must come first.
         inorder = sorted(forms, key=len, reverse=True)
-        found = re2.compile(b"|".join(map(re2.escape, inorder)), _matcher_options()).search
-        marks = {form: _mark(name, found) for form, name in forms.items()}
-        return cls(marks, len(inorder[0]), found)
+        search = re2.compile(b"|".join(map(re2.escape, inorder)), _matcher_options()).search
+        marks = {form: _mark(name, search) for form, name in forms.items()}
+        return cls(marks, len(inorder[0]), search)
 
     def __bool__(self) -> bool:
         return self._search is not None
@@ -128,8 +128,8 @@ class SecretMask:
     def _spans(self, window: bytes, sure: int) -> Iterator[tuple[int, int]]:
         """Yield the span of the longest secret at each start before `sure`, overlapping or not."""
         at = 0
-        while self._search and (found := self._search(window, at)):
-            start, end = found.span()
+        while self._search and (match := self._search(window, at)):
+            start, end = match.span()
             if start >= sure:
                 return
             yield start, end

@@ -225,8 +225,8 @@ class Publisher:
         others = {"the database's": self._store.now() // 1_000_000}
         # Only new cosignatures show the current time; earlier ones show when they were made.
         fresh = tuple(s for s in note.signatures if s not in before.signatures)
-        for seen in self._verify_cosignatures(tlog.Note(note.text, fresh)) if fresh else ():
-            others[f"that of witness {seen.key.name}"] = seen.time
+        for cosignature in self._verify_cosignatures(tlog.Note(note.text, fresh)) if fresh else ():
+            others[f"that of witness {cosignature.key.name}"] = cosignature.time
         last = self._store.checkpoint(size - 1)
         past = tlog.quorum_time(self._verify_cosignatures(last), self._policy) if last else 0
         if past > now // 1_000_000 + MAX_CLOCK_SKEW_S:
@@ -246,18 +246,18 @@ class Publisher:
         # The order of these reads matters.  A note is in the guard before it is in the store, and
         # the tree only grows.  In another order, a concurrent signer's progress between two reads
         # would look like a lost guard, or like a database that was rolled back.
-        kept = self._store.checkpoint()
+        stored = self._store.checkpoint()
         last = self._guard.latest()
         head = self._store.head()
-        if last is None and kept is not None:
-            raise errors.GuardMissing(self._store.origin, tlog.parse_checkpoint(kept).size)
+        if last is None and stored is not None:
+            raise errors.GuardMissing(self._store.origin, tlog.parse_checkpoint(stored).size)
         if last is not None and self._continues(last, head):
             # The tree is already signed.  After a crash between guard and store, the note is only
             # in the guard: store it now.
-            if kept is None or tlog.parse_checkpoint(kept).size != head.size:
+            if stored is None or tlog.parse_checkpoint(stored).size != head.size:
                 self._store.save_checkpoint(head.size, last)
                 return last
-            return kept
+            return stored
         self._check_key(last)
         checkpoint = tlog.Checkpoint(self._store.origin, head.size, head.root)
         note = tlog.sign_checkpoint(checkpoint, self._key).encode()
@@ -313,8 +313,8 @@ class Publisher:
             raise errors.WitnessRefused(
                 cosigner.name, "its answer does not belong below this checkpoint"
             )
-        known = {(key.name, key.key_id) for key in self._policy.witness_keys}
-        added = [s for s in answered.signatures[len(own) :] if (s.name, s.key_id) in known]
+        witnesses = {(key.name, key.key_id) for key in self._policy.witness_keys}
+        added = [s for s in answered.signatures[len(own) :] if (s.name, s.key_id) in witnesses]
         if not added:
             raise errors.WitnessRefused(cosigner.name, "it answered without its cosignature")
         completed = tlog.Note(text, (*own, *added))
@@ -352,9 +352,9 @@ class Publisher:
             note = self._store.checkpoint(size - 1) if size else None
             if note is None:
                 return 0
-            seen = self._verify_cosignatures(note)
-            own = (c.time for c in seen if c.key == witness)
-            latest = max([tlog.quorum_time(seen, self._policy), *own])
+            cosignatures = self._verify_cosignatures(note)
+            own = (c.time for c in cosignatures if c.key == witness)
+            latest = max([tlog.quorum_time(cosignatures, self._policy), *own])
             if latest and (now is None or latest <= now + MAX_CLOCK_SKEW_S):
                 return latest
             try:

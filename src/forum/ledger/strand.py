@@ -123,11 +123,11 @@ class Strand:
         """
         if self._played == len(self._recorded):
             return None
-        found, step = self._recorded[self._played], self._pen.mask.mask_label(step)
-        if found.entry.step != step:
-            raise errors.StepMismatch(str(self._position(found.entry.n)), found.entry.step, step)
+        record, step = self._recorded[self._played], self._pen.mask.mask_label(step)
+        if record.entry.step != step:
+            raise errors.StepMismatch(str(self._position(record.entry.n)), record.entry.step, step)
         self._played += 1
-        return found
+        return record
 
     def append(self, *drafts: Draft) -> tuple[RecordedEntry, ...]:
         """Append these drafts at the next positions, all or none, and return the entries there.
@@ -183,8 +183,8 @@ class Strand:
         They are if the commit succeeded and only its acknowledgement was lost.
         """
         there = self._pen.store.read_strand(self.run, self.name, self._n)
-        found = [leaf_of(data) for data in islice(there, len(written))]
-        if found != [record.leaf for record in written]:
+        leaves = [leaf_of(data) for data in islice(there, len(written))]
+        if leaves != [record.leaf for record in written]:
             raise errors.ConcurrentUpdate(f"strand {self.run}/{self.name}")
 
     def _advance(self, written: tuple[RecordedEntry, ...]) -> tuple[RecordedEntry, ...]:
@@ -264,15 +264,15 @@ class Strand:
         Raises `StepMismatch` or `ConcurrentUpdate` if they are not the steps of these drafts.
         """
         self._load()
-        found = []
+        records = []
         for draft in drafts:
             record = self.replay_step(draft.step)
             if record is None:
                 # An append is all or none, so these drafts are not stored: the writer that took
                 # the first position recorded fewer steps.
                 raise errors.ConcurrentUpdate(f"strand {self.run}/{self.name}")
-            found.append(record)
-        return tuple(found)
+            records.append(record)
+        return tuple(records)
 
     def _skip_to_end(self) -> None:
         """Position this writer after the last entry, without loading the others."""

@@ -116,12 +116,12 @@ RUN_LABELS = tuple(
 
 def run_labels(state: run_fold.Run) -> frozenset[str]:
     """Return the labels that apply to a run."""
-    found = {str(state.state)}
+    labels = {str(state.state)}
     if state.outcome is not None:
-        found.add(str(state.outcome))
+        labels.add(str(state.outcome))
     if state.stopped is not None:
-        found.add(str(state.stopped.reason))
-    return frozenset(found)
+        labels.add(str(state.stopped.reason))
+    return frozenset(labels)
 
 
 def exit_status(view: RunView) -> Status | None:
@@ -158,11 +158,11 @@ def describe_stop(stopped: kinds.StopFacts) -> str:
     if stopped.reason is kinds.StopReason.BUDGET:
         shared = read_limit_name(stopped.limit)
         limit = shared[0] if shared else stopped.limit
-        asked, used, cap = (
+        more, used, cap = (
             _format_limit(limit, number) for number in (stopped.asked, stopped.used, stopped.cap)
         )
         whose = f" per {shared[1]} for {shared[2]}" if shared else ""
-        return f"over budget: {asked} more, with {used} of {cap}{whose} used"
+        return f"over budget: {more} more, with {used} of {cap}{whose} used"
     return _STOP_DESCRIPTIONS[stopped.reason].format(used=stopped.used, cap=stopped.cap)
 
 
@@ -186,8 +186,8 @@ def explain_run_state(view: RunView) -> str:
         waiting = ", ".join(gate.opened.subject for _, gate in view.gates)
         return f"waits for approval: {waiting}" if waiting else ""
     if any(
-        isinstance(one.facts, CouncilCloseFacts) and one.facts.end is End.SILENT
-        for one in view.notes
+        isinstance(note.facts, CouncilCloseFacts) and note.facts.end is End.SILENT
+        for note in view.notes
     ):
         reasons = dict.fromkeys(explain_task_state(view, turn) for turn in panel_turns(state))
         return f"nobody cast a ballot: {', '.join(filter(None, reasons))}"
@@ -229,8 +229,8 @@ def _describe_verdict(view: RunView, task: run_fold.TaskRun) -> str:
     facts = ["no reply in the form that was asked for" if formless else verdict.reason]
     if call is not None and call.replied is not None and call.replied.outcome is not Outcome.OK:
         facts = [call.replied.code or call.replied.why.value or verdict.reason]
-    said = _last_line(view.errors.get(task.id, ""))
-    return ": ".join([*facts, *([said] if said else [])])
+    error = _last_line(view.errors.get(task.id, ""))
+    return ": ".join([*facts, *([error] if error else [])])
 
 
 def _last_line(error: str) -> str:
@@ -269,7 +269,7 @@ def rejected_demand(view: RunView, task: str, verdict: kinds.VerdictFacts) -> st
     if view.plan is None or task not in view.plan.by_id:
         return ""
     demands = parse_criteria(view.plan.by_id[task].done_when)
-    line = next((one for one in demands if one.check is verdict.check), None)
+    line = next((demand for demand in demands if demand.check is verdict.check), None)
     if line is None or verdict.check is Check.OUTCOME:
         return ""
     return first_line(line.what if line.check is Check.MODEL else f"{line.check} {line.what}", 80)
@@ -423,26 +423,26 @@ class RoleSummary(Struct, frozen=True):
 
 def summarize_roles(state: run_fold.Run) -> list[RoleSummary]:
     """Return what the roles did, in the order in which they began."""
-    found = [
+    summaries = [
         RoleSummary(
             name.removeprefix(kinds.ROLE_PREFIX), last_agent_name(task), task.state, task.spent
         )
         for name, task in state.tasks.items()
         if name.startswith(kinds.ROLE_PREFIX)
     ]
-    asked: dict[tuple[str, str], list[run_fold.CallRecord]] = {}
+    by_role: dict[tuple[str, str], list[run_fold.CallRecord]] = {}
     for name in work_tasks(state):
         for call in state.tasks[name].calls:
             if call.called.role:
                 names = dict.fromkeys(n for n in (call.called.agent, call.called.model) if n)
-                asked.setdefault(
+                by_role.setdefault(
                     (call.called.role, strip_control_characters("/".join(names))), []
                 ).append(call)
-    found += [
+    summaries += [
         RoleSummary(role, name, None, run_fold.sum_amounts(call.spent for call in calls))
-        for (role, name), calls in asked.items()
+        for (role, name), calls in by_role.items()
     ]
-    return found
+    return summaries
 
 
 class TaskTreeNode(Struct, frozen=True):
@@ -466,13 +466,13 @@ def build_task_tree(plan: Plan | None, state: run_fold.Run) -> list[TaskTreeNode
     for task in plan.tasks:
         last = max(task.upstream, key=lambda name: place[name], default=None)
         under.setdefault(last, []).append(task.id)
-    twigs: list[TaskTreeNode] = []
+    nodes: list[TaskTreeNode] = []
     left = [(name, "", "", 0) for name in reversed(under.get(None, []))]
     while left:
         name, branch, below, level = left.pop()
         upstream = plan.by_id[name].upstream
-        last = max(upstream, key=lambda one: place[one], default=None)
-        twigs.append(TaskTreeNode(name, branch, below, tuple(n for n in upstream if n != last)))
+        last = max(upstream, key=lambda task_id: place[task_id], default=None)
+        nodes.append(TaskTreeNode(name, branch, below, tuple(n for n in upstream if n != last)))
         children = under.get(name, [])
         for number, child in reversed(list(enumerate(children))):
             is_last = number == len(children) - 1
@@ -480,4 +480,4 @@ def build_task_tree(plan: Plan | None, state: run_fold.Run) -> list[TaskTreeNode
             stem = below if level < _MAX_TREE_DEPTH else below[:-3]
             fork, line = ("└─ ", "   ") if is_last else ("├─ ", "│  ")
             left.append((child, stem + fork, stem + line, level + 1))
-    return twigs
+    return nodes

@@ -202,8 +202,8 @@ def run_request_from_form(
 
 def replace_given(value: StructT, **wished: object) -> StructT:
     """Return a struct with new values, except those that are None."""
-    given = {name: wish for name, wish in wished.items() if wish is not None}
-    return msgspec.structs.replace(value, **given)
+    changes = {name: wish for name, wish in wished.items() if wish is not None}
+    return msgspec.structs.replace(value, **changes)
 
 
 def council_from_form(form: PanelAsk) -> Council:
@@ -212,8 +212,8 @@ def council_from_form(form: PanelAsk) -> Council:
         raise BadPlan(f"a {form.protocol} deliberates on whole requests, not on a task of a plan")
     usual, seats = Council(), _count_seats(form)
     names = islice(cycle(form.models or ("",)), seats)
-    told = [build_briefing(one) for one in _resolve_personas(form)[:seats]] or [""]
-    briefings = islice(cycle(told), seats)
+    texts = [build_briefing(persona) for persona in _resolve_personas(form)[:seats]] or [""]
+    briefings = islice(cycle(texts), seats)
     return Council(
         seats=tuple(map(Seat, names, briefings)),
         options=form.options,
@@ -235,19 +235,19 @@ def symposium_from_form(form: PanelAsk, problem: str, budget: RunBudget) -> Symp
         raise BadPlan("panel.rounds: a symposium has at least one round")
     if not problem.strip():
         raise BadPlan("the request is empty")
-    known = _resolve_personas(form) or seating.DEFAULT_PERSONAS
-    sitting = list(islice(cycle(known), _count_seats(form)))
+    personas = _resolve_personas(form) or seating.DEFAULT_PERSONAS
+    sitting = list(islice(cycle(personas), _count_seats(form)))
     return seating.draft_symposium(new_run_id(), problem, sitting, form.models, rounds, budget)
 
 
 def _resolve_personas(form: PanelAsk) -> list[Persona]:
-    known = [seating.resolve_persona(one) for one in form.personas]
-    brought = [one for one in form.personas if isinstance(one, Persona)]
-    if not all(one.id.isprintable() for one in brought):
+    personas = [seating.resolve_persona(persona) for persona in form.personas]
+    brought = [persona for persona in form.personas if isinstance(persona, Persona)]
+    if not all(persona.id.isprintable() for persona in brought):
         raise BadPlan("panel.personas: the id of a persona must be one printable line")
-    if any(len(msgspec.json.encode(one)) > MAX_PERSONA_BYTES for one in brought):
+    if any(len(msgspec.json.encode(persona)) > MAX_PERSONA_BYTES for persona in brought):
         raise BadPlan(f"panel.personas: a persona has at most {MAX_PERSONA_BYTES:,} bytes")
-    return known
+    return personas
 
 
 def _walk_tasks(tasks: Iterable[TaskAsk]) -> Iterator[TaskAsk]:

@@ -48,11 +48,11 @@ def verify_cosignatures(note: Note, witnesses: Iterable[VerifierKey]) -> tuple[C
 
     Raises `SignatureRejected` if a cosignature of a known witness is invalid.
     """
-    known = [key for key in witnesses if key.algorithm == ED25519_COSIGNATURE]
+    keys = [key for key in witnesses if key.algorithm == ED25519_COSIGNATURE]
     return tuple(
         _verify_cosignature(note.text, signature.blob, key)
         for signature in note.signatures
-        for key in known
+        for key in keys
         if signature.claims_key(key)
     )
 
@@ -76,14 +76,14 @@ def is_witnessed(note: Note, policy: WitnessPolicy) -> bool:
     return policy.is_satisfied_by([c.key for c in verify_cosignatures(note, policy.witness_keys)])
 
 
-def quorum_time(seen: Iterable[Cosignature], policy: WitnessPolicy) -> int:
+def quorum_time(cosignatures: Iterable[Cosignature], policy: WitnessPolicy) -> int:
     """Return the earliest time by which the policy's quorum had cosigned, or 0 if there is none.
 
     For k of n witnesses this is the k-th smallest time.  Fewer than k colluding witnesses cannot
     make it earlier than the clocks of the others, and one slow witness cannot make it later.
     """
     keys: set[VerifierKey] = set()
-    for cosignature in sorted((c for c in seen if c.time), key=lambda c: c.time):
+    for cosignature in sorted((c for c in cosignatures if c.time), key=lambda c: c.time):
         keys.add(cosignature.key)
         if policy.is_satisfied_by(keys):
             return cosignature.time
@@ -108,7 +108,7 @@ def select_consistent_times(times: Sequence[int]) -> list[int]:
         length = bisect_right(tails, time)
         before[index] = ends[length - 1] if length else -1
         tails[length : length + 1], ends[length : length + 1] = [time], [index]
-    kept, index = [0] * len(times), ends[-1] if ends else -1
+    selected, index = [0] * len(times), ends[-1] if ends else -1
     while index >= 0:
-        kept[index], index = times[index], before[index]
-    return kept
+        selected[index], index = times[index], before[index]
+    return selected

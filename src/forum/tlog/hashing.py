@@ -31,12 +31,12 @@ class Hash(bytes):
     def from_hex(cls, text: str) -> Self:
         """Parse 64 lowercase hexadecimal digits.  Raises `Malformed`."""
         try:
-            made = cls(bytes.fromhex(text))
+            digest = cls(bytes.fromhex(text))
         except ValueError as error:
             raise Malformed("hash", "not hexadecimal") from error
-        if made.hex() != text:
+        if digest.hex() != text:
             raise Malformed("hash", "not canonical hexadecimal")
-        return made
+        return digest
 
     @classmethod
     def from_base64(cls, text: str) -> Self:

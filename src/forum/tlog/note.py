@@ -101,14 +101,14 @@ def verify_note(note: Note, keys: Iterable[VerifierKey]) -> tuple[VerifierKey, .
     Signatures by unknown keys are ignored.  An invalid signature by a known key rejects the whole
     note, because the note was altered.
     """
-    known = [key for key in keys if key.algorithm == ED25519]
+    trusted = [key for key in keys if key.algorithm == ED25519]
     signers: list[VerifierKey] = []
     for signature in note.signatures:
-        for key in known:
+        for key in trusted:
             if signature.claims_key(key):
                 key.verify(note.text.encode(), signature.blob)
                 signers.append(key)
     if not signers:
-        names = ", ".join(key.name for key in known) or "no key"
+        names = ", ".join(key.name for key in trusted) or "no key"
         raise SignatureRejected(names, "the note is not signed by a key that the reader trusts")
     return tuple(dict.fromkeys(signers))

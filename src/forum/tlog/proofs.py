@@ -90,19 +90,19 @@ def _prove(view: TreeView, start: int, end: int, size: int) -> list[hashing.Hash
 
 
 def _is_valid_proof(
-    proof: Sequence[bytes], start: int, end: int, size: int, known: bytes, root: bytes
+    proof: Sequence[bytes], start: int, end: int, size: int, subtree_root: bytes, root: bytes
 ) -> bool:
     """Return whether a proof leads from the known root of [start, end) to the root of the tree."""
     # Check the lengths first.  A node is the hash of its concatenated children, so a shorter left
     # and a longer right "hash" could have the same parent as a valid pair.
-    if any(len(node) != hashing.HASH_SIZE for node in (known, root, *proof)):
+    if any(len(node) != hashing.HASH_SIZE for node in (subtree_root, root, *proof)):
         return False
     if not (0 <= start <= end <= size) or (size == 0 and root != hashing.EMPTY_ROOT):
         return False
     if start == end:
-        return known == hashing.EMPTY_ROOT and not proof
-    return _is_subtree(start, end) and _compute_roots(proof, start, end, size, known) == (
-        known,
+        return subtree_root == hashing.EMPTY_ROOT and not proof
+    return _is_subtree(start, end) and _compute_roots(proof, start, end, size, subtree_root) == (
+        subtree_root,
         root,
     )
 
@@ -116,13 +116,13 @@ def _is_subtree(start: int, end: int) -> bool:
 
 
 def _compute_roots(
-    proof: Sequence[bytes], start: int, end: int, size: int, known: bytes
+    proof: Sequence[bytes], start: int, end: int, size: int, subtree_root: bytes
 ) -> tuple[bytes, bytes] | None:
     """Return the roots of the subtree and of the tree, or None if the proof's length is wrong."""
     steps = list(_walk_to_subtree(start, end, size))
     if len(steps) != len(proof):
         return None
-    inner = outer = known
+    inner = outer = subtree_root
     for node, step in zip(proof, reversed(steps), strict=True):
         match step.joined:
             case "base":

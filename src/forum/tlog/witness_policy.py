@@ -150,11 +150,11 @@ class WitnessPolicy:
 
     def is_satisfied_by(self, witness_keys: Collection[VerifierKey]) -> bool:
         """Return whether cosignatures by these keys, verified by the caller, reach the quorum."""
-        seen = {NONE, *(w.name for w in self.witnesses if w.key in witness_keys)}
+        names = {NONE, *(w.name for w in self.witnesses if w.key in witness_keys)}
         for group in self.groups:
-            if sum(member in seen for member in group.members) >= group.threshold:
-                seen.add(group.name)
-        return self.quorum in seen
+            if sum(member in names for member in group.members) >= group.threshold:
+                names.add(group.name)
+        return self.quorum in names
 
     @property
     def min_witnesses(self) -> int:

@@ -76,13 +76,13 @@ class _BundleAudit:
 
     def run(self, progress: Progress) -> report.Report:
         """Check the checkpoints, then each entry with its proof, then sessions and cosignatures."""
-        seen = self._trust.verify_cosignatures(self._bundle.checkpoint, self._findings)
+        cosignatures = self._trust.verify_cosignatures(self._bundle.checkpoint, self._findings)
         if self._checkpoint is not None:
             if self._checkpoint.origin != self._bundle.origin:
                 self._findings.add(
                     report.Problem.BUNDLE_ALTERED, "the checkpoint is of another log"
                 )
-            self._check_times(seen, self._checkpoint)
+            self._check_times(cosignatures, self._checkpoint)
             self._check_memories(self._checkpoint)
         indexes = self._bundle.indexes
         for number, index in enumerate(indexes, 1):
@@ -90,11 +90,11 @@ class _BundleAudit:
             progress(number, len(indexes))
         for run in self._sessions.runs:
             self._sessions.check_session(run, self._own_entries())
-        if self._trust.policy is not None and not self._trust.is_satisfied_by(seen):
+        if self._trust.policy is not None and not self._trust.is_satisfied_by(cosignatures):
             self._findings.add(
                 report.Problem.NOT_WITNESSED, "the witnesses of the policy have not cosigned it"
             )
-        return self._report(seen)
+        return self._report(cosignatures)
 
     def _open(self, note: bytes) -> tlog.Checkpoint | None:
         """Return a checkpoint signed by a log key that was valid at its size, or None."""
@@ -138,13 +138,15 @@ class _BundleAudit:
     def _is_before(self, parent: str, _index: int) -> bool:
         return bytes.fromhex(parent) in self._leaves
 
-    def _check_times(self, seen: tuple[tlog.Cosignature, ...], newest: tlog.Checkpoint) -> None:
+    def _check_times(
+        self, cosignatures: tuple[tlog.Cosignature, ...], newest: tlog.Checkpoint
+    ) -> None:
         """Collect the cosignature times of the checkpoints, which bound the times of entries.
 
         An earlier checkpoint counts only if the newest one is consistent with it.
         """
-        known = [newest]
-        self._times.add(newest.size, self._trust.quorum_time(seen))
+        checkpoints = [newest]
+        self._times.add(newest.size, self._trust.quorum_time(cosignatures))
         for past in self._bundle.past:
             checkpoint = self._open(past.note)
             if checkpoint is None:
@@ -157,11 +159,11 @@ class _BundleAudit:
                     report.Problem.HISTORY_REPLACED, f"an earlier checkpoint: {error}"
                 )
                 continue
-            known.append(checkpoint)
+            checkpoints.append(checkpoint)
             cosigned = self._trust.verify_cosignatures(past.note, self._findings)
             self._times.add(checkpoint.size, self._trust.quorum_time(cosigned))
         self._times.drop_inconsistent()
-        for checkpoint in known:
+        for checkpoint in checkpoints:
             time = self._times.time_of(checkpoint.size)
             self._chronicle.times[checkpoint.size, checkpoint.root.hex()] = time
 
@@ -178,7 +180,7 @@ class _BundleAudit:
     def _body(self, index: int, _position: Position, name: str) -> StoredBody | None:
         return self._bundle.body(index, name) if (index, name) in self._bodies else None
 
-    def _report(self, seen: tuple[tlog.Cosignature, ...]) -> report.Report:
+    def _report(self, cosignatures: tuple[tlog.Cosignature, ...]) -> report.Report:
         chronicle, findings, checkpoint = self._chronicle, self._findings, self._checkpoint
         if not chronicle.runs:
             detail = f"there is no entry of run {self._bundle.run}"
@@ -205,7 +207,7 @@ class _BundleAudit:
             root=checkpoint.root.hex() if checkpoint else "",
             intact=intact,
             complete=complete,
-            independent=self._trust.judge_independence(seen, findings),
+            independent=self._trust.judge_independence(cosignatures, findings),
             findings=tuple(findings.listed),
             found=findings.count,
             not_checked=(
@@ -216,7 +218,7 @@ class _BundleAudit:
             runs=chronicle.runs,
             open_runs=chronicle.open_runs(),
             bodies=bodies,
-            sightings=list_sightings(seen),
+            sightings=list_sightings(cosignatures),
             notices=self._times.notices(),
         )
 

@@ -50,8 +50,8 @@ class CheckpointTimes:
     def time_of(self, size: int) -> int:
         """Return the selected cosignature time of a tree of this size, or 0 if there is none."""
         place = bisect_right(self._sizes, size) - 1
-        known = place >= 0 and self._sizes[place] == size
-        return self._kept[place] if known else 0
+        exact = place >= 0 and self._sizes[place] == size
+        return self._kept[place] if exact else 0
 
     @property
     def last(self) -> int:

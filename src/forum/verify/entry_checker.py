@@ -70,10 +70,10 @@ class EntryChecker:
         origin: str,
         findings: Findings,
         body: Callable[[int, Position, str], StoredBody | None],
-        known: Callable[[str, int], bool] = lambda _parent, _index: False,
+        is_known: Callable[[str, int], bool] = lambda _parent, _index: False,
         whole: str | None = None,
     ) -> None:
-        self._origin, self._findings, self._body, self._known = origin, findings, body, known
+        self._origin, self._findings, self._body, self._known = origin, findings, body, is_known
         self._whole = whole
         """The only run whose strands are complete in the input; None if all runs are complete."""
         self._strands: dict[tuple[str, str], StrandHead] = {}
@@ -336,17 +336,17 @@ class EntryChecker:
         """Compare the list of strands in a close with the strands that were seen."""
         run = entry.run
         ends = {name: self._strands[run, name] for name in self._runs.pop(run, set())}
-        seen = {name: (strand.n - 1, strand.head.decode()) for name, strand in ends.items()}
+        strands = {name: (strand.n - 1, strand.head.decode()) for name, strand in ends.items()}
         self._closed.add(run)
         listed = self._read_ends(index, entry)
         if listed is None:
             self.unlisted.append(run)
-            listed = seen
-        wrong = sorted({name for name, _ in listed.items() ^ seen.items()})
-        if wrong or entry.facts.strands != len(seen):
+            listed = strands
+        wrong = sorted({name for name, _ in listed.items() ^ strands.items()})
+        if wrong or entry.facts.strands != len(strands):
             detail = f"the close does not match the strands {', '.join(wrong) or 'of the run'}"
             self._add_finding(Problem.STRAND_UNCLOSED, detail, index, entry)
-        for name in (MAIN_STRAND, *seen):
+        for name in (MAIN_STRAND, *strands):
             del self._strands[run, name]
 
     def _read_ends(self, index: int, entry: Entry[Any]) -> dict[str, tuple[int, str]] | None:

@@ -211,14 +211,14 @@ def _is_empty(reader: Reader, opening: LogOpenFacts) -> bool:
 
 
 def _notes_up_to(notes: tuple[bytes, ...], size: int) -> tuple[bytes, ...]:
-    kept = []
+    selected = []
     for note in notes:
         try:
             if parse_checkpoint(note).size <= size:
-                kept.append(note)
+                selected.append(note)
         except Malformed:
-            kept.append(note)  # reported when the note is opened
-    return tuple(kept)
+            selected.append(note)  # reported when the note is opened
+    return tuple(selected)
 
 
 def _summarize(report: Report) -> EpochSummary:

@@ -442,10 +442,10 @@ class LedgerAudit:
             return None
         if not self._keys.check_signer(data, self._findings):
             return None
-        seen = self._trust.verify_cosignatures(data, self._findings)
-        if self._trust.is_satisfied_by(seen):
-            self._seen[checkpoint.size] = seen
-            self._times.add(checkpoint.size, self._trust.quorum_time(seen))
+        cosignatures = self._trust.verify_cosignatures(data, self._findings)
+        if self._trust.is_satisfied_by(cosignatures):
+            self._seen[checkpoint.size] = cosignatures
+            self._times.add(checkpoint.size, self._trust.quorum_time(cosignatures))
         self._opened.append(checkpoint)
         return checkpoint
 
@@ -522,8 +522,8 @@ class LedgerAudit:
             with suppress(Malformed):
                 entry = self._kinds.read(row.data)
                 self._tables.add_entry(entry)
-                found = (self._reader.body(row.position, name) for name in entry.bodies)
-                bodies += sum(1 for body in found if body is not None)
+                stored = (self._reader.body(row.position, name) for name in entry.bodies)
+                bodies += sum(1 for body in stored if body is not None)
         self._tables.finish(bodies, self._checkpoint_rows)
 
     def _stored_beyond(self, size: int) -> tuple[int, int]:  # noqa: ARG002  used by an override
@@ -665,7 +665,7 @@ class LedgerAudit:
 
     def _report(self, size: int, pending: int) -> Report:
         bodies = self._chronicle.finish()
-        seen = self._check_witnessed(size) if self._trust.policy else ()
+        cosignatures = self._check_witnessed(size) if self._trust.policy else ()
         chronicle, findings = self._chronicle, self._findings
         checked = (
             f"{chronicle.entries} entries, every leaf and link{self._sessions.describe_played()}"
@@ -682,7 +682,7 @@ class LedgerAudit:
             root=self._signed[-1].root.hex() if self._signed else "",
             intact=intact,
             complete=findings.judge_claim(Claim.COMPLETE, complete),
-            independent=self._trust.judge_independence(seen, findings),
+            independent=self._trust.judge_independence(cosignatures, findings),
             findings=tuple(findings.listed),
             found=findings.count,
             not_checked=(
@@ -697,6 +697,6 @@ class LedgerAudit:
             open_runs=opened,
             bodies=bodies,
             pending=pending,
-            sightings=list_sightings(seen),
+            sightings=list_sightings(cosignatures),
             notices=(*self._notices, *self._times.notices()),
         )

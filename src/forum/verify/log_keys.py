@@ -117,13 +117,13 @@ def read_ledger_log_keys(reader: Reader, kinds: Kinds, trust: Trust) -> LogKeys:
     """Return the keys of a log, from the key rotations in the ledger."""
     if not trust.log_keys:
         return LogKeys(trust, reader.origin)
-    found = [
+    rotations = [
         hand_over
         for entry in find_key_rotations(reader, kinds)
         if entry.index is not None
         if (hand_over := read_key_rotation(entry.index, entry.data, entry.entry, reader.origin))
     ]
-    if not found:
+    if not rotations:
         return LogKeys(trust, reader.origin)
 
     def proves(hand_over: KeyRotation, checkpoint: tlog.Checkpoint) -> bool:
@@ -140,7 +140,7 @@ def read_ledger_log_keys(reader: Reader, kinds: Kinds, trust: Trust) -> LogKeys:
     return LogKeys(
         trust=trust,
         origin=reader.origin,
-        hand_overs=found,
+        hand_overs=rotations,
         notes=reader.checkpoints(),
         proves=proves,
     )
@@ -152,7 +152,7 @@ def read_bundle_log_keys(bundle: BundleReader, kinds: Kinds, trust: Trust) -> Lo
         newest = tlog.parse_checkpoint(bundle.checkpoint)
     except Malformed:
         return LogKeys(trust, bundle.origin)
-    found = [
+    rotations = [
         hand_over
         for index in bundle.indexes
         if b'"key.rotate/1"' in (data := bundle.entry(index))
@@ -165,7 +165,7 @@ def read_bundle_log_keys(bundle: BundleReader, kinds: Kinds, trust: Trust) -> Lo
     return LogKeys(
         trust=trust,
         origin=bundle.origin,
-        hand_overs=found,
+        hand_overs=rotations,
         notes=notes,
         proves=lambda _hand_over, _checkpoint: True,
     )
@@ -195,14 +195,14 @@ def _is_continued_by(note: bytes, proof: Sequence[tlog.Hash], newest: tlog.Check
 
 def _read_signers(notes: Iterable[bytes], keys: Iterable[tlog.VerifierKey]) -> _Signers:
     """Return the checkpoints with the keys, of these, that have signed each."""
-    known, trees = list(keys), _Signers()
+    candidates, trees = list(keys), _Signers()
     for data in notes:
         try:
             note = tlog.Note.parse(data)
             checkpoint = tlog.Checkpoint.parse(note.text)
         except Malformed:
             continue  # reported when the checkpoint is opened
-        signers = {key for key in known if _has_signed(key, note)}
+        signers = {key for key in candidates if _has_signed(key, note)}
         trees.setdefault(checkpoint, set()).update(signers)
     return trees
 

@@ -103,8 +103,8 @@ def _can_touch(state: RunProgress, strand: segment_summary.ContinuedStrand) -> b
     if before is None:
         floor = state.floor_of(strand.run) - MAX_CLOCK_SKEW_US
         return strand.n == 0 and floor <= strand.lowest
-    known = (before.n, before.head) == (strand.n, strand.head)
-    return strand.n > 0 and known and before.floor <= strand.lowest
+    continues = (before.n, before.head) == (strand.n, strand.head)
+    return strand.n > 0 and continues and before.floor <= strand.lowest
 
 
 def _can_close(

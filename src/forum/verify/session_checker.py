@@ -97,18 +97,18 @@ class SessionChecker:
 
     def check_session(self, run: str, entries: Iterable[IndexedEntry]) -> None:
         """Audit a run with these entries as a session, or else its calls, and add findings."""
-        inorder = sorted(entries, key=lambda one: one.index)
+        inorder = sorted(entries, key=lambda item: item.index)
         recorded = SessionEntries(run, inorder, self._read_recorded_body)
-        if any(self._shows_session(one.index, one.entry) for one in inorder):
-            found = session_audit.audit_session(recorded)
-            self._played += found.is_session and not found.not_checked
-            for fault in found.faults:
+        if any(self._shows_session(item.index, item.entry) for item in inorder):
+            audit = session_audit.audit_session(recorded)
+            self._played += audit.is_session and not audit.not_checked
+            for fault in audit.faults:
                 problem = Problem(f"session-{fault.breach}")
                 self._findings.add(problem, fault.detail, fault.index, fault.entry)
-            self._not_checked.extend(found.not_checked)
-            if found.is_session:
+            self._not_checked.extend(audit.not_checked)
+            if audit.is_session:
                 return
-        if any(self._names_rules(one.index, one.entry) for one in inorder):
+        if any(self._names_rules(item.index, item.entry) for item in inorder):
             self._check_calls(recorded)
 
     def _check_calls(self, recorded: SessionEntries) -> None:
@@ -136,8 +136,8 @@ class SessionChecker:
 
     def merge_summary(self, summary: SessionSummary) -> None:
         """Add the result of a session that was checked in another process."""
-        for one in summary.findings:
-            self._findings.add(one.problem, one.detail, one.index, one.entry)
+        for finding in summary.findings:
+            self._findings.add(finding.problem, finding.detail, finding.index, finding.entry)
         self._not_checked.extend(summary.not_checked)
         self._played += summary.played
         self._replayed += summary.replayed

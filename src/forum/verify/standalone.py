@@ -428,21 +428,21 @@ class BundlePolicy:
         require(key.algorithm == algorithm, f"{key.name}: wrong signature type for this line")
         return key
 
-    def is_satisfied_by(self, seen: list[BundleCosignature]) -> bool:
+    def is_satisfied_by(self, cosignatures: list[BundleCosignature]) -> bool:
         """Return whether these cosignatures reach the quorum; there must be at least one."""
-        keys = [cosignature.key for cosignature in seen]
+        keys = [cosignature.key for cosignature in cosignatures]
         names = {"none", *(name for name, key in self.witnesses.items() if key in keys)}
         for name, number, members in self.groups:
             if len(names.intersection(members)) >= number:
                 names.add(name)
-        return bool(seen) and self.quorums[0] in names
+        return bool(cosignatures) and self.quorums[0] in names
 
-    def quorum_time(self, seen: list[BundleCosignature]) -> int:
+    def quorum_time(self, cosignatures: list[BundleCosignature]) -> int:
         """Return the earliest time, in seconds, by which the quorum had cosigned; 0 if unknown.
 
         A cosignature with time 0 states no time: it counts for the quorum, but not here.
         """
-        timed = sorted((c for c in seen if c.time), key=lambda c: c.time)
+        timed = sorted((c for c in cosignatures if c.time), key=lambda c: c.time)
         quorums = (i for i in range(1, len(timed) + 1) if self.is_satisfied_by(timed[:i]))
         count = next(quorums, 0)
         return timed[count - 1].time if count else 0
@@ -471,10 +471,10 @@ def consistent_times(times: list[int]) -> list[int]:
         if time:
             before[i] = ends[length - 1] if length else -1
             tails[length : length + 1], ends[length : length + 1] = [time], [i]
-    kept, i = [0] * len(times), ends[-1] if ends else -1
+    selected, i = [0] * len(times), ends[-1] if ends else -1
     while i >= 0:
-        kept[i], i = times[i], before[i]
-    return kept
+        selected[i], i = times[i], before[i]
+    return selected
 
 
 # == Entries: docs/spec/entry.md ===============================================================
@@ -710,8 +710,8 @@ def check_bodies(entry: BundleEntry) -> None:
             formed and matches(MEDIA_TYPE, body["type"]),
             f"body {name!r}: invalid hash, size or type",
         )
-    known = KINDS[entry.kind].bodies if entry.kind in KINDS else bodies
-    require(set(bodies).issubset(known), f"{entry.kind} has no body {', '.join(bodies)}")
+    allowed = KINDS[entry.kind].bodies if entry.kind in KINDS else bodies
+    require(set(bodies).issubset(allowed), f"{entry.kind} has no body {', '.join(bodies)}")
 
 
 def check_facts(entry: BundleEntry) -> None:
@@ -900,14 +900,14 @@ class BundleContents:
         self.bodies: dict[tuple[int, str], tuple[str, str]] = {}
         """The names of the salt and content files, by entry index and body name."""
         self.past: list[BundlePastCheckpoint] = []
-        known = {"checkpoint", "manifest.json"}
+        names = {"checkpoint", "manifest.json"}
         for name in self._archive.members:
-            known.update(self._take(name))
-        for name in self._archive.members.keys() | known:
+            names.update(self._take(name))
+        for name in self._archive.members.keys() | names:
             require(name in self._archive.members, f"{name} is missing")
             # Other files are enclosed for convenience and are not evidence.
             extra = matches(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", name)
-            require(name in known or extra, "a file with an unknown name")
+            require(name in names or extra, "a file with an unknown name")
 
     def _take(self, name: str) -> list[str]:
         """Register an entry, a body or an earlier checkpoint, and return the names of its files."""
@@ -978,11 +978,11 @@ class BundleFindings:
         self, problem: str, detail: str, index: int | None = None, entry: BundleEntry | None = None
     ) -> None:
         """Add a finding."""
-        found = {"problem": problem, "claim": REFUTED[problem], "detail": detail, "index": index}
-        found["entry"] = f"{entry.run}/{entry.strand}/{entry.n}" if entry else None
+        finding = {"problem": problem, "claim": REFUTED[problem], "detail": detail, "index": index}
+        finding["entry"] = f"{entry.run}/{entry.strand}/{entry.n}" if entry else None
         self.count += 1
-        self._first.setdefault(REFUTED[problem], describe(found))
-        self.listed += [found] if self.count <= 1000 else []
+        self._first.setdefault(REFUTED[problem], describe(finding))
+        self.listed += [finding] if self.count <= 1000 else []
 
     def judge_claim(self, claim: str, reason: str, unknown: str = "") -> dict[str, str]:
         """Return the result of a claim: it holds unless there is a finding or an unknown."""
@@ -991,11 +991,11 @@ class BundleFindings:
         return {"state": NOT_CHECKED if unknown else HOLDS, "reason": unknown or reason}
 
 
-def describe(found: dict[str, Any]) -> str:
+def describe(finding: dict[str, Any]) -> str:
     """Return a finding as one line of text."""
-    index = [] if found["index"] is None else [f"entry {found['index']}"]
-    place = ", ".join(index + ([found["entry"]] if found["entry"] else []))
-    return f"{found['problem']}{place and ' at '}{place}: {found['detail']}"
+    index = [] if finding["index"] is None else [f"entry {finding['index']}"]
+    place = ", ".join(index + ([finding["entry"]] if finding["entry"] else []))
+    return f"{finding['problem']}{place and ' at '}{place}: {finding['detail']}"
 
 
 # == The run: strands, causes, bodies and times ================================================
@@ -1131,12 +1131,12 @@ class BundleRunChecker:
     def _check_close(self, index: int, entry: BundleEntry) -> None:
         """Compare the list of strands in a run close with the strands that were seen."""
         del self._strands["main"]
-        seen = {name: (n - 1, head) for name, (n, head) in self._strands.items()}
+        strands = {name: (n - 1, head) for name, (n, head) in self._strands.items()}
         listed = self._read_ends(index, entry)
         if listed is None:
-            self.unlisted, listed = True, seen
-        wrong = {name for name, _ in listed.items() ^ seen.items()}
-        if wrong or entry.facts["strands"] != len(seen):
+            self.unlisted, listed = True, strands
+        wrong = {name for name, _ in listed.items() ^ strands.items()}
+        if wrong or entry.facts["strands"] != len(strands):
             detail = f"the close does not match the strands {', '.join(sorted(wrong))}"
             self._find("strand-unclosed", detail, index, entry)
         self._strands.clear()
@@ -1247,16 +1247,16 @@ class BundleLogKeys:
             return
         named = [i for i in bundle.entries if b'"key.rotate/1"' in bundle.entry(i)[0]]
         read = [read_key_rotation(bundle, index, tree) for index in sorted(named)]
-        found = [rotation for rotation in read if rotation]
-        if not (found and self.accepted):
+        rotations = [rotation for rotation in read if rotation]
+        if not (rotations and self.accepted):
             return
-        keys = list({*self.accepted, *(h.old for h in found), *(h.new for h in found)})
+        keys = list({*self.accepted, *(h.old for h in rotations), *(h.new for h in rotations)})
         opened = [read_signed_tree(note, keys) for note in continued_notes(bundle, tree)]
         trees = [signed for signed in opened if signed and signed.signers]
-        for rotation in found:
+        for rotation in rotations:
             if rotation.old in self.accepted:
                 self._accept_rotation(rotation, rotation.old, trees)
-        for rotation in reversed(found):
+        for rotation in reversed(rotations):
             if rotation.new in self.accepted:
                 self._accept_rotation(rotation, rotation.new, trees)
 
@@ -1359,8 +1359,8 @@ class BundleVerifier:
 
     def _check_past(self, newest: BundleCheckpoint) -> None:
         """Check that this tree continues the earlier ones, whose times bound those of the run."""
-        known, given = [newest], dict[int, int]()
-        self._take_time(given, newest, self._seen)
+        checkpoints, times = [newest], dict[int, int]()
+        self._take_time(times, newest, self._seen)
         for past in self._bundle.past:
             checkpoint = self._open(past.note)
             if checkpoint is None:
@@ -1370,32 +1370,35 @@ class BundleVerifier:
             except BundleRejected as error:
                 self._findings.add("history-replaced", f"an earlier checkpoint: {error}")
                 continue
-            known.append(checkpoint)
-            self._take_time(given, checkpoint, self._verify_cosignatures(past.note))
-        sizes = sorted(given)
+            checkpoints.append(checkpoint)
+            self._take_time(times, checkpoint, self._verify_cosignatures(past.note))
+        sizes = sorted(times)
         # A witness may state a time beyond the largest that an entry can have.  It limits the time
         # of no entry, so it is ignored.
-        kept = consistent_times([t if (t := given[s]) <= MAX_COUNT else 0 for s in sizes])
-        self._run.cosigned = {size: time for size, time in zip(sizes, kept) if time}
-        self._notice_wrong_clocks(given)
-        for checkpoint in known:
+        selected = consistent_times([t if (t := times[s]) <= MAX_COUNT else 0 for s in sizes])
+        self._run.cosigned = {size: time for size, time in zip(sizes, selected) if time}
+        self._notice_wrong_clocks(times)
+        for checkpoint in checkpoints:
             time = self._run.cosigned.get(checkpoint.size, 0)
             self._run.signed[checkpoint.size, checkpoint.root.hex()] = time
 
     def _take_time(
-        self, given: dict[int, int], checkpoint: BundleCheckpoint, seen: list[BundleCosignature]
+        self,
+        times: dict[int, int],
+        checkpoint: BundleCheckpoint,
+        cosignatures: list[BundleCosignature],
     ) -> None:
         """Record the time at which the quorum had cosigned a tree, if it had."""
-        time = self._policy.quorum_time(seen) * 1_000_000 if self._policy else 0
+        time = self._policy.quorum_time(cosignatures) * 1_000_000 if self._policy else 0
         if time:
-            given[checkpoint.size] = min(time, given.get(checkpoint.size, time))
+            times[checkpoint.size] = min(time, times.get(checkpoint.size, time))
 
-    def _notice_wrong_clocks(self, given: dict[int, int]) -> None:
+    def _notice_wrong_clocks(self, times: dict[int, int]) -> None:
         """Add a notice about ignored times that are off by more than the tolerance."""
         wrong = []
-        for size in sorted(given.keys() - self._run.cosigned.keys()):
+        for size in sorted(times.keys() - self._run.cosigned.keys()):
             floor, ceiling = self._run.time_bounds(size - 1)[0], self._run.time_bounds(size)[1]
-            if not floor - MAX_CLOCK_SKEW_US <= given[size] <= ceiling + MAX_CLOCK_SKEW_US:
+            if not floor - MAX_CLOCK_SKEW_US <= times[size] <= ceiling + MAX_CLOCK_SKEW_US:
                 wrong.append(size)
         if wrong:
             sizes = ", ".join(map(str, wrong[:5])) + (", ..." if len(wrong) > 5 else "")
@@ -1549,7 +1552,7 @@ def print_report(report: dict[str, Any]) -> None:
     lines += [
         f"{claim:<12} {report[claim]['state']:<12} {report[claim]['reason']}" for claim in CLAIMS
     ]
-    lines += [f"found        {describe(found)}" for found in report["findings"]]
+    lines += [f"found        {describe(finding)}" for finding in report["findings"]]
     lines += [f"seen         by {s['witness']} at {s['time']}" for s in report["sightings"]]
     lines += [f"not checked  {what}" for what in report["not_checked"]]
     lines += [f"note         {notice}" for notice in report["notices"]]
@@ -1573,18 +1576,18 @@ def main() -> int:
     parser.add_argument("--policy", help="the logs and witnesses that you trust (tlog-policy)")
     parser.add_argument("--seen", action="append", default=[], help="a checkpoint seen before")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
-    given = parser.parse_args()
+    args = parser.parse_args()
     try:
-        policy = BundlePolicy(read_file(given.policy)) if given.policy is not None else None
-        seen = [read_file(path) for path in given.seen]
-        trust = BundleTrust([read_key(key) for key in given.key], policy, seen)
-        bundle = LazyFile(given.bundle)
+        policy = BundlePolicy(read_file(args.policy)) if args.policy is not None else None
+        notes = [read_file(path) for path in args.seen]
+        trust = BundleTrust([read_key(key) for key in args.key], policy, notes)
+        bundle = LazyFile(args.bundle)
     except BundleRejected as error:
         parser.error(escape_text(str(error)))
     except OSError as error:
-        parser.error(escape_text(f"{given.bundle}: {error.strerror}"))
+        parser.error(escape_text(f"{args.bundle}: {error.strerror}"))
     report = verify(bundle, trust)
-    if given.json:
+    if args.json:
         print(json.dumps(report))
     else:
         print_report(report)

@@ -227,9 +227,9 @@ class TableAudit:
 
     def _explain_head(self, strand: str, leaves: Mapping[int, str]) -> Iterator[str]:
         """Yield the problems with the end of one of the log's own strands."""
-        seen = self._remembered.get(strand)
-        if seen is not None and leaves.get(seen[0]) != seen[1]:
-            yield f"ended with entry {seen[0]} when it was seen before, which is not there"
+        remembered = self._remembered.get(strand)
+        if remembered is not None and leaves.get(remembered[0]) != remembered[1]:
+            yield f"ended with entry {remembered[0]} when it was seen before, which is not there"
         try:
             head = self._reader.strand_head(strand)
         except Malformed as error:
@@ -244,9 +244,9 @@ class TableAudit:
             yield "has a head that no writer of this log has tagged"
 
     def _report_quarantine(self) -> None:
-        for found in self._reader.quarantined_rows():
+        for quarantined in self._reader.quarantined_rows():
             detail = "no writer of this log wrote it; it was quarantined and is in no tree"
-            self._findings.add(Problem.ROW_QUARANTINED, detail, None, str(found.row.position))
+            self._findings.add(Problem.ROW_QUARANTINED, detail, None, str(quarantined.row.position))
 
 
 def _read_pages(read: Callable[[Row | None], list[Row]]) -> Iterator[Row]:

@@ -54,15 +54,15 @@ class Trust(msgspec.Struct, frozen=True):
             findings.add(report.Problem.SIGNATURE_REJECTED, f"cosignature: {error}")
             return ()
 
-    def is_satisfied_by(self, seen: tuple[tlog.Cosignature, ...]) -> bool:
+    def is_satisfied_by(self, cosignatures: tuple[tlog.Cosignature, ...]) -> bool:
         """Return whether there is a cosignature, and the policy accepts the set of them."""
-        if self.policy is None or not seen:
+        if self.policy is None or not cosignatures:
             return False
-        return self.policy.is_satisfied_by([cosignature.key for cosignature in seen])
+        return self.policy.is_satisfied_by([cosignature.key for cosignature in cosignatures])
 
-    def quorum_time(self, seen: tuple[tlog.Cosignature, ...]) -> int:
+    def quorum_time(self, cosignatures: tuple[tlog.Cosignature, ...]) -> int:
         """Return the time, in microseconds, at which the quorum was reached; 0 if it was not."""
-        return tlog.quorum_time(seen, self.policy) * 1_000_000 if self.policy else 0
+        return tlog.quorum_time(cosignatures, self.policy) * 1_000_000 if self.policy else 0
 
     def guard_checkpoint(self, origin: str) -> tlog.Checkpoint | None:
         """Return the checkpoint of this log that its signer remembers, or None."""
@@ -81,14 +81,14 @@ class Trust(msgspec.Struct, frozen=True):
         yield from dict.fromkeys(c for c in opened if c is not None and c.origin == origin)
 
     def judge_independence(
-        self, seen: tuple[tlog.Cosignature, ...], findings: report.Findings
+        self, cosignatures: tuple[tlog.Cosignature, ...], findings: report.Findings
     ) -> report.ClaimResult:
         """Return the result of the claim Independent, with the witnesses as its reason."""
         if self.policy is None:
             return report.ClaimResult(
                 report.State.NOT_CHECKED, "no policy was given: name witnesses with --policy"
             )
-        names = sorted({cosignature.key.name for cosignature in seen})
+        names = sorted({cosignature.key.name for cosignature in cosignatures})
         reason = f"cosigned by {', '.join(names)}"
         if names and all(name.startswith(LOCAL_WITNESS) for name in names):
             reason += ", a witness on the writer's own machine: as strong as that machine's owner"
@@ -97,8 +97,9 @@ class Trust(msgspec.Struct, frozen=True):
         return findings.judge_claim(report.Claim.INDEPENDENT, reason)
 
 
-def list_sightings(seen: tuple[tlog.Cosignature, ...]) -> tuple[report.Sighting, ...]:
+def list_sightings(cosignatures: tuple[tlog.Cosignature, ...]) -> tuple[report.Sighting, ...]:
     """Return the witness and the time of each cosignature, for the report."""
     return tuple(
-        report.Sighting(c.key.name, c.time, c.key.name.startswith(LOCAL_WITNESS)) for c in seen
+        report.Sighting(c.key.name, c.time, c.key.name.startswith(LOCAL_WITNESS))
+        for c in cosignatures
     )

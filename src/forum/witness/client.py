@@ -43,11 +43,11 @@ class WitnessClient:
         size = parse_checkpoint(note).size
         reply = self._ask(note, min(self._known, size), size, prove)
         if reply.status == 409:
-            known = _known_size(reply)
-            if known is None or known > size:
-                seen = "another tree" if known is None else f"a tree of size {known}"
-                raise WitnessRefused(self._name, f"it has already seen {seen}")
-            reply = self._ask(note, known, size, prove)
+            known_size = _known_size(reply)
+            if known_size is None or known_size > size:
+                tree = "another tree" if known_size is None else f"a tree of size {known_size}"
+                raise WitnessRefused(self._name, f"it has already seen {tree}")
+            reply = self._ask(note, known_size, size, prove)
         if reply.status >= 500:
             raise WitnessUnreachable(self._name, f"it answered {reply.status}")
         if reply.status != 200:

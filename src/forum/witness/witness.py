@@ -110,9 +110,9 @@ class Witness:
         memory = self._memory(checkpoint.origin)
         latest = memory.latest()
         past = tlog.parse_checkpoint(latest) if latest else None
-        known = past.size if past else 0
-        if old_size != known:
-            return WitnessReply(409, f"{known}\n".encode(), SIZE_MEDIA_TYPE)
+        known_size = past.size if past else 0
+        if old_size != known_size:
+            return WitnessReply(409, f"{known_size}\n".encode(), SIZE_MEDIA_TYPE)
         self._check_growth(past, proof, checkpoint)
         # The audit reads the log, which is expensive.  It is the last check, so that only the owner
         # of the log's signing key can trigger it.
@@ -121,12 +121,12 @@ class Witness:
             raise _RequestRejected(503 if refusal.passing else 422, refusal.why)
         signature = tlog.cosign(note.text, self._key, self._clock() // 1_000_000)
         log = [s for s in note.signatures if s.name == checkpoint.origin]
-        kept = tlog.Note(note.text, (*log, signature)).encode()
+        cosigned = tlog.Note(note.text, (*log, signature)).encode()
         try:
             # Store first, reply second.  In the other order, a crash in between would let the
             # witness cosign a fork of a tree that it has already cosigned.  `advance` is a
             # compare-and-swap, so of two concurrent requests only one succeeds.
-            memory.advance(latest, kept)
+            memory.advance(latest, cosigned)
         except errors.ConcurrentUpdate:
             return WitnessReply(409, f"{self._known_size(memory)}\n".encode(), SIZE_MEDIA_TYPE)
         return WitnessReply(200, f"{signature}\n".encode())

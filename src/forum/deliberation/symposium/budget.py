@@ -28,10 +28,10 @@ class BudgetMeter(msgspec.Struct):
     tokens: Counter[str] = msgspec.field(default_factory=Counter)
     """Tokens of each agent in its turns."""
 
-    def add_turn(self, said: TurnResult) -> None:
+    def add_turn(self, result: TurnResult) -> None:
         """Add the result of a turn."""
-        self.now = max(self.now, said.at)
-        self.spent = self.spent.plus(said.spent)
+        self.now = max(self.now, result.at)
+        self.spent = self.spent.plus(result.spent)
 
     def exceeded_cap(self) -> Reason | None:
         """Return why the session must end because a cap was exceeded, or None."""

@@ -72,29 +72,29 @@ _BY_STOP: Mapping[StopReason, Reason] = {
 _KINDS = frozenset(kind.value for kind in ErrorKind)
 
 
-def classify_error(said: TurnResult) -> ErrorKind:
+def classify_error(result: TurnResult) -> ErrorKind:
     """Return the kind of error that a failed turn ended with."""
     # A reply came, so the turn failed because the reply was invalid.
-    if said.outcome is Outcome.OK:
+    if result.outcome is Outcome.OK:
         return ErrorKind.MALFORMED_RESPONSE
-    named, _, rest = said.code.partition(" ")
+    named, _, rest = result.code.partition(" ")
     if named in _KINDS:
         return ErrorKind(named)
     status = _BY_STATUS.get(rest) if named == "http" else None
-    late = ErrorKind.TIMEOUT if said.outcome is Outcome.TIMEOUT else None
+    late = ErrorKind.TIMEOUT if result.outcome is Outcome.TIMEOUT else None
     # The code and the text are more specific than the HTTP status, which providers share between
     # errors.
-    told = next((kind for words, kind in _BY_WORDS.items() if words in said.error), None)
-    known = _BY_CODE.get(said.code) or late or told or status or _BY_WHY.get(said.why)
-    return known or ErrorKind.INTERNAL
+    by_text = next((kind for words, kind in _BY_WORDS.items() if words in result.error), None)
+    kind = _BY_CODE.get(result.code) or late or by_text or status or _BY_WHY.get(result.why)
+    return kind or ErrorKind.INTERNAL
 
 
-def is_permanent_failure(said: TurnResult) -> bool:
+def is_permanent_failure(result: TurnResult) -> bool:
     """Return whether asking again after this failure is useless."""
-    hint = said.code.rpartition(" ")[2]
+    hint = result.code.rpartition(" ")[2]
     if hint in (RETRY_HINT, FINAL_HINT):
         return hint == FINAL_HINT
-    return classify_error(said) not in RETRIABLE
+    return classify_error(result) not in RETRIABLE
 
 
 def scripted_error_code(kind: ErrorKind, *, retriable: bool) -> str:
@@ -115,7 +115,7 @@ def termination_reason_of_stop(stopped: StopReason) -> Reason:
     return _BY_STOP.get(stopped, Reason.PROVIDER_UNRECOVERABLE)
 
 
-def build_provider_failure(agent: AgentConfig, said: TurnResult) -> ProviderFailure:
+def build_provider_failure(agent: AgentConfig, result: TurnResult) -> ProviderFailure:
     """Return the record of the failure that ended a session.
 
     Failed calls have no message, so their cost is recorded here and in no sum of messages.
@@ -123,18 +123,18 @@ def build_provider_failure(agent: AgentConfig, said: TurnResult) -> ProviderFail
     return ProviderFailure(
         agent_id=agent.id,
         provider=agent.provider,
-        kind=classify_error(said),
-        message=describe_failure(said),
+        kind=classify_error(result),
+        message=describe_failure(result),
         model=agent.model,
-        details={"calls": said.spent.calls, "usage": to_json_object(turn_usage(said))},
+        details={"calls": result.spent.calls, "usage": to_json_object(turn_usage(result))},
     )
 
 
-def describe_failure(said: TurnResult) -> str:
+def describe_failure(result: TurnResult) -> str:
     """Return a description of a failure.
 
     It contains no text from the provider, because such a text may repeat the API key.
     """
-    kind = classify_error(said)
-    code = said.code if said.code != kind.value else ""
+    kind = classify_error(result)
+    code = result.code if result.code != kind.value else ""
     return f"{kind.value}: {code}" if code else kind.value

@@ -201,12 +201,12 @@ def _check_usage(artifact: schemas.Artifact) -> _Faults:
             yield where, f"the messages come to {whole}"
 
 
-def _is_same_usage(one: schemas.MessageUsage, other: schemas.MessageUsage) -> bool:
+def _is_same_usage(first: schemas.MessageUsage, other: schemas.MessageUsage) -> bool:
     counts, others = (
         (usage.prompt_tokens, usage.completion_tokens, usage.total_tokens, usage.estimated)
-        for usage in (one, other)
+        for usage in (first, other)
     )
-    return counts == others and abs(one.cost_usd - other.cost_usd) <= COST_TOLERANCE_USD
+    return counts == others and abs(first.cost_usd - other.cost_usd) <= COST_TOLERANCE_USD
 
 
 def _check_outcome(artifact: schemas.Artifact) -> _Faults:
@@ -244,10 +244,10 @@ def _check_termination(artifact: schemas.Artifact) -> _Faults:
         yield f"{where}.final_round", f"the last message is of {last.round}"
     waits = ending.pending_user_input_request or ending.pending_external_research_request
     if waits:
-        asked = isinstance(last, schemas.CoordinationTurn) and (
+        request = isinstance(last, schemas.CoordinationTurn) and (
             last.content.user_input_request or last.content.external_research_request
         )
-        if waits != asked:
+        if waits != request:
             yield where, "the last verdict asks for something else"
     yield from _check_failure(artifact, ending)
 
@@ -259,8 +259,10 @@ def _check_failure(artifact: schemas.Artifact, ending: schemas.TerminationArtifa
     if ending.reason not in (Reason.PROVIDER_UNRECOVERABLE, Reason.SCHEMA_ERROR):
         yield f"{where}.reason", "it does not go with the last failure"
     agents = (*artifact.config.agents, artifact.config.coordinator)
-    known = {(agent.id, agent.provider, model) for agent in agents for model in (agent.model, None)}
-    if (failure.agent_id, failure.provider, failure.model) not in known:
+    identities = {
+        (agent.id, agent.provider, model) for agent in agents for model in (agent.model, None)
+    }
+    if (failure.agent_id, failure.provider, failure.model) not in identities:
         yield f"{where}.last_provider_failure", "the config has no such agent"
 
 
@@ -273,17 +275,19 @@ def _check_unresolved(artifact: schemas.Artifact) -> _Faults:
     verdicts = [
         m.content for m in artifact.canonical_transcript if isinstance(m, schemas.CoordinationTurn)
     ]
-    said = tuple(chain.from_iterable(verdict.unresolved_disagreements for verdict in verdicts))
+    unresolved = tuple(
+        chain.from_iterable(verdict.unresolved_disagreements for verdict in verdicts)
+    )
     stated: tuple[schemas.UnresolvedDisagreement, ...] = ()
     if (ending := _termination(artifact)) is not None:
         stated = ending.unresolved_disagreements
         latest = verdicts[-1].unresolved_disagreements if verdicts else ()
-        if not set(latest) <= set(stated) <= set(said):
+        if not set(latest) <= set(stated) <= set(unresolved):
             where = "$.outcome.termination_artifact.unresolved_disagreements"
             yield where, "the verdicts say otherwise"
     elif isinstance(last := artifact.canonical_transcript[-1], schemas.Synthesis):
         stated = last.content.unresolved_disagreements
-    if artifact.cumulative_unresolved not in (stated, said):
+    if artifact.cumulative_unresolved not in (stated, unresolved):
         yield "$.cumulative_unresolved", "it is not what the session left open"
 
 

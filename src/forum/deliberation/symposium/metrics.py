@@ -157,8 +157,8 @@ def _contractions(transcript: Sequence[schemas.Message]) -> tuple[ContractionCou
     left = (
         message.content for message in transcript if isinstance(message, schemas.PanelContraction)
     )
-    counted = Counter((one.agent_id, one.reason) for one in left)
-    return tuple(ContractionCount(*who, count) for who, count in sorted(counted.items()))
+    counted = Counter((contraction.agent_id, contraction.reason) for contraction in left)
+    return tuple(ContractionCount(*key, count) for key, count in sorted(counted.items()))
 
 
 def _longest_queue(artifact: schemas.Artifact) -> int:
@@ -180,7 +180,7 @@ def _longest_queue(artifact: schemas.Artifact) -> int:
 
 def _count_deferred(turn: schemas.PrimaryTurn) -> int:
     """Return how many requests of a turn were neither answered at once, dropped nor invalid."""
-    asked = [to_json_object(request) for request in turn.content.direct_requests]
-    refused = [one.offending_request for one in turn.schema_failure]
-    routed = [request for request in asked if request not in refused]
+    requests = [to_json_object(request) for request in turn.content.direct_requests]
+    refused = [failure.offending_request for failure in turn.schema_failure]
+    routed = [request for request in requests if request not in refused]
     return len(routed) - len(turn.dropped_deferred) - bool(routed)

@@ -113,8 +113,10 @@ def _is_suitable(persona: schemas.Persona, problem: str, called: set[str]) -> bo
 
 def build_selector_turn(session: Session, config: schemas.SymposiumConfig, agent: str) -> AgentTurn:
     """Return the turn that asks a model for a panel, without retries."""
-    listed = "\n".join(f"- {one.id}: {role_summary(one)}" for one in config.agents)
-    names = [one.id for one in config.agents]
+    listed = "\n".join(
+        f"- {candidate.id}: {role_summary(candidate)}" for candidate in config.agents
+    )
+    names = [candidate.id for candidate in config.agents]
     room = session.policy.max_reply_chars(agent)
     return AgentTurn(
         name=SELECTOR,
@@ -132,18 +134,18 @@ def build_selector_turn(session: Session, config: schemas.SymposiumConfig, agent
                 "reasoning": reply_schemas.text_schema(min(_MAX_LINE_LENGTH, room // 2)),
             }
         ),
-        read=lambda said: parse_panel_choice(said, config),
+        read=lambda reply: parse_panel_choice(reply, config),
         retries=0,
         allowance=selector_allowance(config),
     )
 
 
-def parse_panel_choice(said: bytes, config: schemas.SymposiumConfig) -> schemas.SelectorOutput:
+def parse_panel_choice(reply: bytes, config: schemas.SymposiumConfig) -> schemas.SelectorOutput:
     """Parse a model's selection, in the order in which the agents are declared.
 
     Raises `ValueError` with a message for the model.
     """
-    chosen = reply_schemas.parse_structured(said, _chosen)
+    chosen = reply_schemas.parse_structured(reply, _chosen)
     names = [agent.id for agent in config.agents]
     if strangers := [name for name in chosen.selected_agents if name not in names]:
         raise ValueError(f"selected_agents: {strangers[0][:40]!r} is none of those listed")
@@ -162,8 +164,8 @@ def find_ambiguity(config: schemas.SymposiumConfig) -> str:
     names = [agent.id for agent in (*config.agents, config.coordinator)]
     if len(set(names)) < len(names):
         return "two agents have the same id"
-    if taken := {schemas.RUNTIME, config.originator}.intersection(names):
-        return f"an agent has the name of another one who speaks: {min(taken)!r}"
+    if clashes := {schemas.RUNTIME, config.originator}.intersection(names):
+        return f"an agent has the name of another one who speaks: {min(clashes)!r}"
     # Ids appear in prompts outside of quotations: an id with a line break could inject
     # instructions.
     if odd := [name for name in names if not name.isprintable()]:

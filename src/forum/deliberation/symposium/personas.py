@@ -118,8 +118,8 @@ def resolve_persona_ref(ref: str | Persona) -> Persona:
     """Return the persona of a reference; an unknown name yields a persona without traits."""
     if isinstance(ref, Persona):
         return ref
-    known = PERSONAS.get(ref)
-    return known or _horizontal(
+    persona = PERSONAS.get(ref)
+    return persona or _horizontal(
         ref,
         "general",
         "plain reasoning, in the open",

@@ -77,7 +77,7 @@ class PromptContext(msgspec.Struct):
 
     def branch_prompt(self, agent: str, waiting: DeferredRequest) -> bytes:
         """Return the prompt for an agent to answer another agent's request."""
-        asked, parent = waiting.request, waiting.parent
+        request, parent = waiting.request, waiting.parent
         # The messages of this round are shown anyway; the request may come from an earlier one.
         earlier = [] if parent.round == self.round else [self._quoted_message(parent)]
         return compose_prompt(
@@ -91,14 +91,14 @@ class PromptContext(msgspec.Struct):
                 *self._own(agent),
                 *earlier,
                 *self._now(),
-                self._quoted(f"what {parent.speaker} asks you", _request_text(asked)),
+                self._quoted(f"what {parent.speaker} asks you", _request_text(request)),
             ],
         )
 
     def verdict_prompt(self) -> bytes:
         """Return the prompt for the coordinator's verdict on the round."""
         queue = "\n".join(
-            f"- {one.parent.speaker} asks {one.request.target}" for one in self.waiting
+            f"- {item.parent.speaker} asks {item.request.target}" for item in self.waiting
         )
         return compose_prompt(
             f"You coordinate a panel that deliberates on the problem below. Round {self.round} of "
@@ -127,9 +127,9 @@ class PromptContext(msgspec.Struct):
         )
 
     def _peers(self, agent: str) -> str:
-        known = {one.id: one for one in self.config.agents}
-        peers = [known[name] for name in self.panel if name != agent]
-        listed = "\n".join(f"- {one.id}: {role_summary(one)}" for one in peers)
+        agents = {peer.id: peer for peer in self.config.agents}
+        peers = [agents[name] for name in self.panel if name != agent]
+        listed = "\n".join(f"- {peer.id}: {role_summary(peer)}" for peer in peers)
         return f"On the panel:\n{listed}" if peers else ""
 
     def _common(self) -> Iterator[Quotation]:
@@ -146,9 +146,9 @@ class PromptContext(msgspec.Struct):
         if not own:
             return
         yield self._quoted_message(own[-1], "you")
-        asked = {message.id for message in own}
+        own_ids = {message.id for message in own}
         for message in before[before.index(own[-1]) :]:
-            if isinstance(message, schemas.BranchTurn) and message.parent_id in asked:
+            if isinstance(message, schemas.BranchTurn) and message.parent_id in own_ids:
                 yield self._quoted_message(message)
 
     def _now(self) -> Iterator[Quotation]:
@@ -161,7 +161,7 @@ class PromptContext(msgspec.Struct):
         self,
     ) -> tuple[list[schemas.ResolvedDisagreement], list[schemas.UnresolvedDisagreement]]:
         verdicts = [m.content for m in self.transcript if isinstance(m, schemas.CoordinationTurn)]
-        settled = [one for verdict in verdicts for one in verdict.resolved_disagreements]
+        settled = [item for verdict in verdicts for item in verdict.resolved_disagreements]
         return settled, list(verdicts[-1].unresolved_disagreements) if verdicts else []
 
     def _listed(
@@ -169,12 +169,12 @@ class PromptContext(msgspec.Struct):
         source: str,
         what: Iterable[schemas.ResolvedDisagreement | schemas.UnresolvedDisagreement],
     ) -> Iterator[Quotation]:
-        if lines := [msgspec.json.encode(one).decode() for one in what]:
+        if lines := [msgspec.json.encode(item).decode() for item in what]:
             yield self._quoted(source, "\n".join(lines))
 
     def _quoted_message(self, message: schemas.Message, speaker: str = "") -> Quotation:
-        who = speaker or message.speaker
-        place = f"{who}, round {message.round}, turn {message.turn_index}"
+        name = speaker or message.speaker
+        place = f"{name}, round {message.round}, turn {message.turn_index}"
         return self._quoted(
             f"{place}{_addressee(message, self.transcript)}", _message_text(message)
         )
@@ -186,8 +186,8 @@ class PromptContext(msgspec.Struct):
 def _addressee(message: schemas.Message, transcript: Sequence[schemas.Message]) -> str:
     if not isinstance(message, schemas.BranchTurn):
         return ""
-    asked = {one.id: one.speaker for one in transcript}
-    return f", answering {asked[message.parent_id]}"
+    speakers = {earlier.id: earlier.speaker for earlier in transcript}
+    return f", answering {speakers[message.parent_id]}"
 
 
 def _message_text(message: schemas.Message) -> str:
@@ -197,8 +197,8 @@ def _message_text(message: schemas.Message) -> str:
             return message.content
         case schemas.PrimaryTurn() | schemas.BranchTurn():
             requests = message.content.direct_requests
-            asked = (f"To {request.target}: {_request_text(request)}" for request in requests)
-            return "\n\n".join([message.content.text, *asked])
+            lines = (f"To {request.target}: {_request_text(request)}" for request in requests)
+            return "\n\n".join([message.content.text, *lines])
         case schemas.CoordinationTurn() | schemas.Synthesis():
             return msgspec.json.encode(message.content).decode()
         case schemas.PanelContraction():
@@ -230,9 +230,9 @@ def role_summary(agent: schemas.AgentConfig) -> str:
 
 def build_briefing(persona: schemas.Persona, requirements: Sequence[str] = ()) -> str:
     """Return the instructions to an agent; `requirements` replace those of its persona."""
-    who = f"You are {persona.id}. What you look at: {persona.reasoning_scope}."
+    intro = f"You are {persona.id}. What you look at: {persona.reasoning_scope}."
     parts = [
-        f"{who} How you think: {persona.reasoning_style}.",
+        f"{intro} How you think: {persona.reasoning_style}.",
         _list("Keep to this:", persona.behavioral_constraints),
         _list("What you tend to get wrong:", persona.failure_modes),
         _list("Each time, say:", requirements or persona.output_requirements),
@@ -240,7 +240,7 @@ def build_briefing(persona: schemas.Persona, requirements: Sequence[str] = ()) -
     if persona.domain_scope is not UNSET:
         parts.append(_list("You know about:", persona.domain_scope))
     if persona.must_delegate is not UNSET:
-        sent = (f"{what}: ask {whom}" for what, whom in persona.must_delegate.items())
+        sent = (f"{what}: ask {agent}" for what, agent in persona.must_delegate.items())
         parts.append(_list("You do not judge these; whom to ask in place of it:", tuple(sent)))
     return "\n\n".join(part for part in parts if part)
 

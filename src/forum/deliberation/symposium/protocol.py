@@ -76,9 +76,9 @@ def read_session_config(session: steps.Session) -> schemas.SymposiumConfig:
     if not isinstance(panel, Symposium):
         raise Malformed("panel", "it does not sit by this protocol")
     config = read_config({**panel.config, "problem_statement": session.problem})
-    for one in (*config.agents, config.coordinator):
-        if panel.agents.get(one.id) not in session.policy.agents:
-            raise Malformed("panel", f"no agent speaks for {one.id!r}")
+    for agent in (*config.agents, config.coordinator):
+        if panel.agents.get(agent.id) not in session.policy.agents:
+            raise Malformed("panel", f"no agent speaks for {agent.id!r}")
     return config
 
 
@@ -145,14 +145,14 @@ class _SymposiumState(PromptContext, kw_only=True):
 
     def _ask_selector(self) -> steps.ProtocolPart[tuple[schemas.SelectorOutput, Amount]]:
         agent = self._agent_of(self.config.coordinator)
-        said = yield from self._take_turn(
+        result = yield from self._take_turn(
             panel_selection.build_selector_turn(self.session, self.config, agent)
         )
-        if said.spent.exceeds(panel_selection.selector_allowance(self.config)):
+        if result.spent.exceeds(panel_selection.selector_allowance(self.config)):
             raise termination.SessionTerminated(kinds.Reason.BUDGET_EXCEEDED)
-        if said.fate is steps.TurnStatus.FAILED:
+        if result.fate is steps.TurnStatus.FAILED:
             raise termination.SessionTerminated(kinds.Reason.SCHEMA_ERROR)
-        return panel_selection.parse_panel_choice(said.output, self.config), said.spent
+        return panel_selection.parse_panel_choice(result.output, self.config), result.spent
 
     def deliberate(self) -> steps.ProtocolPart[None]:
         while True:
@@ -194,16 +194,16 @@ class _SymposiumState(PromptContext, kw_only=True):
                 yield self._void_request(waiting)
 
     def _take_primary_turn(self, agent: str) -> steps.ProtocolPart[None]:
-        said = yield from self._ask_for_turn(agent, self.primary_prompt(agent))
-        if said.fate is steps.TurnStatus.FAILED:
-            yield from self._remove_agent(agent, said)
+        result = yield from self._ask_for_turn(agent, self.primary_prompt(agent))
+        if result.fate is steps.TurnStatus.FAILED:
+            yield from self._remove_agent(agent, result)
             return
-        turned = replies.parse_turn(said.output)
+        turned = replies.parse_turn(result.output)
         room = self.config.runtime.max_deferred_queue_length - len(self.waiting)
         coordinator = self.config.coordinator.id
         routed = replies.route_requests(turned, agent, self.panel, coordinator, max(0, room))
         message = schemas.PrimaryTurn(
-            **self._message_fields(turn_usage(said)),
+            **self._message_fields(turn_usage(result)),
             speaker=agent,
             content=turned.content,
             branch_depth=0,
@@ -222,14 +222,14 @@ class _SymposiumState(PromptContext, kw_only=True):
         level deep.
         """
         agent = waiting.request.target
-        said = yield from self._ask_for_turn(agent, self.branch_prompt(agent, waiting))
-        if said.fate is steps.TurnStatus.FAILED:
-            yield from self._remove_agent(agent, said)
+        result = yield from self._ask_for_turn(agent, self.branch_prompt(agent, waiting))
+        if result.fate is steps.TurnStatus.FAILED:
+            yield from self._remove_agent(agent, result)
             return
-        turned = replies.parse_turn(said.output)
+        turned = replies.parse_turn(result.output)
         yield self._note(
             schemas.BranchTurn(
-                **self._message_fields(turn_usage(said)),
+                **self._message_fields(turn_usage(result)),
                 speaker=agent,
                 content=schemas.TurnOutput(turned.content.text),
                 parent_id=waiting.parent.id,
@@ -243,13 +243,13 @@ class _SymposiumState(PromptContext, kw_only=True):
         self._raise_if_exceeded(self.meter.exceeded_before_turn())
         coordinator = self.config.coordinator
         prompt = self.verdict_prompt()
-        said = yield from self._ask(coordinator, kinds.ExpectedOutput.VERDICT, prompt)
-        if said.fate is steps.TurnStatus.FAILED:
-            raise self._make_termination(coordinator, said)
-        verdict = replies.parse_verdict(said.output)
+        result = yield from self._ask(coordinator, kinds.ExpectedOutput.VERDICT, prompt)
+        if result.fate is steps.TurnStatus.FAILED:
+            raise self._make_termination(coordinator, result)
+        verdict = replies.parse_verdict(result.output)
         yield self._note(
             schemas.CoordinationTurn(
-                **self._message_fields(turn_usage(said)),
+                **self._message_fields(turn_usage(result)),
                 speaker=coordinator.id,
                 content=verdict,
                 branch_depth=0,
@@ -263,14 +263,14 @@ class _SymposiumState(PromptContext, kw_only=True):
         """Ask for the answer. Nothing follows it, so its cost is not checked against the caps."""
         coordinator = self.config.coordinator
         prompt = self.synthesis_prompt()
-        said = yield from self._ask(coordinator, kinds.ExpectedOutput.SYNTHESIS, prompt, retries)
-        if said.fate is steps.TurnStatus.FAILED:
-            raise self._make_termination(coordinator, said, for_good=True)
+        result = yield from self._ask(coordinator, kinds.ExpectedOutput.SYNTHESIS, prompt, retries)
+        if result.fate is steps.TurnStatus.FAILED:
+            raise self._make_termination(coordinator, result, for_good=True)
         yield self._note(
             schemas.Synthesis(
-                **self._message_fields(turn_usage(said)),
+                **self._message_fields(turn_usage(result)),
                 speaker=coordinator.id,
-                content=replies.parse_synthesis(said.output),
+                content=replies.parse_synthesis(result.output),
                 branch_depth=0,
             )
         )
@@ -312,24 +312,24 @@ class _SymposiumState(PromptContext, kw_only=True):
             round=self.round,
             turn_index=self.turn,
         )
-        said = yield from self._take_turn(cue)
-        self.meter.tokens[agent.id] += said.spent.tokens
-        return said
+        result = yield from self._take_turn(cue)
+        self.meter.tokens[agent.id] += result.spent.tokens
+        return result
 
-    def _take_turn(self, asked: steps.AgentTurn) -> steps.ProtocolPart[steps.TurnResult]:
-        heard = yield steps.TurnBatch((asked,))
-        (said,) = heard.said
-        self.meter.add_turn(said)
-        self.entry = said.entry or self.entry
-        if said.fate is steps.TurnStatus.CUT:
-            stopped = heard.stopped or StopReason.CANCELLED
+    def _take_turn(self, turn: steps.AgentTurn) -> steps.ProtocolPart[steps.TurnResult]:
+        batch = yield steps.TurnBatch((turn,))
+        (result,) = batch.said
+        self.meter.add_turn(result)
+        self.entry = result.entry or self.entry
+        if result.fate is steps.TurnStatus.CUT:
+            stopped = batch.stopped or StopReason.CANCELLED
             raise termination.SessionTerminated(
                 failure_codes.termination_reason_of_stop(stopped), for_good=True
             )
-        return said
+        return result
 
     def _agent_config(self, agent: str) -> schemas.AgentConfig:
-        return next(one for one in self.config.agents if one.id == agent)
+        return next(config for config in self.config.agents if config.id == agent)
 
     def _agent_of(self, agent: schemas.AgentConfig) -> str:
         panel = self.session.policy.panel
@@ -341,17 +341,17 @@ class _SymposiumState(PromptContext, kw_only=True):
         if passed is not None:
             raise termination.SessionTerminated(passed)
 
-    def _remove_agent(self, agent: str, said: steps.TurnResult) -> steps.ProtocolPart[None]:
+    def _remove_agent(self, agent: str, result: steps.TurnResult) -> steps.ProtocolPart[None]:
         """Continue without an agent whose turn failed, or end the session if the config says so.
 
         Raises `SessionTerminated` also if the panel is empty now.
         """
-        given_up = self._make_termination(self._agent_config(agent), said)
+        given_up = self._make_termination(self._agent_config(agent), result)
         if self.config.runtime.on_agent_failure is kinds.AgentFailurePolicy.TERMINATE:
             raise given_up
         self.turn += 1
         malformed = (
-            failure_codes.termination_reason(failure_codes.classify_error(said))
+            failure_codes.termination_reason(failure_codes.classify_error(result))
             is kinds.Reason.SCHEMA_ERROR
         )
         why = schemas.Contraction(agent, "schema_error" if malformed else "provider_unrecoverable")
@@ -368,14 +368,14 @@ class _SymposiumState(PromptContext, kw_only=True):
             raise given_up
 
     def _make_termination(
-        self, agent: schemas.AgentConfig, said: steps.TurnResult, *, for_good: bool = False
+        self, agent: schemas.AgentConfig, result: steps.TurnResult, *, for_good: bool = False
     ) -> termination.SessionTerminated:
         # A call that failed after a cap was exceeded failed because of the cap.
         if (passed := self.meter.exceeded_cap()) is not None:
             return termination.SessionTerminated(passed, for_good=for_good)
         return termination.SessionTerminated(
-            failure_codes.termination_reason(failure_codes.classify_error(said)),
-            failure_codes.build_provider_failure(agent, said),
+            failure_codes.termination_reason(failure_codes.classify_error(result)),
+            failure_codes.build_provider_failure(agent, result),
             for_good=for_good,
         )
 
@@ -416,7 +416,8 @@ class _SymposiumState(PromptContext, kw_only=True):
         Only if the config wants it, an agent has spoken and the reason leaves a chance of success.
         """
         spoken = any(
-            isinstance(one, schemas.PrimaryTurn | schemas.BranchTurn) for one in self.transcript
+            isinstance(message, schemas.PrimaryTurn | schemas.BranchTurn)
+            for message in self.transcript
         )
         wanted = self.config.runtime.synthesize_on_terminate and not ended.is_final
         if not (spoken and wanted and ended.reason in termination.SALVAGEABLE_REASONS):

@@ -90,14 +90,16 @@ def compute_pins(session: Session, runtime: str) -> Mapping[ReplayPin, str]:
     return {
         ReplayPin.RUNTIME: runtime,
         ReplayPin.ADAPTER: _digest([type(agent).__name__ for agent in agents.values()]),
-        ReplayPin.PROVIDER: _digest([[one.id, one.provider] for one in speakers]),
+        ReplayPin.PROVIDER: _digest([[speaker.id, speaker.provider] for speaker in speakers]),
         # Only a script is certain to give the same reply again.
-        ReplayPin.MODEL: _digest([[one.id, one.model] for one in speakers]) if scripted else "",
+        ReplayPin.MODEL: _digest([[speaker.id, speaker.model] for speaker in speakers])
+        if scripted
+        else "",
         ReplayPin.SAMPLING: _digest(agents),
         ReplayPin.CACHE: "none" if scripted else "",
-        ReplayPin.TOOL_ENV: _digest([one.tools for one in speakers]),
+        ReplayPin.TOOL_ENV: _digest([speaker.tools for speaker in speakers]),
         ReplayPin.WALLCLOCK: RECORDED,
-        ReplayPin.PERSONA: _digest([one.persona_ref for one in speakers]),
+        ReplayPin.PERSONA: _digest([speaker.persona_ref for speaker in speakers]),
         ReplayPin.TRANSCRIPT_PREFIX: _digest([config.originator, config.problem_statement]),
     }
 

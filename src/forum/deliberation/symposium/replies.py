@@ -115,9 +115,9 @@ def _disagreements(panel: Sequence[str], room: int) -> dict[str, Any]:
 
 # The parsers raise `ValueError`, because its text is shown to the model, which then repairs its
 # reply.
-def parse_turn(said: bytes) -> ParsedTurn:
+def parse_turn(reply: bytes) -> ParsedTurn:
     """Parse a turn; unknown members are ignored."""
-    value = _parse_object(said)
+    value = _parse_object(reply)
     requests = value.get("direct_requests")
     if not isinstance(requests, list | None):
         raise ValueError("direct_requests is not a list")  # noqa: TRY004  as below
@@ -132,20 +132,20 @@ def parse_turn(said: bytes) -> ParsedTurn:
     return ParsedTurn(schemas.TurnOutput(text, tuple(good)), tuple(bad))
 
 
-def parse_verdict(said: bytes) -> schemas.CoordinatorVerdict:
+def parse_verdict(reply: bytes) -> schemas.CoordinatorVerdict:
     """Parse a verdict."""
-    value = _without_nulls(_parse_object(said))
+    value = _without_nulls(_parse_object(reply))
     return _as_value_error(lambda: decoders.read_verdict(value))
 
 
-def parse_synthesis(said: bytes) -> schemas.SynthesisContent:
+def parse_synthesis(reply: bytes) -> schemas.SynthesisContent:
     """Parse a synthesis."""
-    value = _without_nulls(_parse_object(said))
+    value = _without_nulls(_parse_object(reply))
     return _as_value_error(lambda: decoders.read_synthesis(value))
 
 
-def _parse_object(said: bytes) -> dict[str, Any]:
-    value = read_json(reply_schemas.strip_code_fence(said))  # bounds depth and numbers
+def _parse_object(reply: bytes) -> dict[str, Any]:
+    value = read_json(reply_schemas.strip_code_fence(reply))  # bounds depth and numbers
     if not isinstance(value, dict):
         raise ValueError("not a JSON object")  # noqa: TRY004  the author's mistake, not ours
     return value
@@ -157,7 +157,7 @@ def _without_nulls(value: Any) -> Any:  # noqa: ANN401
         case dict():
             return {k: _without_nulls(v) for k, v in value.items() if v is not None}
         case list():
-            return [_without_nulls(one) for one in value]
+            return [_without_nulls(item) for item in value]
         case _:
             return value
 
@@ -176,12 +176,12 @@ def _describe_invalid_request(request: object) -> dict[str, object]:
     try:
         normalize_json(request, "request")
     except Malformed:
-        kept = {
+        members = {
             name: _to_transcript_safe(request[name])
             for name in ("target", "type")
             if name in request
         }
-        return {**kept, "content": "left out: no transcript can hold it"}
+        return {**members, "content": "left out: no transcript can hold it"}
     return request
 
 

@@ -162,7 +162,7 @@ class _ScheduleChecker:
             yield Invariant.BRANCH, "it answers no turn before it"
         elif self._inline is not None and self._inline.is_answered_by(turn):
             self._inline = None
-        elif (asked := self._next_waiting()) is not None and asked.is_answered_by(turn):
+        elif (waiting := self._next_waiting()) is not None and waiting.is_answered_by(turn):
             self._drain()
         else:
             yield Invariant.BRANCH, "it does not answer the request whose turn it is"
@@ -175,7 +175,7 @@ class _ScheduleChecker:
             yield Invariant.CONTRACTION, f"{agent} is not on the panel"
         elif self._inline is not None and self._inline.request.target == agent:
             self._inline = None
-        elif (asked := self._next_waiting()) is not None and asked.request.target == agent:
+        elif (waiting := self._next_waiting()) is not None and waiting.request.target == agent:
             self._drain()
         else:
             yield from self._close_branch()
@@ -197,8 +197,8 @@ class _ScheduleChecker:
         self._due, self._verdict = [], turn.content
 
     def _check_synthesis(self) -> _Violations:
-        asked = self._verdict is not None and self._verdict.next_action is NextAction.FINALIZE
-        if not asked and not self._config.runtime.synthesize_on_terminate:
+        wanted = self._verdict is not None and self._verdict.next_action is NextAction.FINALIZE
+        if not wanted and not self._config.runtime.synthesize_on_terminate:
             yield Invariant.OUTCOME, "no verdict asks for a synthesis"
 
     def _check_round_open(self) -> _Violations:
@@ -216,20 +216,20 @@ class _ScheduleChecker:
     def _sort_requests(self, turn: schemas.PrimaryTurn) -> None:
         """Determine the fate of each request of a turn."""
         for request in turn.content.direct_requests:
-            asked = _RoutableRequest(turn, request)
-            if not self._is_routable(asked):
+            candidate = _RoutableRequest(turn, request)
+            if not self._is_routable(candidate):
                 self._failed.setdefault(turn.id, []).append(request)
             elif self._inline is None:
-                self._inline = asked
+                self._inline = candidate
             elif len(self._waiting) < self._config.runtime.max_deferred_queue_length:
-                self._waiting.append(asked)
+                self._waiting.append(candidate)
             else:
                 self._dropped.setdefault(turn.id, []).append(request)
 
-    def _is_routable(self, asked: _RoutableRequest) -> bool:
-        target = asked.request.target
+    def _is_routable(self, candidate: _RoutableRequest) -> bool:
+        target = candidate.request.target
         return target in self._panel and target not in (
-            asked.by.speaker,
+            candidate.by.speaker,
             self._config.coordinator.id,
         )
 
@@ -239,8 +239,8 @@ class _ScheduleChecker:
         self._inline = None
 
     def _close_drains(self) -> _Violations:
-        if (asked := self._next_waiting()) is not None:
-            yield Invariant.BRANCH, f"the request to {asked.request.target} was passed over"
+        if (waiting := self._next_waiting()) is not None:
+            yield Invariant.BRANCH, f"the request to {waiting.request.target} was passed over"
         self._drains = 0
 
     def _next_waiting(self) -> _RoutableRequest | None:

@@ -38,20 +38,20 @@ def run_protocol(
 ) -> SimulatedSession:
     """Run a protocol to its end, with `answer` in place of all agents."""
     notes: list[steps.SessionNote] = []
-    heard: steps.BatchResult | None = None
-    while not isinstance(step := steps.advance_protocol(protocol, heard), steps.SessionResult):
+    result: steps.BatchResult | None = None
+    while not isinstance(step := steps.advance_protocol(protocol, result), steps.SessionResult):
         if isinstance(step, steps.SessionNote):
             notes.append(step)
-            heard = steps.BatchResult()
+            result = steps.BatchResult()
         else:
-            heard = answer(_single_turn(step))
+            result = answer(_single_turn(step))
     return SimulatedSession(tuple(notes), step)
 
 
 def _single_turn(turns: steps.TurnBatch) -> steps.AgentTurn:
-    (asked,) = turns.turns
-    assert not isinstance(asked, steps.ToolProbe)  # noqa: S101  this protocol asks no tools
-    return asked
+    (turn,) = turns.turns
+    assert not isinstance(turn, steps.ToolProbe)  # noqa: S101  this protocol asks no tools
+    return turn
 
 
 def simulate_session(
@@ -72,14 +72,14 @@ class _ScriptCursor(msgspec.Struct):
     script: FakeScript
     played: int = 0
 
-    def next_for(self, asked: steps.AgentTurn) -> ScriptStep:
+    def next_for(self, turn: steps.AgentTurn) -> ScriptStep:
         """Return the step for the next call."""
         entries, at = self.script.entries, self.played
         self.played += 1
         if at >= len(entries) and self.script.on_exhaustion == "error":
             return ScriptStep(fail=ErrorKind.INTERNAL.value)
         entry = entries[at % len(entries)]
-        return _to_script_step(entry.result) if _matches(entry.match, asked) else _MISMATCH
+        return _to_script_step(entry.result) if _matches(entry.match, turn) else _MISMATCH
 
 
 _MISMATCH = ScriptStep(fail=ErrorKind.INTERNAL.value)
@@ -101,32 +101,32 @@ class ScriptedPanel:
         self._reel = _ScriptCursor(self.script)
         self._selector = _ScriptCursor(self.selector) if self.selector else self._reel
 
-    def answer(self, asked: steps.AgentTurn) -> steps.BatchResult:
+    def answer(self, turn: steps.AgentTurn) -> steps.BatchResult:
         """Answer a turn, with as many attempts as it takes, and keep its steps in `moves`."""
-        reel = self._reel if isinstance(asked, SymposiumTurn) else self._selector
+        reel = self._reel if isinstance(turn, SymposiumTurn) else self._selector
         moves: list[ScriptStep] = []
-        said, spent = steps.TurnResult(asked.name, steps.TurnStatus.FAILED), steps.ZERO_AMOUNT
-        while len(moves) <= asked.retries:
-            moves.append(reel.next_for(asked))
-            said = _to_turn_result(asked, moves[-1])
+        result, spent = steps.TurnResult(turn.name, steps.TurnStatus.FAILED), steps.ZERO_AMOUNT
+        while len(moves) <= turn.retries:
+            moves.append(reel.next_for(turn))
+            result = _to_turn_result(turn, moves[-1])
             spent = Amount(
                 sum(move.usd or 0 for move in moves), sum(move.tokens for move in moves), len(moves)
             )
-            dear = spent.exceeds(asked.allowance)
-            if said.fate is steps.TurnStatus.SAID or dear or asked.hopeless(said):
+            dear = spent.exceeds(turn.allowance)
+            if result.fate is steps.TurnStatus.SAID or dear or turn.hopeless(result):
                 break
-        self.moves[asked.name] = tuple(moves)
+        self.moves[turn.name] = tuple(moves)
         read = sum(move.input_tokens for move in moves)
         return steps.BatchResult(
-            (replace(said, spent=spent, input_tokens=read, at=self.session.begun),)
+            (replace(result, spent=spent, input_tokens=read, at=self.session.begun),)
         )
 
 
-def _to_turn_result(asked: steps.AgentTurn, move: ScriptStep) -> steps.TurnResult:
+def _to_turn_result(turn: steps.AgentTurn, move: ScriptStep) -> steps.TurnResult:
     output = move.say.encode()
     if move.fail:
         return steps.TurnResult(
-            asked.name,
+            turn.name,
             steps.TurnStatus.FAILED,
             output,
             Outcome.FAILED,
@@ -134,10 +134,10 @@ def _to_turn_result(asked: steps.AgentTurn, move: ScriptStep) -> steps.TurnResul
             code=move.fail,
         )
     try:
-        asked.read(output)
+        turn.read(output)
     except ValueError:
-        return steps.TurnResult(asked.name, steps.TurnStatus.FAILED, output)
-    return steps.TurnResult(asked.name, steps.TurnStatus.SAID, output)
+        return steps.TurnResult(turn.name, steps.TurnStatus.FAILED, output)
+    return steps.TurnResult(turn.name, steps.TurnStatus.SAID, output)
 
 
 def _to_script_step(result: ProviderResult) -> ScriptStep:
@@ -156,20 +156,20 @@ def _reply_text(result: ProviderResult) -> str:
     """Return the structured output of a reply, else its last text."""
     if result.structured_output is not None:
         return msgspec.json.encode(result.structured_output).decode()
-    said = [one.content for one in result.messages if one.role == ASSISTANT]
-    return next((words for words in reversed(said) if isinstance(words, str)), "")
+    texts = [message.content for message in result.messages if message.role == ASSISTANT]
+    return next((words for words in reversed(texts) if isinstance(words, str)), "")
 
 
-def _matches(match: ScriptMatch, asked: steps.AgentTurn) -> bool:
+def _matches(match: ScriptMatch, turn: steps.AgentTurn) -> bool:
     """Return whether a script entry is meant for this call."""
-    if not isinstance(asked, SymposiumTurn):
+    if not isinstance(turn, SymposiumTurn):
         return match.expected_output_schema is UNSET
     return all(
         wanted is UNSET or wanted == is_
         for wanted, is_ in (
-            (match.agent_id, asked.speaker),
-            (match.expected_output_schema, asked.wanted),
-            (match.round, asked.round),
-            (match.turn_index, asked.turn_index),
+            (match.agent_id, turn.speaker),
+            (match.expected_output_schema, turn.wanted),
+            (match.round, turn.round),
+            (match.turn_index, turn.turn_index),
         )
     )

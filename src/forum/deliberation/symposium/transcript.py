@@ -51,15 +51,15 @@ def parse_time(text: str) -> datetime | None:
         return None
 
 
-def turn_usage(said: TurnResult) -> schemas.MessageUsage:
+def turn_usage(result: TurnResult) -> schemas.MessageUsage:
     """Return the usage of a turn: the sum of all its calls, including failed ones."""
-    read = min(said.input_tokens, said.spent.tokens)
+    read = min(result.input_tokens, result.spent.tokens)
     return schemas.MessageUsage(
         prompt_tokens=read,
-        completion_tokens=said.spent.tokens - read,
-        total_tokens=said.spent.tokens,
-        cost_usd=said.spent.usd / NANO_USD,
-        estimated=said.code == NO_USAGE,
+        completion_tokens=result.spent.tokens - read,
+        total_tokens=result.spent.tokens,
+        cost_usd=result.spent.usd / NANO_USD,
+        estimated=result.code == NO_USAGE,
     )
 
 
@@ -67,19 +67,22 @@ def total_usage(transcript: Iterable[schemas.Message]) -> schemas.MessageUsage:
     """Return the usage of all messages, limited to integers that a double can hold."""
     used = [message.usage for message in transcript]
     return schemas.MessageUsage(
-        prompt_tokens=min(INTEGER_LIMIT - 1, sum(one.prompt_tokens for one in used)),
-        completion_tokens=min(INTEGER_LIMIT - 1, sum(one.completion_tokens for one in used)),
-        total_tokens=min(INTEGER_LIMIT - 1, sum(one.total_tokens for one in used)),
+        prompt_tokens=min(INTEGER_LIMIT - 1, sum(usage.prompt_tokens for usage in used)),
+        completion_tokens=min(INTEGER_LIMIT - 1, sum(usage.completion_tokens for usage in used)),
+        total_tokens=min(INTEGER_LIMIT - 1, sum(usage.total_tokens for usage in used)),
         # Summed in integer nano-dollars: a sum of floats depends on their order.
-        cost_usd=sum(round(one.cost_usd * NANO_USD) for one in used) / NANO_USD,
-        estimated=any(one.estimated for one in used),
+        cost_usd=sum(round(usage.cost_usd * NANO_USD) for usage in used) / NANO_USD,
+        estimated=any(usage.estimated for usage in used),
     )
 
 
 def last_verdict(transcript: Sequence[schemas.Message]) -> schemas.CoordinatorVerdict | None:
     """Return the coordinator's last verdict, or None."""
     latest = reversed(transcript)
-    return next((one.content for one in latest if isinstance(one, schemas.CoordinationTurn)), None)
+    return next(
+        (message.content for message in latest if isinstance(message, schemas.CoordinationTurn)),
+        None,
+    )
 
 
 def message_type(message: schemas.Message) -> MessageType:

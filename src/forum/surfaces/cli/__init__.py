@@ -78,7 +78,7 @@ _SECTIONS = {
         "restore": ("backup", "Restore a backup without forking the log."),
     },
 }
-_COMMANDS = {name: found for section in _SECTIONS.values() for name, found in section.items()}
+_COMMANDS = {name: command for section in _SECTIONS.values() for name, command in section.items()}
 
 
 class SuggestingGroup(click.Group):
@@ -94,9 +94,9 @@ class SuggestingGroup(click.Group):
             # Imported here because start-up time is paid by every command, and typos are rare.
             from difflib import get_close_matches
 
-            known = self.list_commands(ctx)
-            near = get_close_matches(args[0].casefold(), known, 3, 0.6) if args else []
-            if not near or args[0] in known:
+            commands = self.list_commands(ctx)
+            near = get_close_matches(args[0].casefold(), commands, 3, 0.6) if args else []
+            if not near or args[0] in commands:
                 raise
             names = " or ".join(near)
             raise click.UsageError(f"{error.message} Did you mean {names}?", ctx) from None
@@ -179,6 +179,6 @@ def main() -> None:
         # 128 + SIGINT, as shells report it.
         sys.exit(130)
     except (ForumError, OSError) as error:  # OSError: a file that the user named, or a full disk
-        told = explain_os_error(error) if isinstance(error, OSError) else error
-        click.echo(f"{click.style('error', fg='red')}: {told}", err=True, color=color)
+        message = explain_os_error(error) if isinstance(error, OSError) else error
+        click.echo(f"{click.style('error', fg='red')}: {message}", err=True, color=color)
         sys.exit(error.exit_code if isinstance(error, ForumError) else EXIT_FAILED)

@@ -65,23 +65,23 @@ def restore(src: Path, *, epoch: bool, resume: bool, as_json: bool) -> None:
     read_backup(src)
     written = write_project_file(src, Path.cwd())
     try:
-        found = restore_backup(common_options.current_settings(), src, epoch=epoch, resume=resume)
+        result = restore_backup(common_options.current_settings(), src, epoch=epoch, resume=resume)
     # Also on Ctrl-C: forum.toml must not stay behind without its ledger.
     except BaseException:
         if written:
             Path("forum.toml").unlink()
         raise
     if as_json:
-        print_json("forum.restore/1", found)
+        print_json("forum.restore/1", result)
         return
-    click.echo(found.epoch or found.origin)
-    common_options.echo_info(f"restored {found.origin} at size {found.size}")
-    if found.lost:
+    click.echo(result.epoch or result.origin)
+    common_options.echo_info(f"restored {result.origin} at size {result.size}")
+    if result.lost:
         common_options.echo_info(
-            f"lost: {found.lost} entries that were recorded after the backup, up to the "
-            f"checkpoint of size {found.remembered} that this machine remembers"
+            f"lost: {result.lost} entries that were recorded after the backup, up to the "
+            f"checkpoint of size {result.remembered} that this machine remembers"
         )
-    if found.epoch:
+    if result.epoch:
         common_options.echo_info(
-            f"that log stays readable; {found.epoch} continues it: forum ledger policy"
+            f"that log stays readable; {result.epoch} continues it: forum ledger policy"
         )

@@ -18,10 +18,10 @@ def budgets(*, as_json: bool) -> None:
     clock of the database.  What is reserved for calls that are under way counts as used.
     """
     with common_options.open_forum() as forum:
-        found = budgets_form(forum.runs.budget_status())
-    rows = [row for budget in found.budgets for row in _rows(budget)]
+        form = budgets_form(forum.runs.budget_status())
+    rows = [row for budget in form.budgets for row in _rows(budget)]
     table = format_table([_HEADS, *rows]) if rows else []
-    print_result("forum.budgets/1", found, table, as_json=as_json)
+    print_result("forum.budgets/1", form, table, as_json=as_json)
     if not rows and not as_json:
         common_options.echo_info(
             "nothing is capped, or nothing was used yet; see [budgets] in forum.toml"

@@ -111,11 +111,11 @@ confine: Decorator = click.option(
 
 def current_settings() -> Settings:
     """Return the settings for the current directory."""
-    found = load_settings(Path.cwd(), os.environ)
+    settings = load_settings(Path.cwd(), os.environ)
     context = click.get_current_context(silent=True)
     if context is not None and _CONFINE in context.meta:
-        return replace(found, agents=replace(found.agents, confine=True))
-    return found
+        return replace(settings, agents=replace(settings.agents, confine=True))
+    return settings
 
 
 def open_forum() -> Forum:
@@ -166,9 +166,9 @@ def collect_options(name: str, into: type[Any], *declared: Decorator) -> Decorat
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(command)
-        def call(*arguments: object, **given: object) -> object:
-            value = into(**{field: given.pop(field) for field in names})
-            return command(*arguments, **given, **{name: value})
+        def call(*arguments: object, **options: object) -> object:
+            value = into(**{field: options.pop(field) for field in names})
+            return command(*arguments, **options, **{name: value})
 
         decorated: Callable[..., Any] = call
         # Decorators apply from the bottom up: reversed, the help lists them as declared.
@@ -181,10 +181,10 @@ def collect_options(name: str, into: type[Any], *declared: Decorator) -> Decorat
 
 def trust_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that say which keys, policy and checkpoints to trust."""
-    seen = "A checkpoint that you, or another reader, saw before."
+    seen_help = "A checkpoint that you, or another reader, saw before."
     policy = "The logs and witnesses that you trust (a C2SP tlog-policy file)."
     for option in (
-        click.option("--seen", multiple=True, type=FILE, help=seen),
+        click.option("--seen", multiple=True, type=FILE, help=seen_help),
         click.option("--policy", type=FILE, help=policy),
         click.option(
             "--key", "keys", multiple=True, help="A log's public key that you trust (a vkey)."
@@ -194,7 +194,7 @@ def trust_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def read_trust(keys: tuple[str, ...], policy: Path | None, seen: tuple[Path, ...]) -> "Trust":
+def read_trust(keys: tuple[str, ...], policy: Path | None, remembered: tuple[Path, ...]) -> "Trust":
     """Return the trust that the options describe. Raises `click.UsageError`."""
     from forum.verify import Trust
 
@@ -202,7 +202,7 @@ def read_trust(keys: tuple[str, ...], policy: Path | None, seen: tuple[Path, ...
         return Trust(
             keys=tuple(VerifierKey.parse(key) for key in keys),
             policy=WitnessPolicy.parse(policy.read_bytes()) if policy else None,
-            remembered=tuple(path.read_bytes() for path in seen),
+            remembered=tuple(path.read_bytes() for path in remembered),
         )
     except Malformed as error:
         raise click.UsageError(str(error)) from None

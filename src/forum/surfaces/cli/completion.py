@@ -26,10 +26,10 @@ _MAX_COMPLETIONS = 50
 @common_options.as_json
 def completion(shell: str, *, as_json: bool) -> None:
     """Print the completion script of a SHELL, for commands, options, runs, gates and lanes."""
-    found = get_completion_class(shell)
-    if found is None:
+    completer = get_completion_class(shell)
+    if completer is None:
         raise click.UsageError(f"there is no completion for {shell}")
-    script = found(cli, {}, "forum", COMPLETION_VARIABLE).source()
+    script = completer(cli, {}, "forum", COMPLETION_VARIABLE).source()
     # Imported here, because the shell loads this module at each press of the Tab key.
     from forum.surfaces.cli.output import print_result
 
@@ -63,24 +63,24 @@ class _CompletingString(click.types.StringParamType):
     ) -> list[CompletionItem]:
         """Return the known values with this prefix."""
         try:
-            known = list(self._offer(ctx, incomplete))
+            values = list(self._offer(ctx, incomplete))
         except Exception:  # noqa: BLE001  an error message would garble the user's input line
-            known = []
-        return [CompletionItem(value) for value in known if value.startswith(incomplete)]
+            values = []
+        return [CompletionItem(value) for value in values if value.startswith(incomplete)]
 
 
-def _complete_runs(_ctx: click.Context, begun: str) -> list[str]:
+def _complete_runs(_ctx: click.Context, prefix: str) -> list[str]:
     """Return the newest runs, or those with this prefix."""
     with common_options.open_forum() as forum:
         if forum.settings.database:
             return []
         with forum.open_reader() as reader:
-            found = (
-                reader.runs(begun, _MAX_COMPLETIONS)
-                if begun
+            runs = (
+                reader.runs(prefix, _MAX_COMPLETIONS)
+                if prefix
                 else reader.runs_before(None, _MAX_COMPLETIONS)
             )
-    return [run for run in found if run != LOG_RUN]
+    return [run for run in runs if run != LOG_RUN]
 
 
 def _complete_subjects(ctx: click.Context, _begun: str) -> list[str]:

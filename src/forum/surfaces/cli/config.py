@@ -61,16 +61,16 @@ def show(*, as_json: bool) -> None:
     default.  Passwords are not shown.
     """
     settings = common_options.current_settings()
-    found = list(list_settings(settings))
+    listed = list(list_settings(settings))
     if as_json:
         files = {"project_file": settings.file, "user_file": settings.user_file}
         named = {name: None if path is None else str(path) for name, path in files.items()}
-        print_json("forum.config/1", {**named, "settings": found})
+        print_json("forum.config/1", {**named, "settings": listed})
         return
     nowhere = f"none; it would be {user_settings_path(os.environ)}"
     click.echo(f"project file  {_shown(str(settings.file or 'none here or above'))}")
     click.echo(f"user file     {_shown(str(settings.user_file or nowhere))}\n")
-    for line in _table(found, terminal_width()):
+    for line in _table(listed, terminal_width()):
         click.echo(line)
 
 
@@ -92,9 +92,9 @@ def list_settings(settings: Settings) -> Iterator[Setting]:
         values |= {f"{section}.{name}": value for name, value in table.items()}
     for name, value in values.items():
         where = settings.origins.get(name)
-        for part, one in _section_settings(name, value):
-            said = None if one is None else _format_value(part.rpartition(".")[2], one)
-            yield Setting(part, said, _origin(settings, where), where)
+        for part, item in _section_settings(name, value):
+            text = None if item is None else _format_value(part.rpartition(".")[2], item)
+            yield Setting(part, text, _origin(settings, where), where)
 
 
 def _agent_lists(rules: AgentSandboxRules) -> Iterator[tuple[str, object]]:
@@ -111,7 +111,7 @@ def _agent_lists(rules: AgentSandboxRules) -> Iterator[tuple[str, object]]:
 def _section_settings(name: str, value: object) -> Iterator[tuple[str, object]]:
     """Yield the lines of a section with user-chosen names, or a setting unchanged."""
     if isinstance(value, Mapping):
-        yield from ((f"{name}.{key}", one) for key, one in value.items())
+        yield from ((f"{name}.{key}", item) for key, item in value.items())
     else:
         yield name, value
 
@@ -126,9 +126,9 @@ def _origin(settings: Settings, where: str | None) -> SettingOrigin:
 def _format_value(name: str, value: object) -> str:
     """Return a value as in a settings file, with secrets masked."""
     if isinstance(value, Mapping):
-        return ", ".join(f"{key} = {_format_value(key, one)}" for key, one in value.items())
+        return ", ".join(f"{key} = {_format_value(key, item)}" for key, item in value.items())
     if isinstance(value, list):
-        return f"[{', '.join(_format_value(name, one) for one in value)}]"
+        return f"[{', '.join(_format_value(name, item) for item in value)}]"
     if isinstance(value, bool):
         return "true" if value else "false"
     if is_secret_name(f"_{name}") and name not in _NAMES:
@@ -139,28 +139,36 @@ def _format_value(name: str, value: object) -> str:
 def mask_passwords(text: str) -> str:
     """Return text with the passwords of URLs and connection strings masked."""
     return _PASSWORD.sub(
-        lambda found: f"{found[1]}:***@" if found[3] is None else f"{found[2]}***", text
+        lambda match: f"{match[1]}:***@" if match[3] is None else f"{match[2]}***", text
     )
 
 
-def _table(found: list[Setting], columns: int) -> list[str]:
+def _table(settings: list[Setting], columns: int) -> list[str]:
     """Return settings as a table; the value gets the remaining width."""
     rows = [
-        (one.setting, strip_control_characters(_shown(one.value or "-")), _format_origin(one))
-        for one in found
+        (
+            setting.setting,
+            strip_control_characters(_shown(setting.value or "-")),
+            _format_origin(setting),
+        )
+        for setting in settings
     ]
     names, origins = (max(len(row[n]) for row in rows) for n in (0, 2))
     names = min(names, columns // 2)
     room = max(12, columns - names - origins - 4)
     return [
         f"{first_line(name, names):<{names}}  {first_line(value, room):<{room}}  "
-        f"{click.style(who, dim=True)}"
-        for name, value, who in rows
+        f"{click.style(origin, dim=True)}"
+        for name, value, origin in rows
     ]
 
 
-def _format_origin(one: Setting) -> str:
-    return one.where if one.where and one.origin is SettingOrigin.ENVIRONMENT else one.origin.value
+def _format_origin(setting: Setting) -> str:
+    return (
+        setting.where
+        if setting.where and setting.origin is SettingOrigin.ENVIRONMENT
+        else setting.origin.value
+    )
 
 
 def _shown(value: str) -> str:

@@ -78,14 +78,14 @@ class PanelOptions:
         """Return the options as the request form that all surfaces share."""
         number, personas = _parse_seats(self.seats)
         rules = {name: getattr(self, name) for name in ("rounds", "baseline", "threshold", "judge")}
-        given: dict[str, Any] = {name: rule for name, rule in rules.items() if rule is not None}
+        chosen: dict[str, Any] = {name: rule for name, rule in rules.items() if rule is not None}
         return requests.PanelAsk(
             protocol=protocol,
             seats=number,
             models=_split_names(self.models),
             personas=personas,
             options=self.option,
-            **given,
+            **chosen,
         )
 
     def build_council(self) -> Council:
@@ -326,10 +326,10 @@ def _symposium_run_request(
         raise click.UsageError("--selector-script: only with --config and --script")
     if files.config is None:
         problem = _read_question(question, paths=True)
-        asked = chairs.to_panel_ask(requests.Protocol.SYMPOSIUM)
+        ask = chairs.to_panel_ask(requests.Protocol.SYMPOSIUM)
         budget = limits.apply_limits(RunBudget())
         panel = submit_options.as_usage_error(
-            lambda: requests.symposium_from_form(asked, problem, budget)
+            lambda: requests.symposium_from_form(ask, problem, budget)
         )
     else:
         reject_set_options(
@@ -450,19 +450,19 @@ def export(run: str, output: Path, *, as_json: bool) -> None:
     session.  A folder that belongs to another run is not changed.  Exit status: 0 written, 2 usage.
     """
     with common_options.open_forum() as forum:
-        found = forum.reads.find_run(run)
-        panel = _read_panel(forum, found)
+        run_id = forum.reads.find_run(run)
+        panel = _read_panel(forum, run_id)
         if not isinstance(panel, Symposium):
             what = "symposium" if panel else "deliberation"
             raise click.UsageError(
-                f"run {found} is no {what}; its evidence: forum ledger export {found}"
+                f"run {run_id} is no {what}; its evidence: forum ledger export {run_id}"
             )
         session = session_folders.check_session_id(panel.config)
         folder = output / session
         if not folder.exists():
             session_folders.create_session_folder(output, session)
-        written = session_folders.write_session_folder(forum, found, folder)
-    facts = {"run": found, "folder": str(folder), "files": written}
+        written = session_folders.write_session_folder(forum, run_id, folder)
+    facts = {"run": run_id, "folder": str(folder), "files": written}
     print_result("forum.session/1", facts, str(folder), as_json=as_json)
 
 

@@ -165,16 +165,16 @@ def _panel_json(sitting: "PanelDemoResult") -> dict[str, Any]:
         "deliberation": msgspec.to_builtins(form.deliberation),
         "verified": sitting.verified,
         "forgeries": [
-            {"name": one.name, "does": one.does, "caught": one.caught, "by": one.by}
-            for one in sitting.forgeries
+            {"name": forgery.name, "does": forgery.does, "caught": forgery.caught, "by": forgery.by}
+            for forgery in sitting.forgeries
         ],
         "seconds": round(sitting.seconds, 1),
     }
 
 
 def _panel_lines(sitting: "PanelDemoResult", keep: Path | None) -> Iterator[str]:
-    told, columns = deliberation_form(sitting.view), terminal_width()
-    yield from panel_lines(told, columns) if told else ()
+    form, columns = deliberation_form(sitting.view), terminal_width()
+    yield from panel_lines(form, columns) if form else ()
     answer = (sitting.view.answer or b"").decode(errors="replace")
     first = f"as {sitting.minority} of 5 seats had said at first"
     yield f"\nanswer: {click.style(answer, bold=True)}, {first}"

@@ -18,19 +18,19 @@ _ANSWER_LINES = 12
 
 
 def print_divergences(
-    found: Sequence[Divergence],
+    divergences: Sequence[Divergence],
     sides: tuple[str, str],
     bodies: Sequence[Mapping[str, bytes]] = (),
 ) -> None:
     """Print the first divergence with both sides, and the positions of the others."""
-    one = found[0]
+    diff = divergences[0]
     heads = {
         DivergenceKind.MISSING: f"only {sides[0]} has",
         DivergenceKind.ADDED: f"only {sides[1]} has",
     }
-    head = heads.get(one.parting, "first difference:")
-    click.echo(f"{head} {one.strand}, {one.step}")
-    mine, other = one.first and step_form(one.first), one.second and step_form(one.second)
+    head = heads.get(diff.parting, "first difference:")
+    click.echo(f"{head} {diff.strand}, {diff.step}")
+    mine, other = diff.first and step_form(diff.first), diff.second and step_form(diff.second)
     if mine and other:
         for name in ["kind", *sorted(mine.facts.keys() | other.facts.keys())]:
             values = [({"kind": side.kind} | side.facts).get(name) for side in (mine, other)]
@@ -40,12 +40,12 @@ def print_divergences(
         _print_bodies(mine.bodies, other.bodies, bodies)
     elif step := mine or other:
         _print_side("-" if mine else "+", f"{step.kind} {_text(step.facts)}")
-    if len(found) > 1:
-        click.echo(f"and {pluralize(len(found) - 1, 'further step')} differ:")
-    for further in found[1 : 1 + _NEXT]:
+    if len(divergences) > 1:
+        click.echo(f"and {pluralize(len(divergences) - 1, 'further step')} differ:")
+    for further in divergences[1 : 1 + _NEXT]:
         click.echo(f"  {further.strand}, {further.step}: {further.parting.value}")
-    if len(found) > 1 + _NEXT:
-        click.echo(f"  and {len(found) - 1 - _NEXT} more (--json lists them)")
+    if len(divergences) > 1 + _NEXT:
+        click.echo(f"  and {len(divergences) - 1 - _NEXT} more (--json lists them)")
 
 
 def print_answers(
@@ -98,11 +98,11 @@ def _readable(content: bytes) -> str:
 def _print_lines(name: str, mine: str, other: str) -> None:
     """Print the first line in which two texts differ."""
     pairs = zip_longest(mine.split("\n"), other.split("\n"))
-    for number, (one, another) in enumerate(pairs, 1):
-        if one != another:
+    for number, (left, right) in enumerate(pairs, 1):
+        if left != right:
             click.echo(f"  {name}, line {number}:")
-            _print_side("-", "(no such line)" if one is None else one)
-            _print_side("+", "(no such line)" if another is None else another)
+            _print_side("-", "(no such line)" if left is None else left)
+            _print_side("+", "(no such line)" if right is None else right)
             return
 
 

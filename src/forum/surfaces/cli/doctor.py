@@ -84,16 +84,16 @@ class DoctorFinding(msgspec.Struct, frozen=True):
     next: str | None = None
 
 
-def _ok(check: str, found: str) -> DoctorFinding:
-    return DoctorFinding(check, DoctorState.OK, found)
+def _ok(check: str, text: str) -> DoctorFinding:
+    return DoctorFinding(check, DoctorState.OK, text)
 
 
-def _warn(check: str, found: str, step: str) -> DoctorFinding:
-    return DoctorFinding(check, DoctorState.WARNING, found, step)
+def _warn(check: str, text: str, step: str) -> DoctorFinding:
+    return DoctorFinding(check, DoctorState.WARNING, text, step)
 
 
-def _problem(check: str, found: str, step: str) -> DoctorFinding:
-    return DoctorFinding(check, DoctorState.PROBLEM, found, step)
+def _problem(check: str, text: str, step: str) -> DoctorFinding:
+    return DoctorFinding(check, DoctorState.PROBLEM, text, step)
 
 
 @dataclass
@@ -144,33 +144,33 @@ def doctor(*, as_json: bool) -> None:
 
     Exit status: 0 no problem (there may be warnings), 1 a problem.
     """
-    found = list(run_doctor_checks(common_options.current_settings))
-    broken = sum(one.state is DoctorState.PROBLEM for one in found)
-    doubtful = sum(one.state is DoctorState.WARNING for one in found)
+    findings = list(run_doctor_checks(common_options.current_settings))
+    broken = sum(finding.state is DoctorState.PROBLEM for finding in findings)
+    doubtful = sum(finding.state is DoctorState.WARNING for finding in findings)
     if as_json:
-        print_json("forum.doctor/1", {"ok": not broken, "checks": found})
+        print_json("forum.doctor/1", {"ok": not broken, "checks": findings})
     else:
-        for one in found:
-            click.echo("\n".join(_lines(one, terminal_width())))
+        for finding in findings:
+            click.echo("\n".join(_lines(finding, terminal_width())))
         words = [pluralize(broken, "problem")] if broken else []
         words += [pluralize(doubtful, "warning")] if doubtful else []
         click.echo(f"\n{', '.join(words) or 'no problems'}", err=True)
     raise SystemExit(EXIT_FAILED if broken else 0)
 
 
-def _lines(one: DoctorFinding, columns: int) -> list[str]:
-    mark, color = _MARKS[one.state]
+def _lines(finding: DoctorFinding, columns: int) -> list[str]:
+    mark, color = _MARKS[finding.state]
     room = columns - _LABEL_WIDTH - 3
-    said = [
+    wrapped = [
         part
-        for line in strip_control_characters(one.found).split("\n")
+        for line in strip_control_characters(finding.found).split("\n")
         for part in textwrap.wrap(line, room, break_long_words=False, break_on_hyphens=False)
     ]
-    head, *rest = said or [""]
-    lines = [f"{click.style(mark, fg=color)} {one.check:<{_LABEL_WIDTH}} {head}"]
+    head, *rest = wrapped or [""]
+    lines = [f"{click.style(mark, fg=color)} {finding.check:<{_LABEL_WIDTH}} {head}"]
     lines += [f"{'':{_LABEL_WIDTH + 2}} {line}" for line in rest]
     # Commands to type must not be wrapped, so they are broken between steps.
-    first, *then = strip_control_characters(one.next or "").split(", then: ")
+    first, *then = strip_control_characters(finding.next or "").split(", then: ")
     if first:
         lines.append(f"{'':{_LABEL_WIDTH + 2}} {click.style(f'→ {first}', fg=color)}")
     lines += [f"{'':{_LABEL_WIDTH + 4}} {click.style(f'then: {step}', fg=color)}" for step in then]
@@ -187,10 +187,10 @@ def run_doctor_checks(load: Callable[[], Settings]) -> Iterator[DoctorFinding]:
         file = error.path if isinstance(error, errors.BadSettings) else PROJECT_FILE
         yield _problem("project", str(error), f"correct {file}, then: forum doctor")
     else:
-        house = Installation(settings)
-        with closing(house.forum):
+        context = Installation(settings)
+        with closing(context.forum):
             for name, check in _CHECKS.items():
-                yield from _run_check(name, partial(check, house))
+                yield from _run_check(name, partial(check, context))
     yield from _run_check("extras", _check_extras)
 
 
@@ -204,8 +204,8 @@ def _run_check(name: str, check: Callable[[], Iterable[DoctorFinding]]) -> list[
         )
         return [_problem(name, mask_passwords(" ".join(str(error).split())), remedy)]
     except Exception as error:  # noqa: BLE001  reported as a finding
-        said = f"the check failed: {type(error).__name__}: {error}"
-        return [_problem(name, mask_passwords(said), "forum --version, and report both")]
+        text = f"the check failed: {type(error).__name__}: {error}"
+        return [_problem(name, mask_passwords(text), "forum --version, and report both")]
 
 
 def _check_extras() -> Iterator[DoctorFinding]:
@@ -219,12 +219,12 @@ def _check_extras() -> Iterator[DoctorFinding]:
     yield _ok("extras", "\n".join(lines))
 
 
-def _check_project(house: Installation) -> Iterator[DoctorFinding]:
-    settings = house.settings
+def _check_project(context: Installation) -> Iterator[DoctorFinding]:
+    settings = context.settings
     user = f"; for all projects: {_short_path(settings.user_file)}" if settings.user_file else ""
     if settings.file:
         yield _ok("project", f"{_short_path(settings.file)}{user}")
-    elif house.has_key:
+    elif context.has_key:
         yield _ok(
             "project",
             f"no {PROJECT_FILE} here or above; data are in {_short_path(settings.data)}{user}",
@@ -235,8 +235,8 @@ def _check_project(house: Installation) -> Iterator[DoctorFinding]:
         )
 
 
-def _check_folders(house: Installation) -> Iterator[DoctorFinding]:
-    for name, folder in (("data", house.settings.data), ("state", house.settings.state)):
+def _check_folders(context: Installation) -> Iterator[DoctorFinding]:
+    for name, folder in (("data", context.settings.data), ("state", context.settings.state)):
         if folder.is_dir():
             yield _check_folder(name, folder)
         else:
@@ -252,27 +252,27 @@ def _check_folder(name: str, folder: Path) -> DoctorFinding:
     )
     if open_files:
         first = _short_path(open_files[0])
-        said = f"{first} is open to others" + (", and more are" if open_files[1:] else "")
-        return _problem(name, said, f"chmod -R go= {shlex.quote(str(folder))}")
+        text = f"{first} is open to others" + (", and more are" if open_files[1:] else "")
+        return _problem(name, text, f"chmod -R go= {shlex.quote(str(folder))}")
     if name == "state" and not _has_private_mode(folder):
-        said = f"{_short_path(folder)} can be entered by other users"
-        return _problem(name, said, f"chmod 700 {shlex.quote(str(folder))}")
+        text = f"{_short_path(folder)} can be entered by other users"
+        return _problem(name, text, f"chmod 700 {shlex.quote(str(folder))}")
     return _ok(name, f"{_short_path(folder)}, for this user only")
 
 
-def _check_secrets(house: Installation) -> Iterator[DoctorFinding]:
+def _check_secrets(context: Installation) -> Iterator[DoctorFinding]:
     """Check the modes of files that contain passwords, keys and tokens."""
-    for path, what in _list_secret_files(house.settings):
+    for path, what in _list_secret_files(context.settings):
         if path.is_file() and (
             exposed := _check_mode("secrets", path, f"others could read {what}")
         ):
             yield exposed
     try:
-        house.forum.access.check_operator_token()
+        context.forum.access.check_operator_token()
     except errors.KeyUnreadable as error:
         # Changing the mode would not help: whoever has read the token can keep using it.
-        said = f"the operator's token opens nothing: {_short_path(Path(error.path))}: {error.why}"
-        yield _problem("secrets", said.partition("; ")[0], "forum token --rotate")
+        text = f"the operator's token opens nothing: {_short_path(Path(error.path))}: {error.why}"
+        yield _problem("secrets", text.partition("; ")[0], "forum token --rotate")
 
 
 def _list_secret_files(settings: Settings) -> Iterator[tuple[Path, str]]:
@@ -296,8 +296,8 @@ def _check_mode(check: str, path: Path, risk: str) -> DoctorFinding | None:
     """Return a problem if other users have access to a file."""
     if _has_private_mode(path):
         return None
-    said = f"{_short_path(path)} has mode {stat.S_IMODE(path.stat().st_mode):04o}: {risk}"
-    return _problem(check, said, f"chmod 600 {shlex.quote(str(path))}")
+    text = f"{_short_path(path)} has mode {stat.S_IMODE(path.stat().st_mode):04o}: {risk}"
+    return _problem(check, text, f"chmod 600 {shlex.quote(str(path))}")
 
 
 def _has_private_mode(*paths: Path) -> bool:
@@ -305,46 +305,46 @@ def _has_private_mode(*paths: Path) -> bool:
     return any(not stat.S_IMODE(path.stat().st_mode) & 0o077 for path in paths)
 
 
-def _check_disk(house: Installation) -> Iterator[DoctorFinding]:
-    place = next(p for p in (house.settings.data, *house.settings.data.parents) if p.is_dir())
+def _check_disk(context: Installation) -> Iterator[DoctorFinding]:
+    place = next(p for p in (context.settings.data, *context.settings.data.parents) if p.is_dir())
     free = shutil.disk_usage(place).free
-    said = f"{free / (1 << 30):.1f} GiB free at {_short_path(place)}"
+    text = f"{free / (1 << 30):.1f} GiB free at {_short_path(place)}"
     step = f"make room on the disk of {shlex.quote(str(place))}"
     if free < _MIN_DISK_BYTES:
-        yield _problem("disk", said, step)
+        yield _problem("disk", text, step)
     else:
-        yield _warn("disk", said, step) if free < _LOW_DISK_BYTES else _ok("disk", said)
+        yield _warn("disk", text, step) if free < _LOW_DISK_BYTES else _ok("disk", text)
 
 
-def _check_key(house: Installation) -> Iterator[DoctorFinding]:
-    path = house.settings.key_file
+def _check_key(context: Installation) -> Iterator[DoctorFinding]:
+    path = context.settings.key_file
     if not path.is_file():
-        if house.settings.ledger_file.exists() and not house.settings.database:
-            said = f"{_short_path(path)} is gone, but its ledger is here"
-            yield _problem("key", said, f"restore {shlex.quote(str(path))} from a backup")
+        if context.settings.ledger_file.exists() and not context.settings.database:
+            text = f"{_short_path(path)} is gone, but its ledger is here"
+            yield _problem("key", text, f"restore {shlex.quote(str(path))} from a backup")
             return
         with suppress(errors.NoLedger):
-            house.forum.origin  # noqa: B018  raises if this machine remembers a log here
+            context.forum.origin  # noqa: B018  raises if this machine remembers a log here
         yield _warn("key", f"there is none yet at {_short_path(path)}", "forum init")
         return
-    house.origin = origin = house.forum.origin
+    context.origin = origin = context.forum.origin
     yield _check_mode("key", path, f"others could sign for {origin}") or _ok(
         "key", f"{_short_path(path)}, for this user only; it signs {origin}"
     )
 
 
-def _check_database(house: Installation) -> Iterator[DoctorFinding]:
-    url = house.settings.database
-    place = mask_passwords(url) if url else _short_path(house.settings.ledger_file)
-    if house.has_key and not house.origin:
+def _check_database(context: Installation) -> Iterator[DoctorFinding]:
+    url = context.settings.database
+    place = mask_passwords(url) if url else _short_path(context.settings.ledger_file)
+    if context.has_key and not context.origin:
         return  # the check of the key has reported it
-    house.store = house.open_store()
-    if house.store is not None:
+    context.store = context.open_store()
+    if context.store is not None:
         yield _ok("database", f"{place} answers, durable, schema as this release needs it")
     elif url:
-        _open_read_only(house.settings, url)
-        said = f"{place} answers, durable, schema as this release needs it; no log of ours yet"
-        yield _warn("database", said, "forum init")
+        _open_read_only(context.settings, url)
+        text = f"{place} answers, durable, schema as this release needs it; no log of ours yet"
+        yield _warn("database", text, "forum init")
     else:
         yield _warn("database", f"{place} is not made yet", "forum init")
 
@@ -367,47 +367,47 @@ def _open_read_only(settings: Settings, url: str) -> None:
                 raise
 
 
-def _check_ledger(house: Installation) -> Iterator[DoctorFinding]:
-    if house.store is None:
+def _check_ledger(context: Installation) -> Iterator[DoctorFinding]:
+    if context.store is None:
         return
-    with house.store.snapshot() as reader:
+    with context.store.snapshot() as reader:
         size, note = reader.head().size, reader.checkpoint()
         signed = tlog.parse_checkpoint(note).size if note else 0
         # Bounded, because the backlog may be large.
         waiting = sum(1 for _ in islice(reader.unsequenced_entries(), _MAX_COUNTED))
         oldest = _oldest_unsigned(reader, signed, size)
         newest = _time_of(next(reader.entries(size - 1, size), None)) if size else None
-    said = f"{size:,} entries, {signed:,} of them signed"
+    text = f"{size:,} entries, {signed:,} of them signed"
     if waiting:
-        said += f", {waiting:,} more wait for an index"
+        text += f", {waiting:,} more wait for an index"
     if newest is not None:
-        said += f"; the newest is {format_age(app.now() - newest)} old"
+        text += f"; the newest is {format_age(app.now() - newest)} old"
     if oldest is not None and app.now() - oldest > _MINUTE:
-        said += f"; the oldest without a signature is {format_age(app.now() - oldest)} old"
-        yield _warn("ledger", said, "forum worker, on the machine that signs")
+        text += f"; the oldest without a signature is {format_age(app.now() - oldest)} old"
+        yield _warn("ledger", text, "forum worker, on the machine that signs")
     else:
-        yield _ok("ledger", said)
-    yield from _check_writers(house, house.store)
+        yield _ok("ledger", text)
+    yield from _check_writers(context, context.store)
     if newest is not None and newest > app.now() + _MINUTE:
-        said = f"this machine's clock is {format_age(newest - app.now())} behind the newest entry"
-        yield _problem("clock", said, "set the clock of this machine: timedatectl set-ntp true")
+        text = f"this machine's clock is {format_age(newest - app.now())} behind the newest entry"
+        yield _problem("clock", text, "set the clock of this machine: timedatectl set-ntp true")
 
 
-def _check_writers(house: Installation, store: Store) -> Iterator[DoctorFinding]:
+def _check_writers(context: Installation, store: Store) -> Iterator[DoctorFinding]:
     """Check that only entries of this log's writers get signed."""
     if count := store.count_quarantined():
-        said = f"somebody put {pluralize(count, 'row')} into the database; set aside"
-        yield _problem("writers", said, "forum ledger quarantine")
-    path, keys = house.settings.write_key_file, house.forum.write_keys
+        text = f"somebody put {pluralize(count, 'row')} into the database; set aside"
+        yield _problem("writers", text, "forum ledger quarantine")
+    path, keys = context.settings.write_key_file, context.forum.write_keys
     if keys is None:
         yield _warn("writers", f"there is no write key at {_short_path(path)}", "forum init")
         return
     if exposed := _check_mode("writers", path, "others could forge entries"):
         yield exposed
     elif not keys.is_enforced:
-        said = "entries without a tag are still signed: an older release may be running"
-        step = "forum db upgrade --post" if house.settings.database else "stop it; forum init"
-        yield _warn("writers", said, step)
+        text = "entries without a tag are still signed: an older release may be running"
+        step = "forum db upgrade --post" if context.settings.database else "stop it; forum init"
+        yield _warn("writers", text, step)
     else:
         yield _ok("writers", f"entries are signed only with a tag of {_short_path(path)}")
 
@@ -422,149 +422,152 @@ def _time_of(data: bytes | None) -> int | None:
     return app.KINDS.read(data).ts if data else None
 
 
-def _check_signer(house: Installation) -> Iterator[DoctorFinding]:
-    if house.store is None:
+def _check_signer(context: Installation) -> Iterator[DoctorFinding]:
+    if context.store is None:
         return
-    guard = house.memory_dir / "guard.note"
-    note = house.store.checkpoint()
+    guard = context.memory_dir / "guard.note"
+    note = context.store.checkpoint()
     if not guard.is_file():
         if note is None:
             yield _ok("signer", "nothing is signed yet")
         else:
-            said = "another machine signs this log; this one adds entries only"
-            yield _ok("signer", f"{said}. If none does: forum ledger epoch --help")
+            text = "another machine signs this log; this one adds entries only"
+            yield _ok("signer", f"{text}. If none does: forum ledger epoch --help")
         return
-    remembered, size = tlog.parse_checkpoint(guard.read_bytes()).size, house.store.head().size
+    remembered, size = tlog.parse_checkpoint(guard.read_bytes()).size, context.store.head().size
     # A database smaller than the tree that was signed last is an old copy: signing it would fork
     # the log.
     if remembered > size:
-        said = f"{remembered} entries were signed here, and the database has {size}: it is older"
+        text = f"{remembered} entries were signed here, and the database has {size}: it is older"
         step = "restore the newest database, or: forum ledger epoch"
-        yield _problem("signer", said, step)
+        yield _problem("signer", text, step)
     else:
         yield _ok("signer", f"this machine signs, and remembers the tree of {remembered:,} entries")
 
 
-def _check_witnesses(house: Installation) -> Iterator[DoctorFinding]:
-    if not house.origin or (house.store is None and not house.forum.policy_file.exists()):
+def _check_witnesses(context: Installation) -> Iterator[DoctorFinding]:
+    if not context.origin or (context.store is None and not context.forum.policy_file.exists()):
         return
-    policy, reached = house.forum.policy, []
-    for known in policy.witnesses:
-        one = _check_witness(house, known)
-        reached += [known.key] if one.state is DoctorState.OK else []
-        yield one
-    note = house.store.checkpoint() if house.store else None
-    seen = note is None or tlog.is_witnessed(tlog.Note.parse(note), policy)
+    policy, reached = context.forum.policy, []
+    for witness in policy.witnesses:
+        finding = _check_witness(context, witness)
+        reached += [witness.key] if finding.state is DoctorState.OK else []
+        yield finding
+    note = context.store.checkpoint() if context.store else None
+    witnessed = note is None or tlog.is_witnessed(tlog.Note.parse(note), policy)
     if not policy.is_satisfied_by(reached):
-        said = (
-            f"the quorum {policy.quorum!r} of {_short_path(house.forum.policy_file)} cannot be met"
+        text = (
+            f"the quorum {policy.quorum!r} of {_short_path(context.forum.policy_file)} "
+            "cannot be met"
         )
-        yield _problem("quorum", said, "bring the witnesses above back, or edit the policy")
-    elif not seen:
-        said = f"{policy.quorum!r} can be met, but the newest checkpoint was not cosigned so"
-        yield _warn("quorum", said, "forum worker, on the machine that signs")
+        yield _problem("quorum", text, "bring the witnesses above back, or edit the policy")
+    elif not witnessed:
+        text = f"{policy.quorum!r} can be met, but the newest checkpoint was not cosigned so"
+        yield _warn("quorum", text, "forum worker, on the machine that signs")
     else:
         yield _ok(
-            "quorum", f"{policy.quorum!r} can be met ({_short_path(house.forum.policy_file)})"
+            "quorum", f"{policy.quorum!r} can be met ({_short_path(context.forum.policy_file)})"
         )
 
 
-def _check_witness(house: Installation, known: tlog.KnownWitness) -> DoctorFinding:
-    folder = house.settings.state / "witness"
-    if (folder / "witness.key").is_file() and house.forum.witness.local.verifier == known.key:
-        return _ok("witness", f"{known.name}: on this machine")
-    if not known.url:
-        said = f"{known.name}: neither on this machine nor with an address"
-        step = f"add its address to its line in {shlex.quote(str(house.forum.policy_file))}"
-        return _warn("witness", said, step)
+def _check_witness(context: Installation, witness: tlog.KnownWitness) -> DoctorFinding:
+    folder = context.settings.state / "witness"
+    if (folder / "witness.key").is_file() and context.forum.witness.local.verifier == witness.key:
+        return _ok("witness", f"{witness.name}: on this machine")
+    if not witness.url:
+        text = f"{witness.name}: neither on this machine nor with an address"
+        step = f"add its address to its line in {shlex.quote(str(context.forum.policy_file))}"
+        return _warn("witness", text, step)
     try:
         # An empty request is malformed: it shows that a witness answers, and changes nothing there.
-        status = http_sender(known.key.name, known.url)(b"").status
+        status = http_sender(witness.key.name, witness.url)(b"").status
     except errors.WitnessUnreachable as error:
-        return _warn("witness", str(error), f"on its machine: forum witness serve ({known.url})")
+        return _warn("witness", str(error), f"on its machine: forum witness serve ({witness.url})")
     if status != 400:  # C2SP tlog-witness: the response to a malformed request
-        said = f"{known.name}: {known.url} answers with status {status}, not as a witness does"
-        return _warn("witness", said, "correct its address in the policy")
-    return _ok("witness", f"{known.name}: {known.url} answers")
+        text = f"{witness.name}: {witness.url} answers with status {status}, not as a witness does"
+        return _warn("witness", text, "correct its address in the policy")
+    return _ok("witness", f"{witness.name}: {witness.url} answers")
 
 
-def _check_workers(house: Installation) -> Iterator[DoctorFinding]:
-    if house.store is None:
+def _check_workers(context: Installation) -> Iterator[DoctorFinding]:
+    if context.store is None:
         return
     # A stopped worker keeps its expired lease until another worker has taken over its runs.
-    alive = set(house.store.workers()) - set(house.store.expired_workers())
-    due = {alarm.run for alarm in house.store.timers(None, _MAX_COUNTED, due=True)}
+    alive = set(context.store.workers()) - set(context.store.expired_workers())
+    due = {alarm.run for alarm in context.store.timers(None, _MAX_COUNTED, due=True)}
     if alive:
         yield _ok("workers", f"{len(alive)} alive, {pluralize(len(due), 'run')} due")
     elif due:
-        said = f"none, and {pluralize(len(due), 'run')} to go on with"
-        yield _warn("workers", said, "forum worker")
+        text = f"none, and {pluralize(len(due), 'run')} to go on with"
+        yield _warn("workers", text, "forum worker")
     else:
         yield _ok("workers", "none, and nothing waits for one; `forum submit` needs none")
 
 
-def _check_clock(house: Installation) -> Iterator[DoctorFinding]:
-    if house.store is None or not house.settings.database:
+def _check_clock(context: Installation) -> Iterator[DoctorFinding]:
+    if context.store is None or not context.settings.database:
         return
-    apart = abs(house.store.now() - app.now())
-    said = f"{apart / 1e6:.1f} s apart from the database's"
+    apart = abs(context.store.now() - app.now())
+    text = f"{apart / 1e6:.1f} s apart from the database's"
     if apart > _MAX_CLOCK_SKEW_US:
-        yield _problem("clock", said, "set both clocks: timedatectl set-ntp true")
+        yield _problem("clock", text, "set both clocks: timedatectl set-ntp true")
     else:
-        yield _ok("clock", said)
+        yield _ok("clock", text)
 
 
-def _check_models(house: Installation) -> Iterator[DoctorFinding]:
-    known = planning.load_team_settings(house.settings)
-    named = {name: agent for name, agent in known.agents.items() if name} or known.agents
+def _check_models(context: Installation) -> Iterator[DoctorFinding]:
+    team = planning.load_team_settings(context.settings)
+    named = {name: agent for name, agent in team.agents.items() if name} or team.agents
     for name, agent in named.items():
-        found = planning.inspect_agent(agent)
+        inspected = planning.inspect_agent(agent)
         label = name or "default"
-        if found.problem:
-            yield _problem("model", f"{label}: {found.problem}", "forum models check")
-        elif found.warning:
-            yield _warn("model", f"{label}: {found.warning}", "forum models check")
+        if inspected.problem:
+            yield _problem("model", f"{label}: {inspected.problem}", "forum models check")
+        elif inspected.warning:
+            yield _warn("model", f"{label}: {inspected.warning}", "forum models check")
         else:
-            yield _ok("model", f"{label}: {found.model} ({found.kind}) at {found.where}")
+            yield _ok(
+                "model", f"{label}: {inspected.model} ({inspected.kind}) at {inspected.where}"
+            )
     if not named:
         step = f"name one under [models.capable] in {PROJECT_FILE}, then: forum models check --call"
         yield _warn("model", "none is configured; requests are only repeated", step)
-    programs: dict[str, ToolSpec | McpServer] = {**known.tools, **known.servers}
-    for name, one in programs.items():
-        if one.argv and shutil.which(one.argv[0]) is None:
-            said = f"{name}: there is no program {one.argv[0]!r} on this machine"
-            yield _problem("tool", said, f"install it, or correct {PROJECT_FILE}")
+    programs: dict[str, ToolSpec | McpServer] = {**team.tools, **team.servers}
+    for name, program in programs.items():
+        if program.argv and shutil.which(program.argv[0]) is None:
+            text = f"{name}: there is no program {program.argv[0]!r} on this machine"
+            yield _problem("tool", text, f"install it, or correct {PROJECT_FILE}")
 
 
-def _check_roster(house: Installation) -> Iterator[DoctorFinding]:
-    path = planning.load_team_settings(house.settings).roster
+def _check_roster(context: Installation) -> Iterator[DoctorFinding]:
+    path = planning.load_team_settings(context.settings).roster
     lanes = planning.load_roster(Path(path) if path else None).by_name
     place = _short_path(Path(path)) if path else "the one that comes with Forum"
     yield _ok("roster", f"{place}, {pluralize(len(lanes), 'lane')}")
 
 
-def _check_confinement(house: Installation) -> Iterator[DoctorFinding]:
+def _check_confinement(context: Installation) -> Iterator[DoctorFinding]:
     """Report what agent programs can access."""
-    settings, known = house.settings, planning.load_team_settings(house.settings)
+    settings, team = context.settings, planning.load_team_settings(context.settings)
     # The default agent is listed under its name and under the empty name: report it once.
-    agents = {a: name for name, a in sorted(known.agents.items()) if isinstance(a, Command)}
+    agents = {a: name for name, a in sorted(team.agents.items()) if isinstance(a, Command)}
     programs = [f"the agent {name or 'default'}" for name in agents.values()]
-    programs += [f"the tool {name}" for name, tool in known.tools.items() if tool.argv]
-    programs += [f"the server {name}" for name, server in known.servers.items() if server.argv]
+    programs += [f"the tool {name}" for name, tool in team.tools.items() if tool.argv]
+    programs += [f"the server {name}" for name, server in team.servers.items() if server.argv]
     if not settings.agents.confine and programs:
-        said = (
+        text = (
             f"{', '.join(programs)}: not confined, and so able to do what you can: read the keys "
             "of this project and its operator's token, approve at gates, make keys"
         )
-        yield _warn("confined", said, f"set confine = true in [agents] of {PROJECT_FILE}")
+        yield _warn("confined", text, f"set confine = true in [agents] of {PROJECT_FILE}")
     elif planning.check_confinement(settings):
         places = ", ".join(f"{host}:{port}" for host, port in settings.agents.connect)
         yield _ok("confined", f"programs of agents, by bubblewrap; network: {places or 'none'}")
 
 
-def _check_server_sections(house: Installation) -> Iterator[DoctorFinding]:
+def _check_server_sections(context: Installation) -> Iterator[DoctorFinding]:
     """Check the sections that only the server reads and that would keep it from starting."""
-    doors = house.settings.doors
+    doors = context.settings.doors
     if not doors.keys() & {"oidc", "webhooks"}:
         return
     with errors.require_extra("server"):
@@ -576,8 +579,8 @@ def _check_server_sections(house: Installation) -> Iterator[DoctorFinding]:
         yield _ok("tokens", f"those of {issuer.url} are taken; it was not asked")
     for webhook in read_webhooks(doors.get("webhooks", {})):
         read_secrets(webhook, os.environ)
-        said = f"{webhook.name} has a secret; `forum webhooks test {webhook.name}` tries it out"
-        yield _ok("webhook", said)
+        text = f"{webhook.name} has a secret; `forum webhooks test {webhook.name}` tries it out"
+        yield _ok("webhook", text)
 
 
 _CHECKS: dict[str, Callable[[Installation], Iterable[DoctorFinding]]] = {

@@ -38,18 +38,18 @@ def gate() -> None:
 def list_(*, as_json: bool) -> None:
     """List everything that waits for approval."""
     with common_options.open_forum() as forum:
-        found = forum.reads.waiting_gates()
+        open_gates = forum.reads.waiting_gates()
     if as_json:
-        output.print_json("forum.gates/1", gates.gates_form(found))
+        output.print_json("forum.gates/1", gates.gates_form(open_gates))
         return
     rows = [("run", "subject", "digest", "unless decided")]
     at = now()
-    for run, waiting in found:
+    for run, waiting in open_gates:
         left = f"{waiting.opened.default.value} in {format_duration(waiting.deadline - at)}"
         rows.append((short_id(run), waiting.opened.subject, waiting.digest[:16], left))
-    for number, line in enumerate(output.format_table(rows) if found else []):
+    for number, line in enumerate(output.format_table(rows) if open_gates else []):
         click.echo(click.style(line, dim=number == 0))
-    hint = "look: forum gate show RUN SUBJECT" if found else "nothing waits for approval"
+    hint = "look: forum gate show RUN SUBJECT" if open_gates else "nothing waits for approval"
     click.echo(hint, err=True)
 
 
@@ -64,12 +64,12 @@ def show(run: str, subject: str, *, as_json: bool) -> None:
     earlier results and the digest go to standard error.
     """
     with common_options.open_forum() as forum:
-        found, subject = forum.reads.find_run(run), _parse_subject(subject)
-        waiting, shown = forum.reads.read_gate(found, subject)
-        results, request = forum.reads.gate_results(found, subject), forum.reads.request_of(found)
+        run_id, subject = forum.reads.find_run(run), _parse_subject(subject)
+        waiting, shown = forum.reads.read_gate(run_id, subject)
+        results, request = forum.reads.gate_results(run_id, subject), forum.reads.request_of(run_id)
     if as_json:
         output.print_json(
-            "forum.gate/1", gates.explained_gate_form(found, waiting, shown, request, results)
+            "forum.gate/1", gates.explained_gate_form(run_id, waiting, shown, request, results)
         )
         return
     _print_context(request, results)
@@ -80,7 +80,7 @@ def show(run: str, subject: str, *, as_json: bool) -> None:
         click.echo(f"decided: {waiting.decided.answer} ({waiting.decided.by})", err=True)
         return
     for word in ("approve", "reject"):
-        name = f"forum gate {word:<7} {short_id(found)} {subject}"
+        name = f"forum gate {word:<7} {short_id(run_id)} {subject}"
         click.echo(f"{name} --digest {waiting.digest[:16]}", err=True)
 
 
@@ -134,35 +134,35 @@ def reject(run: str, subject: str, digest: str | None, *, as_json: bool) -> None
 def edit(run: str, subject: str, file: Path, digest: str | None, *, as_json: bool) -> None:
     """Replace what waits at a gate of a RUN, and print its new digest.  The gate stays open."""
     with common_options.open_forum() as forum:
-        found, subject = forum.reads.find_run(run), _parse_subject(subject)
-        shown, before = file.read_bytes(), _check_digest(forum, found, subject, digest)
-        changed = as_usage_error(lambda: forum.runs.edit_gate(found, subject, before, shown))
+        run_id, subject = forum.reads.find_run(run), _parse_subject(subject)
+        shown, before = file.read_bytes(), _check_digest(forum, run_id, subject, digest)
+        changed = as_usage_error(lambda: forum.runs.edit_gate(run_id, subject, before, shown))
         publication = forum.log.publish_or_warn()
     if as_json:
-        output.print_json("forum.gate.edit/1", gates.GateEditForm(found, subject, changed))
+        output.print_json("forum.gate.edit/1", gates.GateEditForm(run_id, subject, changed))
         return
     click.echo(changed)
     output.print_publication(publication)
     click.echo(
-        f"then: forum gate approve {short_id(found)} {subject} --digest {changed[:16]}",
+        f"then: forum gate approve {short_id(run_id)} {subject} --digest {changed[:16]}",
         err=True,
     )
 
 
 def _decide(run: str, subject: str, answer: Answer, digest: str | None, *, as_json: bool) -> None:
     with common_options.open_forum() as forum:
-        found, subject = forum.reads.find_run(run), _parse_subject(subject)
-        decided = _check_digest(forum, found, subject, digest)
+        run_id, subject = forum.reads.find_run(run), _parse_subject(subject)
+        decided = _check_digest(forum, run_id, subject, digest)
         # The engine compares the digest again when it records the decision, so an edit in between
         # is not approved by accident.
-        forum.runs.decide_gate(found, subject, answer, decided)
+        forum.runs.decide_gate(run_id, subject, answer, decided)
         publication = forum.log.publish_or_warn()
-        outer = forum.reads.outer_run(found)
+        outer = forum.reads.outer_run(run_id)
         interrupted = forum.reads.read_run(outer).interrupted
     if as_json:
-        output.print_json("forum.decision/1", gates.DecisionForm(found, subject, answer, decided))
+        output.print_json("forum.decision/1", gates.DecisionForm(run_id, subject, answer, decided))
         return
-    click.echo(f"{answer.value}  {found} {subject}  {decided[:16]}")
+    click.echo(f"{answer.value}  {run_id} {subject}  {decided[:16]}")
     output.print_publication(publication)
     state = "the run is interrupted" if interrupted else "a forum worker continues the run"
     click.echo(f"{state}; to continue it here: forum resume {short_id(outer)}", err=True)
@@ -173,14 +173,14 @@ def _parse_subject(typed: str) -> str:
     return typed.replace("task:", "task/", 1) if typed.startswith("task:") else typed
 
 
-def _check_digest(forum: Forum, run: str, subject: str, given: str | None) -> str:
-    """Return the digest of the gate's content. Raises `GateChanged` if `given` does not match.
+def _check_digest(forum: Forum, run: str, subject: str, digest: str | None) -> str:
+    """Return the digest of the gate's content. Raises `GateChanged` if `digest` does not match.
 
     So a decision only applies to the content that the user saw.
     """
-    if given is not None and len(given) < _MIN_DIGEST_DIGITS:
+    if digest is not None and len(digest) < _MIN_DIGEST_DIGITS:
         raise click.UsageError(f"--digest: give at least {_MIN_DIGEST_DIGITS} digits")
     shown: Gate = forum.reads.read_gate(run, subject)[0]
-    if given is not None and not shown.digest.startswith(given.lower()):
+    if digest is not None and not shown.digest.startswith(digest.lower()):
         raise GateChanged(run, subject, shown.digest)
     return shown.digest

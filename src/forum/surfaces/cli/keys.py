@@ -53,18 +53,18 @@ def create(name: str, scopes: tuple[str, ...], expires: str | None, *, as_json: 
     with common_options.open_forum() as forum:
         # No ledger is created here: a key of a ledger that was just created by mistake is useless.
         key = forum.access.grant(ask.name, set(ask.scopes), ask.seconds or 0)
-        made = key_form(forum.access.read_access(), key.id, now())
+        form = key_form(forum.access.read_access(), key.id, now())
         # Print the secret before publishing: it is stored nowhere, so a later error would lose it.
         if as_json:
-            print_json("forum.key/1", NewKeyForm(made, str(key)))
+            print_json("forum.key/1", NewKeyForm(form, str(key)))
         else:
             click.echo(str(key))
         publication = forum.log.publish_or_warn()
     if not as_json:
-        until = f" until {made.expires}" if made.expires else ""
-        common_options.echo_info(f"key {made.id} of {made.name}: {', '.join(made.scopes)}{until}")
+        until = f" until {form.expires}" if form.expires else ""
+        common_options.echo_info(f"key {form.id} of {form.name}: {', '.join(form.scopes)}{until}")
         common_options.echo_info(
-            f"it is not shown again; to revoke it: forum keys revoke {made.id}"
+            f"it is not shown again; to revoke it: forum keys revoke {form.id}"
         )
         print_publication(publication)
 
@@ -74,9 +74,9 @@ def create(name: str, scopes: tuple[str, ...], expires: str | None, *, as_json: 
 def list_keys(*, as_json: bool) -> None:
     """List every API key that was created, the oldest first."""
     with common_options.open_forum() as forum:
-        found = keys_form(forum.access.read_access(), now())
-    print_result("forum.keys/1", found, _table(found.keys), as_json=as_json)
-    if not found.keys and not as_json:
+        form = keys_form(forum.access.read_access(), now())
+    print_result("forum.keys/1", form, _table(form.keys), as_json=as_json)
+    if not form.keys and not as_json:
         common_options.echo_info(
             "there is no key yet; create one: forum keys create --name NAME --scope read"
         )
@@ -141,13 +141,13 @@ def rotate_log(*, as_json: bool) -> None:
 
 def _build_key_ask(name: str, scopes: tuple[str, ...], expires: str | None) -> KeyAsk:
     """Return the request for a key, validated by the rules that apply on every surface."""
-    told = {
+    fields = {
         "name": name,
         "scopes": list(dict.fromkeys(scopes)),
         "seconds": _parse_lifetime(expires),
     }
     try:
-        return msgspec.convert(told, KeyAsk)
+        return msgspec.convert(fields, KeyAsk)
     except msgspec.ValidationError as error:
         if "$.name" in str(error):
             why = "--name: up to 40 visible ASCII characters, without space, quote and backslash"
@@ -165,9 +165,9 @@ def _parse_lifetime(expires: str | None) -> int | None:
     return int(period[1]) * _SECONDS[period[2]]
 
 
-def _table(found: tuple[KeyForm, ...]) -> list[str]:
-    lines = format_table([_HEADS, *map(_row, found)]) if found else []
-    colors = [None, *(_COLORS[key.state] for key in found)]
+def _table(forms: tuple[KeyForm, ...]) -> list[str]:
+    lines = format_table([_HEADS, *map(_row, forms)]) if forms else []
+    colors = [None, *(_COLORS[key.state] for key in forms)]
     return [
         click.style(line, fg=color, dim=color is None)
         for line, color in zip(lines, colors, strict=False)

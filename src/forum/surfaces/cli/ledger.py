@@ -90,16 +90,18 @@ def show(run: str | None, start: int | None, limit: int, *, as_json: bool) -> No
     """List entries: the newest, those from an index on, or those of one RUN."""
     with common_options.open_forum() as forum, forum.open_reader() as reader:
         if run is not None:
-            found = list(log.locate_run(reader, KINDS, run))
-            if not found:
+            entries = list(log.locate_run(reader, KINDS, run))
+            if not entries:
                 raise NoSuchEntry(f"the log has no run {run}")
         else:
             size = reader.head().size
             first = max(0, size - limit) if start is None else start
             numbered = enumerate(reader.entries(first, min(first + limit, size)), first)
-            found = [log.LocatedEntry(i, data, KINDS.read(data)) for i, data in numbered if data]
-    lines = map(output.format_entry, found)
-    output.print_result("forum.entries/1", ledger_forms.entries_form(found), lines, as_json=as_json)
+            entries = [log.LocatedEntry(i, data, KINDS.read(data)) for i, data in numbered if data]
+    lines = map(output.format_entry, entries)
+    output.print_result(
+        "forum.entries/1", ledger_forms.entries_form(entries), lines, as_json=as_json
+    )
 
 
 @ledger.command()
@@ -109,18 +111,18 @@ def show(run: str | None, start: int | None, limit: int, *, as_json: bool) -> No
 def get(entry: str, body: str | None, *, as_json: bool) -> None:
     """Print one ENTRY, or with --body the content of one of its bodies."""
     with common_options.open_forum() as forum, forum.open_reader() as reader:
-        found = log.find_entry(reader, KINDS, entry)
+        located = log.find_entry(reader, KINDS, entry)
         if body is not None:
-            if body not in found.entry.bodies:
-                names = ", ".join(found.entry.bodies) or "none"
-                raise NoSuchEntry(f"{found.position} has no body {body!r}; it has: {names}")
-            stored = log.stored_body(reader, found.entry, body)
+            if body not in located.entry.bodies:
+                names = ", ".join(located.entry.bodies) or "none"
+                raise NoSuchEntry(f"{located.position} has no body {body!r}; it has: {names}")
+            stored = log.stored_body(reader, located.entry, body)
             if stored is None:
-                raise NoSuchEntry(f"body {body!r} of {found.position} was redacted or is missing")
+                raise NoSuchEntry(f"body {body!r} of {located.position} was redacted or is missing")
             output.print_raw(stored.read())
             return
-    lines = output.entry_lines(found)
-    output.print_result("forum.entry/1", ledger_forms.entry_form(found), lines, as_json=as_json)
+    lines = output.entry_lines(located)
+    output.print_result("forum.entry/1", ledger_forms.entry_form(located), lines, as_json=as_json)
 
 
 @ledger.command(examples=("forum why 57", "forum why 57 --limit 5"))
@@ -150,13 +152,13 @@ def _format_cause(depth: int, cause: log.LocatedEntry) -> str:
 def proof(entry: str, *, as_json: bool) -> None:
     """Print the C2SP tlog-proof of an ENTRY, which can be verified offline."""
     with common_options.open_forum() as forum, forum.open_reader() as reader:
-        found = log.find_entry(reader, KINDS, entry)
-        if found.index is None:
-            raise NotYetSigned(str(found.position))
-        proven = log.prove_entry(reader, found.index)
+        located = log.find_entry(reader, KINDS, entry)
+        if located.index is None:
+            raise NotYetSigned(str(located.position))
+        proven = log.prove_entry(reader, located.index)
     text = proven.encode().decode().removesuffix("\n")
     output.print_result(
-        "forum.proof/1", ledger_forms.proof_form(found, proven), text, as_json=as_json
+        "forum.proof/1", ledger_forms.proof_form(located, proven), text, as_json=as_json
     )
 
 
@@ -197,8 +199,8 @@ def note(content: str | None, idempotency_key: str | None, *, as_json: bool) -> 
         forum.keys.initialise()
         try:
             recorded, publication = forum.log.record_note(words, idempotency_key)
-        except IdempotencyKeyUsed as asked:
-            why = f"The key {idempotency_key} was used for another note, run {asked.run}"
+        except IdempotencyKeyUsed as error:
+            why = f"The key {idempotency_key} was used for another note, run {error.run}"
             raise click.ClickException(f"{why}. Use another key for this one.") from None
     if as_json:
         output.print_json("forum.entry/1", ledger_forms.recorded_form(recorded, publication))
@@ -333,12 +335,12 @@ def epoch(reason: str, *, as_json: bool) -> None:
     reason is needed, and readers must pin the new key.
     """
     with common_options.open_forum() as forum:
-        begun = forum.keys.new_epoch(reason)
+        result = forum.keys.new_epoch(reason)
     if as_json:
-        facts = {"origin": begun.origin, "key": str(begun.key), "new_key": begun.has_new_key}
+        facts = {"origin": result.origin, "key": str(result.key), "new_key": result.has_new_key}
         output.print_json("forum.epoch/1", facts)
         return
-    click.echo(begun.origin)
+    click.echo(result.origin)
     new = "the signing key is new; readers must pin it again: forum ledger policy"
-    kept = "the log has a new name; give readers its policy: forum ledger policy"
-    common_options.echo_info(new if begun.has_new_key else kept)
+    same = "the log has a new name; give readers its policy: forum ledger policy"
+    common_options.echo_info(new if result.has_new_key else same)

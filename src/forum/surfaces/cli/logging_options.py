@@ -29,7 +29,7 @@ class LogFormat(StrEnum):
 
 log_format: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option(
     "--log-format",
-    type=click.Choice([str(one) for one in LogFormat]),
+    type=click.Choice([str(choice) for choice in LogFormat]),
     default=str(LogFormat.TEXT),
     show_default=True,
     help="What a line of the log on stderr looks like.",

@@ -35,16 +35,16 @@ class McpExtension:
     def endpoints(self, door: Authenticator) -> Sequence[Endpoint]:
         """Return the single endpoint of the protocol."""
 
-        async def handle(visit: RequestContext) -> Response:
-            body = await read_body(visit.request, self._most_bytes)
-            desk, client = visit.desk, visit.principal
+        async def handle(context: RequestContext) -> Response:
+            body = await read_body(context.request, self._most_bytes)
+            tenant, client = context.desk, context.principal
             caller = HttpCaller(
-                forum=desk.forum,
-                staff=desk.staff,
+                forum=tenant.forum,
+                staff=tenant.staff,
                 scopes=client.scopes,
                 name=client.name,
                 authority=client.authority,
-                visit=visit,
+                visit=context,
                 door=door,
                 endpoint=endpoint,
             )
@@ -76,8 +76,8 @@ class HttpCaller(McpCaller):
 
     async def require_scopes(self, tool: str, scopes: frozenset[Right]) -> None:
         """Authorize the request again, with the tool's scopes. A denial raises and is recorded."""
-        asked = replace(self.endpoint, name=f"mcp/{tool}", scopes=scopes)
-        await self.door.authorize(self.visit.request, asked)
+        endpoint = replace(self.endpoint, name=f"mcp/{tool}", scopes=scopes)
+        await self.door.authorize(self.visit.request, endpoint)
 
     def describe_error(self, error: Exception) -> str | None:
         """Return the message that an HTTP client would get, or None for an internal error."""

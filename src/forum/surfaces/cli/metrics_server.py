@@ -112,9 +112,9 @@ class _MetricsAccess:
             return HTTPStatus.UNAUTHORIZED
         if monotonic() - self._at >= _ACCESS_FRESH_S:
             # Take the time before reading: a revocation during the read must not count as seen.
-            asked = monotonic()
+            read_at = monotonic()
             self._access = self._forum.access.read_access(self._access)
-            self._at = asked
+            self._at = read_at
         grant = self._access.check_key(key, now())
         if isinstance(grant, DenialReason):
             return HTTPStatus.UNAUTHORIZED

@@ -88,11 +88,11 @@ def print_result(
 
 def print_json(schema: str, content: msgspec.Struct | dict[str, Any]) -> None:
     """Print one JSON object that names its schema."""
-    said: dict[str, Any] = json.loads(msgspec.json.encode(content))
+    members: dict[str, Any] = json.loads(msgspec.json.encode(content))
     # JSON escapes are valid under every locale; Python's backslashreplace is not JSON.
     # `sys.stdout` is None if the parent process has closed it.
     ascii_only = sys.stdout is None or sys.stdout.encoding.lower() != "utf-8"
-    click.echo(json.dumps({"schema": schema, **said}, ensure_ascii=ascii_only))
+    click.echo(json.dumps({"schema": schema, **members}, ensure_ascii=ascii_only))
 
 
 def print_report(report: verify.Report, *, as_json: bool) -> None:

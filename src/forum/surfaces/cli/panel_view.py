@@ -49,81 +49,89 @@ _MAX_MESSAGES_SHOWN = 60
 _MIN_VOTE_WIDTH, _MAX_VOTE_WIDTH = 8, 24
 
 
-def panel_lines(told: DeliberationForm, columns: int, *, every: bool = False) -> list[str]:
+def panel_lines(form: DeliberationForm, columns: int, *, every: bool = False) -> list[str]:
     """Return the overview of a deliberation."""
-    if isinstance(told, SymposiumForm):
-        return _session_lines(told, columns, None if every else _MAX_MESSAGES_SHOWN)
-    return _council_lines(told, columns, None if every else _MAX_SEATS_SHOWN)
+    if isinstance(form, SymposiumForm):
+        return _session_lines(form, columns, None if every else _MAX_MESSAGES_SHOWN)
+    return _council_lines(form, columns, None if every else _MAX_SEATS_SHOWN)
 
 
-def dissent_lines(told: DeliberationForm, columns: int) -> list[str]:
+def dissent_lines(form: DeliberationForm, columns: int) -> list[str]:
     """Return a few lines on how certain an answer is and which seats disagree."""
-    if isinstance(told, SymposiumForm):
-        pending = strip_control_characters(told.pending or "")
-        asked = [f"  the panel asks: {pending}"] if pending else []
-        return asked + _wrapped_all((f"left open: {one}" for one in told.unresolved), columns)
+    if isinstance(form, SymposiumForm):
+        pending = strip_control_characters(form.pending or "")
+        questions = [f"  the panel asks: {pending}"] if pending else []
+        return questions + _wrapped_all(
+            (f"left open: {point}" for point in form.unresolved), columns
+        )
     return [
-        *_verdict_lines(told, columns),
-        *(line for one in told.minority for line in _minority_lines(one, columns, "minority    ")),
-        *_blocker_lines(told, columns),
-        *_warning_lines(told.warnings, columns),
+        *_verdict_lines(form, columns),
+        *(
+            line
+            for minority in form.minority
+            for line in _minority_lines(minority, columns, "minority    ")
+        ),
+        *_blocker_lines(form, columns),
+        *_warning_lines(form.warnings, columns),
     ]
 
 
-def describe_sealed_ballots(told: council.CouncilForm) -> str:
+def describe_sealed_ballots(form: council.CouncilForm) -> str:
     """Return how many ballots of the last round are sealed."""
-    if not told.ballots:
-        return f"0 of {pluralize(told.seated, 'ballot')} sealed"
-    last = told.ballots[-1]
+    if not form.ballots:
+        return f"0 of {pluralize(form.seated, 'ballot')} sealed"
+    last = form.ballots[-1]
     # Later rounds ask only seats that have cast a ballot before.
-    most = told.seated if last.round == 0 else max(one.sealed for one in told.ballots[:-1])
+    most = form.seated if last.round == 0 else max(earlier.sealed for earlier in form.ballots[:-1])
     return f"round {last.round}: {last.sealed} of {pluralize(most, 'ballot')} sealed"
 
 
-def _council_lines(told: council.CouncilForm, columns: int, most: int | None) -> list[str]:
+def _council_lines(form: council.CouncilForm, columns: int, most: int | None) -> list[str]:
     head = click.style("council", bold=True)
-    if told.end is None:
-        return ["", f"{head}  {pluralize(told.seated, 'seat')}, {describe_sealed_ballots(told)}"]
+    if form.end is None:
+        return ["", f"{head}  {pluralize(form.seated, 'seat')}, {describe_sealed_ballots(form)}"]
     return [
         "",
-        f"{head}  {pluralize(told.seated, 'seat')}, {_ENDS[told.end]}",
-        *_verdict_lines(told, columns),
-        *_vote_lines(told, columns, most),
-        *_section("changed", (_describe_change(one) for one in told.changes), columns),
+        f"{head}  {pluralize(form.seated, 'seat')}, {_ENDS[form.end]}",
+        *_verdict_lines(form, columns),
+        *_vote_lines(form, columns, most),
+        *_section("changed", (_describe_change(change) for change in form.changes), columns),
         *with_heading(
             "minority report",
-            [line for one in told.minority for line in _minority_lines(one, columns)],
+            [line for minority in form.minority for line in _minority_lines(minority, columns)],
         ),
-        *_section("would decide", told.decisive, columns),
-        *_section("absent", (f"seat {one.seat}: {one.reason}" for one in told.absent), columns),
-        *with_heading("blockers", _blocker_lines(told, columns)),
-        *with_heading("warnings", _warning_lines(told.warnings, columns)),
+        *_section("would decide", form.decisive, columns),
+        *_section(
+            "absent", (f"seat {absence.seat}: {absence.reason}" for absence in form.absent), columns
+        ),
+        *with_heading("blockers", _blocker_lines(form, columns)),
+        *with_heading("warnings", _warning_lines(form.warnings, columns)),
     ]
 
 
-def _verdict_lines(told: council.CouncilForm, columns: int) -> list[str]:
+def _verdict_lines(form: council.CouncilForm, columns: int) -> list[str]:
     """Return the outcome next to the baseline, with the cost of each."""
-    if told.accord is None or told.ground is None:
+    if form.accord is None or form.ground is None:
         return []
-    word, color = _ACCORDS[told.accord]
-    if told.ground is Ground.NONE:
+    word, color = _ACCORDS[form.accord]
+    if form.ground is Ground.NONE:
         word, color = "no answer", "red"
-    by = f", {_GROUNDS[told.ground]}" if _GROUNDS[told.ground] else ""
-    rounds = f", after {pluralize(told.rounds, 'exchange')}" if told.rounds else ""
-    lines = [f"  outcome     {click.style(word, fg=color)}{by}{rounds}{_cost(told.spent)}"]
-    base = told.baseline
+    by = f", {_GROUNDS[form.ground]}" if _GROUNDS[form.ground] else ""
+    rounds = f", after {pluralize(form.rounds, 'exchange')}" if form.rounds else ""
+    lines = [f"  outcome     {click.style(word, fg=color)}{by}{rounds}{_cost(form.spent)}"]
+    base = form.baseline
     if base is not None:
         share = f"{round(100 * base.agreement)} % of those asked"
         cost = _cost(base.spent)
-        said = first_line(base.answer, max(12, columns - len(share) - len(cost) - 20))
-        lines.insert(0, f"  baseline    {said} ({share}){cost}")
+        answer = first_line(base.answer, max(12, columns - len(share) - len(cost) - 20))
+        lines.insert(0, f"  baseline    {answer} ({share}){cost}")
         same = "the same answer as the baseline"
         changed = click.style("another answer than the baseline", fg="yellow")
         lines.append(f"              {changed if base.changed else same}")
-    if told.changes:
-        without = sum(one.conformity for one in told.changes)
-        of = pluralize(len(told.changes), "change")
-        rate = f"{round(100 * told.conformity)} %: {without} of {of} without a reason"
+    if form.changes:
+        without = sum(change.conformity for change in form.changes)
+        of = pluralize(len(form.changes), "change")
+        rate = f"{round(100 * form.conformity)} %: {without} of {of} without a reason"
         lines.append(f"  conformity  {click.style(rate, fg='yellow') if without else rate}")
     return lines
 
@@ -135,27 +143,27 @@ def _cost(spent: SpentForm | None) -> str:
     return f", {pluralize(spent.tokens, 'token')}{money}"
 
 
-def _vote_lines(told: council.CouncilForm, columns: int, most: int | None) -> list[str]:
+def _vote_lines(form: council.CouncilForm, columns: int, most: int | None) -> list[str]:
     """Return the votes of each seat in each round, as a table."""
-    seats = told.seats[:most]
+    seats = form.seats[:most]
     if not seats:
         return []
     rounds = range(max(vote.round for seat in seats for vote in seat.votes) + 1)
-    who = max(len("seat"), *(len(_describe_seat(seat)) for seat in seats))
-    room = (columns - who - 4 - 2 * len(rounds)) // len(rounds)
+    width = max(len("seat"), *(len(_describe_seat(seat)) for seat in seats))
+    room = (columns - width - 4 - 2 * len(rounds)) // len(rounds)
     longest = max(len(_vote(vote, 1000)) for seat in seats for vote in seat.votes)
     size = max(_MIN_VOTE_WIDTH, min(_MAX_VOTE_WIDTH, room - 2, longest))
     heads = "  ".join(f"{f'round {number}':<{size + 2}}" for number in rounds)
-    lines = ["", click.style(f"  {'seat':<{who}}  {heads}".rstrip(), dim=True)]
-    changes = {(change.seat, change.round): change for change in told.changes}
+    lines = ["", click.style(f"  {'seat':<{width}}  {heads}".rstrip(), dim=True)]
+    changes = {(change.seat, change.round): change for change in form.changes}
     for seat in seats:
         cells = "  ".join(
             _cell(seat, number, changes.get((seat.seat, number)), size) for number in rounds
         )
-        lines.append(f"  {_describe_seat(seat):<{who}}  {cells}".rstrip())
-    if len(told.seats) > len(seats):
-        lines.append(f"  and {len(told.seats) - len(seats)} more seats (--all shows them)")
-    marks = {_mark(change) for change in told.changes}
+        lines.append(f"  {_describe_seat(seat):<{width}}  {cells}".rstrip())
+    if len(form.seats) > len(seats):
+        lines.append(f"  and {len(form.seats) - len(seats)} more seats (--all shows them)")
+    marks = {_mark(change) for change in form.changes}
     words = {"*": "* changed for a reason", "~": "~ changed without one, so not weighed"}
     if marks:
         legend = ", ".join(words[mark] for mark in sorted(marks))
@@ -197,54 +205,54 @@ def _describe_change(change: council.ChangeForm) -> str:
     return f"{way}, because {', '.join(reasons)}"
 
 
-def _minority_lines(one: council.MinorityForm, columns: int, lead: str = "") -> list[str]:
-    seats = ", ".join(map(str, one.seats))
-    who = f"seat{'s' if len(one.seats) > 1 else ''} {seats}"
-    first, *rest = _wrapped(f"{one.answer} ({who})", columns - len(lead)) or [f"  ({who})"]
+def _minority_lines(minority: council.MinorityForm, columns: int, lead: str = "") -> list[str]:
+    seats = ", ".join(map(str, minority.seats))
+    label = f"seat{'s' if len(minority.seats) > 1 else ''} {seats}"
+    first, *rest = _wrapped(f"{minority.answer} ({label})", columns - len(lead)) or [f"  ({label})"]
     lines = [f"  {lead}{first.strip()}", *rest]
-    if one.argument:
-        lines += _wrapped(f'best argument: "{one.argument}"', columns, 4)
-        lines += _wrapped(f"look at: {one.evidence}", columns, 4) if one.evidence else []
-        lines += _wrapped_all((f"against it: {why}" for why in one.attacks), columns, 4)
+    if minority.argument:
+        lines += _wrapped(f'best argument: "{minority.argument}"', columns, 4)
+        lines += _wrapped(f"look at: {minority.evidence}", columns, 4) if minority.evidence else []
+        lines += _wrapped_all((f"against it: {why}" for why in minority.attacks), columns, 4)
     return lines
 
 
-def _blocker_lines(told: council.CouncilForm, columns: int) -> list[str]:
-    blocks = (f"seat {one.seat} blocks: {one.text}" for one in told.blockers)
+def _blocker_lines(form: council.CouncilForm, columns: int) -> list[str]:
+    blocks = (f"seat {blocker.seat} blocks: {blocker.text}" for blocker in form.blockers)
     lines = _wrapped_all(blocks, columns)
     return [click.style(line, fg="red") for line in lines]
 
 
 def _warning_lines(warnings: Iterable[str], columns: int) -> list[str]:
-    lines = _wrapped_all((f"! {one}" for one in warnings), columns)
+    lines = _wrapped_all((f"! {warning}" for warning in warnings), columns)
     return [click.style(line, fg="yellow") for line in lines]
 
 
-def _session_lines(told: SymposiumForm, columns: int, most: int | None) -> list[str]:
+def _session_lines(form: SymposiumForm, columns: int, most: int | None) -> list[str]:
     head = click.style("symposium", bold=True)
-    named = first_line(told.session or "(erased)", 40)
-    lines = ["", f"{head}  {named}, {pluralize(told.rounds, 'round')}"]
-    if told.panel:
-        lines += _wrapped(f"panel: {', '.join(told.panel)}", columns)
-    lines += [_message_line(one, columns) for one in told.messages[:most]]
-    if most is not None and len(told.messages) > most:
-        lines.append(f"  and {len(told.messages) - most} more messages (--all shows them)")
-    if told.outcome is not None:
-        synthesis = told.outcome is OutcomeKind.SYNTHESIS
-        word = "synthesis" if synthesis else f"terminated: {told.reason}"
+    named = first_line(form.session or "(erased)", 40)
+    lines = ["", f"{head}  {named}, {pluralize(form.rounds, 'round')}"]
+    if form.panel:
+        lines += _wrapped(f"panel: {', '.join(form.panel)}", columns)
+    lines += [_message_line(message, columns) for message in form.messages[:most]]
+    if most is not None and len(form.messages) > most:
+        lines.append(f"  and {len(form.messages) - most} more messages (--all shows them)")
+    if form.outcome is not None:
+        synthesis = form.outcome is OutcomeKind.SYNTHESIS
+        word = "synthesis" if synthesis else f"terminated: {form.reason}"
         ended = click.style(word, fg="green" if synthesis else "red")
-        lines += ["", f"  outcome     {ended}{_cost(told.spent)}"]
-    lines += [f"  digest      {told.digest}"] if told.digest else []
-    lines += _wrapped(f"the panel asks: {told.pending}", columns) if told.pending else []
-    return [*lines, *_section("left open", told.unresolved, columns)]
+        lines += ["", f"  outcome     {ended}{_cost(form.spent)}"]
+    lines += [f"  digest      {form.digest}"] if form.digest else []
+    lines += _wrapped(f"the panel asks: {form.pending}", columns) if form.pending else []
+    return [*lines, *_section("left open", form.unresolved, columns)]
 
 
-def _message_line(one: SpokenForm, columns: int) -> str:
-    did = f" ({_TYPES[one.type]})" if _TYPES[one.type] else ""
-    head = f"  {one.round}.{one.turn:<3} {first_line(one.speaker, 24)}{did}"
-    said = first_line(one.text, max(20, columns - len(head) - 2))
-    color = {MessageType.COORDINATION: "cyan", MessageType.CONTRACTION: "red"}.get(one.type)
-    return f"{click.style(head, fg=color) if color else head}  {said}"
+def _message_line(message: SpokenForm, columns: int) -> str:
+    did = f" ({_TYPES[message.type]})" if _TYPES[message.type] else ""
+    head = f"  {message.round}.{message.turn:<3} {first_line(message.speaker, 24)}{did}"
+    text = first_line(message.text, max(20, columns - len(head) - 2))
+    color = {MessageType.COORDINATION: "cyan", MessageType.CONTRACTION: "red"}.get(message.type)
+    return f"{click.style(head, fg=color) if color else head}  {text}"
 
 
 def _section(title: str, texts: Iterable[str], columns: int) -> list[str]:

@@ -152,16 +152,16 @@ def _check_limit(name: str, value: object) -> None:
 
 
 def _check_fields(
-    path: Path, given: Table, into: type[msgspec.Struct], without: frozenset[str]
+    path: Path, table: Table, into: type[msgspec.Struct], without: frozenset[str]
 ) -> Iterator[PlanError]:
     """Yield the errors of a struct's fields, each checked by itself."""
     fields = {field.encode_name: field for field in msgspec.structs.fields(into)}
-    yield from _check_unknown_keys(path, given, tuple(fields))
+    yield from _check_unknown_keys(path, table, tuple(fields))
     for name, field in fields.items():
-        if name not in given and field.required:
+        if name not in table and field.required:
             yield path, f"`{name}` is missing"
-        elif name in given and name not in without:
-            yield from _check_value((*path, name), given[name], field.type)
+        elif name in table and name not in without:
+            yield from _check_value((*path, name), table[name], field.type)
 
 
 def _check_value(path: Path, value: object, kind: Any) -> Iterator[PlanError]:  # noqa: ANN401  any type
@@ -173,15 +173,15 @@ def _check_value(path: Path, value: object, kind: Any) -> Iterator[PlanError]:  
         yield (*path, *inner), why
 
 
-def _check_unknown_keys(path: Path, given: Table, known: tuple[str, ...]) -> Iterator[PlanError]:
-    for name in given:
-        if name not in known:
-            meant = _suggest_key(name, known) or f"; known: {', '.join(known)}"
+def _check_unknown_keys(path: Path, table: Table, keys: tuple[str, ...]) -> Iterator[PlanError]:
+    for name in table:
+        if name not in keys:
+            meant = _suggest_key(name, keys) or f"; known: {', '.join(keys)}"
             yield (*path, name), f"unknown key{meant}"
 
 
-def _suggest_key(name: str, known: list[str] | tuple[str, ...]) -> str:
-    near = get_close_matches(name, known, 1)
+def _suggest_key(name: str, names: list[str] | tuple[str, ...]) -> str:
+    near = get_close_matches(name, names, 1)
     return f"; did you mean {near[0]}?" if near else ""
 
 

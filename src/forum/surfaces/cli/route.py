@@ -55,36 +55,40 @@ def route(text: str, file: Path | None, rung: str | None, *, as_json: bool) -> N
 
     Exit status: 0 routed or left to the Classifier, 1 failed, 2 usage.
     """
-    known = load_team_settings(common_options.current_settings())
-    roster = read_roster_file(file, known)
-    router = make_router(roster, rung or known.rung, common_options.echo_info)
+    team = load_team_settings(common_options.current_settings())
+    roster = read_roster_file(file, team)
+    router = make_router(roster, rung or team.rung, common_options.echo_info)
     for request in _read_requests(text):
-        found = router.route(request)
+        result = router.route(request)
         if as_json:
-            print_json("forum.route/1", route_form(found))
+            print_json("forum.route/1", route_form(result))
         elif text == "-":
-            click.echo(f"{found.lane or '-':<20} {found.confidence:.2f}  {first_line(request, 52)}")
+            click.echo(
+                f"{result.lane or '-':<20} {result.confidence:.2f}  {first_line(request, 52)}"
+            )
         else:
-            print_route(roster, found)
+            print_route(roster, result)
 
 
-def print_route(roster: Roster, found: Route) -> None:
+def print_route(roster: Roster, result: Route) -> None:
     """Print a route as text."""
-    sure = f"{found.confidence:.0%} sure"
-    if found.lane:
-        click.echo(f"{click.style(found.lane, fg='green', bold=True)}  {sure}")
+    sure = f"{result.confidence:.0%} sure"
+    if result.lane:
+        click.echo(f"{click.style(result.lane, fg='green', bold=True)}  {sure}")
         click.echo(
-            wrap_text(strip_control_characters(roster.by_name[found.lane].does), _WIDTH, "  ", "  ")
+            wrap_text(
+                strip_control_characters(roster.by_name[result.lane].does), _WIDTH, "  ", "  "
+            )
         )
     else:
-        why = "no lane fits" if found.nearest == ELSEWHERE else "no lane is sure enough"
+        why = "no lane fits" if result.nearest == ELSEWHERE else "no lane is sure enough"
         left = click.style("left to the Classifier", fg="yellow", bold=True)
         click.echo(f"{left}: {why}, {sure}")
-        click.echo(_line("nearest", _describe_lane(roster, found.nearest)))
-    click.echo(_line("runner-up", _describe_lane(roster, found.runner_up)))
-    click.echo(f"  margin     {found.margin:.2f}, by the {found.rung} rung")
-    for one in found.evidence[:_SHOWN]:
-        click.echo(f"  {one.weight:+9.2f}  {strip_control_characters(one.feature)}")
+        click.echo(_line("nearest", _describe_lane(roster, result.nearest)))
+    click.echo(_line("runner-up", _describe_lane(roster, result.runner_up)))
+    click.echo(f"  margin     {result.margin:.2f}, by the {result.rung} rung")
+    for item in result.evidence[:_SHOWN]:
+        click.echo(f"  {item.weight:+9.2f}  {strip_control_characters(item.feature)}")
 
 
 def _line(name: str, words: str) -> str:

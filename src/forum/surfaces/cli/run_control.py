@@ -38,14 +38,14 @@ def resume(run: str, *, detach: bool, as_json: bool) -> None:
     repeated.  For a run that has ended, its result is printed.
     """
     with common_options.open_forum() as forum:
-        found = forum.reads.find_run(run)
-        if forum.reads.read_run(found).outcome is not None:
+        run_id = forum.reads.find_run(run)
+        if forum.reads.read_run(run_id).outcome is not None:
             click.echo("the run has already ended", err=True)
-            print_result_and_exit(forum, found, as_json=as_json)
+            print_result_and_exit(forum, run_id, as_json=as_json)
 
         def go_on() -> str:
-            forum.runs.resume(found)
-            return found
+            forum.runs.resume(run_id)
+            return run_id
 
         run_and_follow(forum, go_on, as_json=as_json, detach=detach)
 
@@ -60,20 +60,20 @@ def cancel(run: str, *, detach: bool, as_json: bool) -> None:
     Exit status 0 once the cancellation is recorded.
     """
     with common_options.open_forum() as forum:
-        found = forum.reads.find_run(run)
-        forum.runs.cancel(found)
+        run_id = forum.reads.find_run(run)
+        forum.runs.cancel(run_id)
         forum.log.publish_or_warn()
-        state = forum.reads.read_run(found)
+        state = forum.reads.read_run(run_id)
         if not detach:
-            state = forum.reads.follow_run(found, patience=_OTHER_WORKER_TIMEOUT_S)
+            state = forum.reads.follow_run(run_id, patience=_OTHER_WORKER_TIMEOUT_S)
             if state.outcome is None:
                 with forum.runs.run_worker():  # no other worker has ended it
-                    state = forum.reads.follow_run(found)
-        view = forum.reads.view_run(found)
+                    state = forum.reads.follow_run(run_id)
+        view = forum.reads.view_run(run_id)
     if as_json:
         print_json("forum.run/1", run_form(view))
         return
-    click.echo(found)
+    click.echo(run_id)
     if state.outcome is not None:
         click.echo(f"the run has ended: {run_status(state)[1]}", err=True)
     else:
@@ -101,15 +101,15 @@ def fork(run: str | None, at: str, *, agents: AgentOptions, detach: bool, as_jso
     with common_options.open_forum() as forum:
         forum.log.publish()  # so that the entry has an index
         entry = forum.ledger.find_entry(at)
-        found = forum.reads.find_run(run) if run else entry.entry.run
-        index = _index_in(entry, found)
-        order = forum.reads.read_run_request(found)
+        run_id = forum.reads.find_run(run) if run else entry.entry.run
+        index = _index_in(entry, run_id)
+        order = forum.reads.read_run_request(run_id)
         policy = agents.apply_to_fork(order.policy)
         if agents.names_default:
             reject_unusable_agents(policy, order.plan, here=not detach)
 
-        click.echo(f"forking {short_id(found)} after entry {index}", err=True)
-        begin = partial(forum.runs.fork, found, index, policy)
+        click.echo(f"forking {short_id(run_id)} after entry {index}", err=True)
+        begin = partial(forum.runs.fork, run_id, index, policy)
         run_and_follow(forum, begin, as_json=as_json, detach=detach)
 
 

@@ -206,8 +206,8 @@ def print_result_and_exit(forum: Forum, run: str, *, as_json: bool, trouble: str
 
 def _print_end(view: RunView) -> None:
     mark, word, color = run_view.run_status(view.state, waiting=bool(view.gates))
-    said = _format_progress(view)
-    lines = [f"{click.style(f'{mark} {word}', fg=color)}: {said}"]
+    progress = _format_progress(view)
+    lines = [f"{click.style(f'{mark} {word}', fg=color)}: {progress}"]
     reason = explain_run_state(view)
     if reason and (view.state.interrupted or view.state.outcome is not None):
         lines.append(f"  {reason}")
@@ -217,8 +217,8 @@ def _print_end(view: RunView) -> None:
             lines.append(
                 f"  {turn_name(name)}: {strip_control_characters(explain_task_state(view, task))}"
             )
-    told = deliberation_form(view)
-    lines += dissent_lines(told, terminal_width()) if told else []
+    form = deliberation_form(view)
+    lines += dissent_lines(form, terminal_width()) if form else []
     for run, gate in view.gates:
         lines += run_view.format_gate_advice(run, gate, view.at)
     if view.gates:
@@ -278,8 +278,8 @@ class _LineProgress:
                     continue  # it ended before this command started
                 passed = format_duration(view.at - state.begun)
                 sealed = _describe_sealed_ballots(state, name)
-                told = f"{turn_name(name)}: {strip_control_characters(words)}{sealed}"
-                click.echo(f"{passed:>8}  {told}", err=True)
+                line = f"{turn_name(name)}: {strip_control_characters(words)}{sealed}"
+                click.echo(f"{passed:>8}  {line}", err=True)
 
     def end(self) -> None:
         """Do nothing: every change is already printed."""
@@ -308,8 +308,8 @@ def _describe_task(view: RunView, task: run_fold.TaskRun) -> str:
         f"attempt {task.attempts}" if task.attempts > 1 else "",
         explain_task_state(view, task),
     ]
-    said = ", ".join(fact for fact in facts if fact)
-    return f"{task.state.value} ({said})" if said else task.state.value
+    details = ", ".join(fact for fact in facts if fact)
+    return f"{task.state.value} ({details})" if details else task.state.value
 
 
 class _LiveProgress(_LineProgress):
@@ -367,9 +367,9 @@ def _make_progress(forum: Forum) -> _LineProgress:
 def _terminal_size() -> tuple[int, int]:
     """Return columns and rows of the terminal behind stderr, since stdout may be a file."""
     with suppress(OSError, ValueError):
-        found = os.get_terminal_size(sys.stderr.fileno())
-        if found.columns and found.lines:
-            return found.columns, found.lines
+        size = os.get_terminal_size(sys.stderr.fileno())
+        if size.columns and size.lines:
+            return size.columns, size.lines
     return 80, 24
 
 
@@ -400,9 +400,9 @@ def live_lines(view: RunView, columns: int, rows: int, spinner: str) -> list[str
     mark, word, color = run_view.run_status(view.state)
     if color == "cyan":
         mark = spinner
-    said = _wrap_facts(f"{mark} {word}: {_format_progress(view)}", columns)
-    said[0] = said[0].replace(f"{mark} {word}", click.style(f"{mark} {word}", fg=color), 1)
-    return said + _tree_lines(view, columns, rows - len(said), spinner)
+    lines = _wrap_facts(f"{mark} {word}: {_format_progress(view)}", columns)
+    lines[0] = lines[0].replace(f"{mark} {word}", click.style(f"{mark} {word}", fg=color), 1)
+    return lines + _tree_lines(view, columns, rows - len(lines), spinner)
 
 
 def _wrap_facts(facts: str, columns: int) -> list[str]:
@@ -414,8 +414,8 @@ def _wrap_facts(facts: str, columns: int) -> list[str]:
 
 
 def _tree_lines(view: RunView, columns: int, rows: int, spinner: str) -> list[str]:
-    found = _rows(view)
-    drawn, hidden = _collapse(found, max(2, rows))
+    all_rows = _rows(view)
+    drawn, hidden = _collapse(all_rows, max(2, rows))
     lines = _table(drawn, columns, spinner)
     if hidden:
         some = ", ".join(f"{number} {state}" for state, number in hidden.items())
@@ -435,7 +435,9 @@ def _rows(view: RunView) -> list[_ProgressRow]:
     rows += [_row(view, turn) for turn in panel_turns(state)]
     # Readers expect the order of time: roles that started before the first task go above the tree.
     before = sum(_started_at(role, view.at) < first for role in roles)
-    tree = [_row(view, state.task(one.id), one.branch) for one in build_task_tree(view.plan, state)]
+    tree = [
+        _row(view, state.task(node.id), node.branch) for node in build_task_tree(view.plan, state)
+    ]
     return rows[:before] + tree + rows[before:]
 
 
@@ -477,10 +479,10 @@ def _collapse(rows: list[_ProgressRow], most: int) -> tuple[list[_ProgressRow], 
     if len(rows) <= most:
         return rows, Counter()
     ranked = run_view.rank_by_urgency([row.state for row in rows], _STATE_ORDER)
-    kept = sorted(ranked[: most - 1])
+    shown = sorted(ranked[: most - 1])
     hidden = Counter(rows[number].state.value for number in ranked[most - 1 :])
     # Without its neighbors, a row has no place in the tree.
-    return [replace(rows[number], branch="") for number in kept], hidden
+    return [replace(rows[number], branch="") for number in shown], hidden
 
 
 def _table(rows: Sequence[_ProgressRow], columns: int, spinner: str) -> list[str]:
@@ -488,18 +490,18 @@ def _table(rows: Sequence[_ProgressRow], columns: int, spinner: str) -> list[str
     longest = max((len(row.branch) + len(row.id) for row in rows), default=0) + 4
     doing = min(_MAX_ACTIVITY_WIDTH, max((len(row.doing) for row in rows), default=0))
     sizes = [max((len(row.figures[n]) for row in rows), default=0) for n in range(3)]
-    kept = [number for number in range(3) if sizes[number]]
+    shown = [number for number in range(3) if sizes[number]]
     while True:
-        figures = sum(sizes[number] + 2 for number in kept)
+        figures = sum(sizes[number] + 2 for number in shown)
         name = max(12, min(longest, columns - figures))
         room = max(0, min(doing, columns - figures - name - 2))
-        if len(kept) < 2 or room >= min(doing, _MIN_ACTIVITY_WIDTH):
-            return [_line(row, name, room, [(n, sizes[n]) for n in kept], spinner) for row in rows]
-        kept.pop()
+        if len(shown) < 2 or room >= min(doing, _MIN_ACTIVITY_WIDTH):
+            return [_line(row, name, room, [(n, sizes[n]) for n in shown], spinner) for row in rows]
+        shown.pop()
 
 
 def _line(
-    row: _ProgressRow, name: int, room: int, kept: list[tuple[int, int]], spinner: str
+    row: _ProgressRow, name: int, room: int, shown: list[tuple[int, int]], spinner: str
 ) -> str:
     mark, color = run_view.MARKS[row.state]
     mark = spinner if row.state is run_fold.TaskState.RUNNING else mark
@@ -507,7 +509,7 @@ def _line(
     cells = [f"{f'  {row.branch}{mark} {head}':<{name}}"]
     if room:
         cells.append(f"{first_line(row.doing, room):<{room}}")
-    cells += [f"{row.figures[number]:>{size}}" for number, size in kept]
+    cells += [f"{row.figures[number]:>{size}}" for number, size in shown]
     line = "  ".join(cells).rstrip()
     if row.state is run_fold.TaskState.PENDING:
         return click.style(line, dim=True)

@@ -74,12 +74,12 @@ def task_lines(view: RunView, columns: int, rows: int) -> list[str]:
     if not cells:
         return []
     # The table must fit a narrow terminal, so empty columns are left out and long names are cut.
-    kept = [n for n in range(1, len(_HEADS)) if any(row[n].strip("-") for row in cells)]
+    used = [n for n in range(1, len(_HEADS)) if any(row[n].strip("-") for row in cells)]
     table = [_HEADS, *cells]
-    room = max(12, columns - 2 - sum(max(len(row[n]) for row in table) + 2 for n in kept))
+    room = max(12, columns - 2 - sum(max(len(row[n]) for row in table) + 2 for n in used))
     names = [row[0] if len(row[0]) <= room else f"{row[0][: room - 1]}…" for row in table]
-    shown = [(f"  {name}", *(row[n] for n in kept)) for name, row in zip(names, table, strict=True)]
-    numbers = [column for column, n in enumerate(kept, 1) if n >= _FIRST_NUMBER]
+    shown = [(f"  {name}", *(row[n] for n in used)) for name, row in zip(names, table, strict=True)]
+    numbers = [column for column, n in enumerate(used, 1) if n >= _FIRST_NUMBER]
     head, *drawn = output.format_table(shown, right=numbers)
     lines = [click.style(head, dim=True)]
     for twig, line in zip(twigs, drawn, strict=True):
@@ -92,8 +92,8 @@ def task_lines(view: RunView, columns: int, rows: int) -> list[str]:
         reason = explain_task_state(view, task)
         if reason:
             lead = f"  {twig.below}    "
-            said = first_line(reason, max(20, columns - len(lead)))
-            lines.append(lead + click.style(said, fg=color))
+            text = first_line(reason, max(20, columns - len(lead)))
+            lines.append(lead + click.style(text, fg=color))
     if hidden:
         lines.append(f"  and {hidden} more tasks (--all shows them)")
     return lines
@@ -144,18 +144,18 @@ def _select(
     """Keep the most urgent tasks if there are too many, without the tree; count the hidden ones."""
     if len(twigs) <= rows:
         return twigs, 0
-    kept = sorted(rank_by_urgency([state.task(twig.id).state for twig in twigs])[:rows])
-    return [TaskTreeNode(twigs[n].id, "", "") for n in kept], len(twigs) - rows
+    shown = sorted(rank_by_urgency([state.task(twig.id).state for twig in twigs])[:rows])
+    return [TaskTreeNode(twigs[n].id, "", "") for n in shown], len(twigs) - rows
 
 
 def render_run(view: RunView, *, every: bool = False) -> list[str]:
     """Return the overview of a run."""
-    columns, told = output.terminal_width(), deliberation_form(view)
-    planned = told or view.plan or work_tasks(view.state)
+    columns, form = output.terminal_width(), deliberation_form(view)
+    planned = form or view.plan or work_tasks(view.state)
     return [
         *head_lines(view, columns),
-        *(() if told else ("" if planned else "  (no plan yet)",)),
-        *(panel_lines(told, columns, every=every) if told else ()),
+        *(() if form else ("" if planned else "  (no plan yet)",)),
+        *(panel_lines(form, columns, every=every) if form else ()),
         *task_lines(view, columns, NO_LIMIT if every else _MAX_ROWS),
         *_gate_lines(view),
         *_role_lines(view.state),
@@ -180,7 +180,7 @@ def head_lines(view: RunView, columns: int) -> list[str]:
     lines = [
         f"{click.style(f'run {view.run}', bold=True)}  {click.style(f'{mark} {word}', fg=color)}"
     ]
-    begun = f"{units.format_moment(state.begun)}, {units.format_age(view.at - state.begun)} ago"
+    started = f"{units.format_moment(state.begun)}, {units.format_age(view.at - state.begun)} ago"
     facts = [
         (
             "as of",
@@ -189,7 +189,7 @@ def head_lines(view: RunView, columns: int) -> list[str]:
         ("reason", explain_run_state(view)),
         ("request", "(erased)" if view.request is None else view.request),
         ("route", describe_route(state.routed) if state.routed else ""),
-        ("begun", begun),
+        ("begun", started),
         ("done", format_task_progress(state) if state.planned else ""),
         ("used", format_usage(view)),
     ]
@@ -314,12 +314,12 @@ def _judgement_lines(view: RunView, columns: int) -> list[str]:
         for verdict in view.state.tasks[name].verdicts
         if verdict.independence is not kinds.Independence.NONE
     ]
-    judged += [(f"answer: {one.subject}", *_check(one)) for _, one in view.state.checks]
+    judged += [(f"answer: {check.subject}", *_check(check)) for _, check in view.state.checks]
     size = min(24, max((len(strip_control_characters(name)) for name, _, _ in judged), default=0))
     lines = []
     for name, words, color in judged:
-        said = first_line(words, columns - size - 5)
-        lines.append(f"  {first_line(name, size):<{size}}  {click.style(said, fg=color)}")
+        text = first_line(words, columns - size - 5)
+        lines.append(f"  {first_line(name, size):<{size}}  {click.style(text, fg=color)}")
     return output.with_heading("judged", lines)
 
 
@@ -334,8 +334,8 @@ def _check(checked: kinds.CheckFacts) -> tuple[str, str | None]:
     passed = checked.outcome is Outcome.OK
     reason = f" ({checked.reason})" if checked.reason else ""
     by = describe_judge(checked.judge, checked.independence)
-    said = f"{checked.outcome.value}{reason}, checked by {checked.check.value}{by}"
-    return said, None if passed else "yellow"
+    text = f"{checked.outcome.value}{reason}, checked by {checked.check.value}{by}"
+    return text, None if passed else "yellow"
 
 
 def describe_judge(judge: str, independence: kinds.Independence) -> str:
@@ -377,9 +377,9 @@ def _claim_lines(view: RunView, columns: int) -> list[str]:
     for claim in view.claims[:_MAX_CLAIMS]:
         index = view.places.get(claim.receipt)
         shown = f"entry {index}" if index is not None else claim.receipt[:10] or "unverified"
-        said = first_line(claim.text, columns - len(shown) - 13)
+        text = first_line(claim.text, columns - len(shown) - 13)
         color = None if claim.receipt else "yellow"
-        lines.append(f"  says: {said} -> {click.style(shown, fg=color)}")
+        lines.append(f"  says: {text} -> {click.style(shown, fg=color)}")
     if len(view.claims) > _MAX_CLAIMS:
         lines.append(f"  and {len(view.claims) - _MAX_CLAIMS} more (--json has them all)")
     return output.with_heading("claims", lines)

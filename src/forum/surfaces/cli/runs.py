@@ -89,36 +89,36 @@ def runs(
     limit: int, before: str | None, *, runfilter: RunFilter, every: bool, as_json: bool
 ) -> None:
     """List runs, the newest first."""
-    begun = parse_moment(runfilter.since, app.now()) if runfilter.since else 0
+    since = parse_moment(runfilter.since, app.now()) if runfilter.since else 0
     with common_options.open_forum() as forum:
         before = forum.reads.find_run(before) if before else None
-        found = forum.reads.recent_runs(
+        page = forum.reads.recent_runs(
             before,
             limit,
             within=every,
-            since=begun,
+            since=since,
             matches=runfilter.test(forum),
         )
-        requests = {run: forum.reads.request_of(run) for run, _ in found}
-    table = _table(found, requests)
-    output.print_result("forum.runs/1", runs_form(found, requests), table, as_json=as_json)
+        requests = {run: forum.reads.request_of(run) for run, _ in page}
+    table = _table(page, requests)
+    output.print_result("forum.runs/1", runs_form(page, requests), table, as_json=as_json)
     if as_json:
         return
-    if not found and runfilter != RunFilter():
+    if not page and runfilter != RunFilter():
         click.echo("no run matches; all of them: forum runs", err=True)
-    elif not found:
+    elif not page:
         click.echo('no run yet; begin one: forum submit "..."', err=True)
     # A full page: there may be older runs.
-    elif len(found) == limit:
-        click.echo(f"older ones: forum runs --before {short_id(found[-1][0])}", err=True)
+    elif len(page) == limit:
+        click.echo(f"older ones: forum runs --before {short_id(page[-1][0])}", err=True)
 
 
-def _table(found: list[tuple[str, Run]], requests: dict[str, str | None]) -> list[str]:
+def _table(page: list[tuple[str, Run]], requests: dict[str, str | None]) -> list[str]:
     """Return the runs as a table; the request gets the remaining width."""
-    if not found:
+    if not page:
         return []
     moment_now, rows = app.now(), [("run", "state", "tasks", "cost", "age")]
-    for run, state in found:
+    for run, state in page:
         mark, word, _ = run_status(state)
         progress = "/".join(map(str, count_progress(state)))
         cost, age = format_price(state.spent.usd), format_age(moment_now - state.begun)
@@ -126,10 +126,10 @@ def _table(found: list[tuple[str, Run]], requests: dict[str, str | None]) -> lis
     head, *table = output.format_table(rows, right=(2, 3, 4))
     room = max(12, output.terminal_width() - len(head) - 2)
     lines = [click.style(f"{head}  request", dim=True)]
-    for (run, state), line in zip(found, table, strict=True):
+    for (run, state), line in zip(page, table, strict=True):
         mark, word, color = run_status(state)
-        asked = requests[run]
-        request = first_line("(erased)" if asked is None else asked, room)
+        text = requests[run]
+        request = first_line("(erased)" if text is None else text, room)
         colored = line.replace(f"{mark} {word}", click.style(f"{mark} {word}", fg=color), 1)
         lines.append(f"{colored}  {request}".rstrip())
     return lines
@@ -182,12 +182,16 @@ def show(
         )
         return
     with common_options.open_forum() as forum:
-        found = forum.reads.find_run(run) if run else _newest_run(forum)
-        view = forum.reads.view_run(found, forum.ledger.find_entry(until) if until else None)
+        run_id = forum.reads.find_run(run) if run else _newest_run(forum)
+        view = forum.reads.view_run(run_id, forum.ledger.find_entry(until) if until else None)
         if view.state.accepted is None:
-            raise NoSuchRun(f"{found} had no request at that time" if until else found)
+            raise NoSuchRun(f"{run_id} had no request at that time" if until else run_id)
         _print_run(
-            view, forum.reads.read_run_record(found) if transcript else None, answer, every, as_json
+            view,
+            forum.reads.read_run_record(run_id) if transcript else None,
+            answer,
+            every,
+            as_json,
         )
     if not (answer or transcript or as_json):
         _print_hints(view)
@@ -235,21 +239,21 @@ def watch(run: str | None, *, as_json: bool) -> None:
     that of `forum submit`.
     """
     with common_options.open_forum() as forum:
-        found = forum.reads.find_run(run) if run else _newest_run(forum)
-        state = forum.reads.read_run(found)
+        run_id = forum.reads.find_run(run) if run else _newest_run(forum)
+        state = forum.reads.read_run(run_id)
         if state.interrupted and state.outcome is None:
             # The tasks of an interrupted run keep their state, but no worker drives them: there is
             # nothing to watch.
-            common_options.echo_error(explain_run_state(forum.reads.view_run(found)))
-            print_result_and_exit(forum, found, as_json=as_json)
-        watch_run(forum, found, as_json=as_json)
+            common_options.echo_error(explain_run_state(forum.reads.view_run(run_id)))
+            print_result_and_exit(forum, run_id, as_json=as_json)
+        watch_run(forum, run_id, as_json=as_json)
 
 
 def _newest_run(forum: app.Forum) -> str:
-    found = forum.reads.recent_runs(None, 1)
-    if not found:
+    newest = forum.reads.recent_runs(None, 1)
+    if not newest:
         raise click.ClickException('there is no run yet; begin one: forum submit "..."')
-    return found[0][0]
+    return newest[0][0]
 
 
 @common_options.command(examples=("forum diff 0199c0de-1234 0199c0df-5678",))
@@ -263,22 +267,22 @@ def diff(a: str, b: str, *, as_json: bool) -> None:
     """
     with common_options.open_forum() as forum:
         first, second = forum.reads.find_run(a), forum.reads.find_run(b)
-        found = forum.reads.diff_runs(first, second)
+        divergences = forum.reads.diff_runs(first, second)
         answers = (forum.reads.view_run(first).answer, forum.reads.view_run(second).answer)
         bodies = [
-            forum.reads.bodies_at(run, one.strand, one.step)
+            forum.reads.bodies_at(run, divergence.strand, divergence.step)
             # Only the first difference is printed in full, so no other bodies are read.
-            for one in found[:1]
+            for divergence in divergences[:1]
             for run in (first, second)
         ]
     if as_json:
-        output.print_json("forum.diff/1", comparison.diff_form(first, second, found, answers))
-    elif not found:
+        output.print_json("forum.diff/1", comparison.diff_form(first, second, divergences, answers))
+    elif not divergences:
         click.echo("the runs are the same")
     else:
         print_answers(("A", "B"), (first, second), answers)
-        print_divergences(found, ("A", "B"), bodies)
-    raise SystemExit(EXIT_FAILED if found else 0)
+        print_divergences(divergences, ("A", "B"), bodies)
+    raise SystemExit(EXIT_FAILED if divergences else 0)
 
 
 @common_options.command(examples=("forum bench 0199c0de-1234 0199c0df-5678",))
@@ -288,7 +292,7 @@ def diff(a: str, b: str, *, as_json: bool) -> None:
 def bench(a: str, b: str, *, as_json: bool) -> None:
     """Print the figures of two runs A and B side by side: results, costs and durations."""
     with common_options.open_forum() as forum:
-        views = [forum.reads.view_run(forum.reads.find_run(one)) for one in (a, b)]
+        views = [forum.reads.view_run(forum.reads.find_run(run)) for run in (a, b)]
     measured = comparison.BenchForm(*map(comparison.measure_form, views))
     columns = _figures(measured.a), _figures(measured.b)
     rows = [(name, *(column[name] for column in columns)) for name in columns[0]]

@@ -33,15 +33,15 @@ class ServerCommand(common_options.ExampleCommand):
         **extra: Any,  # noqa: ANN401  as click has it
     ) -> click.Context:
         """Read the defaults from the settings of the current directory."""
-        said = dict(common_options.current_settings().doors.get("server", {}))
-        hosts = said.pop("allow_hosts", None)
+        defaults = dict(common_options.current_settings().doors.get("server", {}))
+        hosts = defaults.pop("allow_hosts", None)
         if hosts is not None:
-            said["allow_host"] = hosts.split() if isinstance(hosts, str) else hosts
-        for name in (name for name in said if name != "allow_host"):
-            if isinstance(said[name], list | dict):
+            defaults["allow_host"] = hosts.split() if isinstance(hosts, str) else hosts
+        for name in (name for name in defaults if name != "allow_host"):
+            if isinstance(defaults[name], list | dict):
                 raise BadSettings(PROJECT_FILE, f"[server] {name} is one value")
         # Options on the command line take precedence over a default map.
-        return super().make_context(info_name, args, parent, default_map=said, **extra)
+        return super().make_context(info_name, args, parent, default_map=defaults, **extra)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,10 +157,10 @@ def serve(
     settings = [common_options.current_settings()]
     settings += [load_settings(folder.resolve(), os.environ) for folder in tenant]
     # No key is created here: one that was not mounted must not be replaced by a new one.
-    forums = [Forum(one) for one in settings]
-    house = _make_server_config(forums, place, rules)
+    forums = [Forum(project) for project in settings]
+    config = _make_server_config(forums, place, rules)
     if place.host not in _LOOPBACK_HOSTS and not (
-        house.bearer or any(f.access.read_access().granted for f in forums)
+        config.bearer or any(f.access.read_access().granted for f in forums)
     ):
         raise click.UsageError(
             f"--host {place.host}: nobody elsewhere could be let in; "
@@ -168,17 +168,17 @@ def serve(
         )
     at = ListenAddress(place.host, place.port, place.tls_cert, place.tls_key)
     with log_to_stderr(log_format):
-        run_server(house, at, log_line, load_extensions(house))
+        run_server(config, at, log_line, load_extensions(config))
 
 
-def load_extensions(house: "ServerConfig") -> "tuple[ServerExtension, ...]":
+def load_extensions(config: "ServerConfig") -> "tuple[ServerExtension, ...]":
     """Return the extensions served beside the API: MCP, if it is installed."""
     try:
         with require_extra("mcp"):
             from forum.surfaces.cli.mcp_over_http import McpExtension
     except MissingExtra:
         return ()
-    return (McpExtension(house.most_bytes),)
+    return (McpExtension(config.most_bytes),)
 
 
 def _make_token_verifier(settings: Settings) -> "TokenVerifier | None":
@@ -200,7 +200,7 @@ def _make_server_config(
     # Requests for other hosts are rejected (DNS rebinding). A wildcard address is not a host that a
     # client could name.
     own = frozenset({place.host}) - {*_WILDCARD_HOSTS}
-    house = ServerConfig(
+    config = ServerConfig(
         [Tenant(forum) for forum in forums],
         LOOPBACK_HOSTS | own | {name.lower() for name in rules.allow_host},
         open_loopback=rules.open_loopback,
@@ -208,6 +208,6 @@ def _make_server_config(
         rate=rules.rate,
         most_bytes=rules.max_body,
     )
-    if len(house.tenants_by_name) < len(forums):
+    if len(config.tenants_by_name) < len(forums):
         raise click.UsageError("--tenant: two of these folders have the same ledger")
-    return house
+    return config

@@ -131,7 +131,7 @@ def build_scripted_panel(
 ) -> tuple[Symposium, dict[str, Agent]]:
     """Return a panel and the single agent that makes its session follow a script."""
     speakers = [*config["agents"], config["coordinator"]]
-    panel = Symposium(config, {str(one["id"]): SCRIPT_AGENT for one in speakers})
+    panel = Symposium(config, {str(speaker["id"]): SCRIPT_AGENT for speaker in speakers})
     policy = Policy(agents={SCRIPT_AGENT: Scripted()}, panel=panel)
     try:
         moves = simulate_session(Session(problem, policy, 0), script, selector)
@@ -268,8 +268,10 @@ def _is_in_ledger(link: RunLink, forum: Forum) -> bool:
     The link is not trusted: a folder from elsewhere may name any run.
     """
     try:
-        known = link.origin == forum.origin and bool(forum.store.strands(link.run))
-        return known and isinstance(forum.reads.read_run_request(link.run).policy.panel, Symposium)
+        present = link.origin == forum.origin and bool(forum.store.strands(link.run))
+        return present and isinstance(
+            forum.reads.read_run_request(link.run).policy.panel, Symposium
+        )
     except errors.BodyGone:
         return True  # the code that needs the erased body reports it
     except (errors.NoLedger, errors.NoSuchEntry):

@@ -43,8 +43,8 @@ class SourcePositions:
 
     def _skip(self, at: int) -> int:
         """Return the next offset after whitespace and comments."""
-        found = self._blank.match(self._text, at)
-        return found.end() if found else at
+        match = self._blank.match(self._text, at)
+        return match.end() if match else at
 
     def _document(self) -> None:
         """Scan a TOML file: tables, arrays of tables, and their pairs."""
@@ -89,11 +89,11 @@ class SourcePositions:
         while True:
             at = self._skip(at)
             string = _STRING.match(self._text, at)
-            found = string or _BARE.match(self._text, at)
-            if found is None:
+            match = string or _BARE.match(self._text, at)
+            if match is None:
                 return at, keys or [""]
-            keys.append(found[0][1:-1] if string else found[0])
-            at = self._skip(found.end())
+            keys.append(match[0][1:-1] if string else match[0])
+            at = self._skip(match.end())
             if self._text[at : at + 1] != ".":
                 return at, keys
             at += 1
@@ -116,8 +116,8 @@ class SourcePositions:
             return self._elements(at + 1, path, "]")
         if opening == "{":
             return self._elements(at + 1, path, "}")
-        found = _STRING.match(self._text, at) or _WORD.match(self._text, at)
-        return found.end() if found else at + 1
+        match = _STRING.match(self._text, at) or _WORD.match(self._text, at)
+        return match.end() if match else at + 1
 
     def _elements(self, at: int, path: Path, closing: str) -> int:
         """Scan the elements of an array or the pairs of an object; return the offset after it."""
@@ -136,5 +136,5 @@ class SourcePositions:
 
 def format_path(path: Path) -> str:
     """Return a path in dotted notation."""
-    told = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in path)
-    return told.removeprefix(".")
+    dotted = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in path)
+    return dotted.removeprefix(".")

@@ -26,14 +26,16 @@ def announce_runs(
     if accepted:
         others = len(forum.reads.live_workers() - {worker})
         shared = f", with {pluralize(others, 'other worker')}" if others else ""
-        said = f"carrying on {_count(accepted)} accepted before{shared}: {_names(accepted)}"
-        say(said)
+        text = f"carrying on {_count(accepted)} accepted before{shared}: {_names(accepted)}"
+        say(text)
     interrupted = [run for run in forum.reads.interrupted_runs(_MAX_COUNTED + 1) if run != own]
     if interrupted:
-        one = len(interrupted) == 1
-        said = f"{_count(interrupted)} {'is' if one else 'are'} interrupted: {_names(interrupted)}"
-        go_on = f"forum resume {short_id(interrupted[0]) if one else 'RUN'}"
-        say(f"{said}; go on with: {go_on}")
+        single = len(interrupted) == 1
+        text = (
+            f"{_count(interrupted)} {'is' if single else 'are'} interrupted: {_names(interrupted)}"
+        )
+        go_on = f"forum resume {short_id(interrupted[0]) if single else 'RUN'}"
+        say(f"{text}; go on with: {go_on}")
 
 
 def _count(runs: Sequence[str]) -> str:

@@ -20,8 +20,8 @@ STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 class StopSignal:
     """The first SIGTERM or SIGINT sent to this process."""
 
-    def __init__(self, reading: int, taken: Sequence[int]) -> None:
-        self._reading, self._taken = reading, taken
+    def __init__(self, reading: int, caught: Sequence[int]) -> None:
+        self._reading, self._taken = reading, caught
         self.number: int | None = None
         """Its number, or None before it was sent."""
 
@@ -48,11 +48,11 @@ def catch_stop_signals() -> Iterator[StopSignal]:
     reading, writing = os.pipe()
     os.set_blocking(writing, False)  # required by set_wakeup_fd
     ignored = signal.SIG_IGN
-    taken = [number for number in STOP_SIGNALS if signal.getsignal(number) is not ignored]
-    handlers = {number: signal.signal(number, _ignore_signal) for number in taken}
+    caught = [number for number in STOP_SIGNALS if signal.getsignal(number) is not ignored]
+    handlers = {number: signal.signal(number, _ignore_signal) for number in caught}
     wakeup = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
     try:
-        yield StopSignal(reading, taken)
+        yield StopSignal(reading, caught)
     finally:
         # Before the pipe is closed: a signal must not be written to a closed descriptor.
         signal.set_wakeup_fd(wakeup)

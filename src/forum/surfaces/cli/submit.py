@@ -106,8 +106,8 @@ def submit(
         def begin() -> str:
             try:
                 return as_usage_error(lambda: forum.runs.submit(order, ticket=ticket))
-            except IdempotencyKeyUsed as asked:
-                why = f"The key {idempotency_key} was used for another request, run {asked.run}"
+            except IdempotencyKeyUsed as error:
+                why = f"The key {idempotency_key} was used for another request, run {error.run}"
                 raise click.ClickException(f"{why}. Use another key for this one.") from None
 
         if detach:

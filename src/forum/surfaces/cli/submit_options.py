@@ -69,12 +69,12 @@ class AgentOptions:
             fresh[""] = default
         named = policy.agents | fresh
         prices = {"usd": self.price_usd, "tokens": self.tokens}
-        given = {name: value for name, value in prices.items() if value is not None}
+        changes = {name: value for name, value in prices.items() if value is not None}
         # A price is meant for the agents that the same options name; if they name none, it can only
         # be meant for the default agent of the policy.
-        if given:
+        if changes:
             priced = fresh or {name: named[name] for name in ("",) if name in named}
-            named |= {name: _set_prices(agent, given) for name, agent in priced.items()}
+            named |= {name: _set_prices(agent, changes) for name, agent in priced.items()}
         return msgspec.structs.replace(policy, agents=named)
 
     def origin_of(self, name: str) -> str:
@@ -82,8 +82,8 @@ class AgentOptions:
         if name:
             named = any(wish.partition("=")[0] == name for wish in self.agent)
             return f"--agent {name}" if named else ""
-        said = {"--cmd": self.cmd, "--script": self.script, "--model": self.model}
-        return next((option for option, value in said.items() if value is not None), "")
+        options = {"--cmd": self.cmd, "--script": self.script, "--model": self.model}
+        return next((option for option, value in options.items() if value is not None), "")
 
     def apply_to_fork(self, policy: Policy) -> Policy:
         """Return the policy of a forked run in which these agents continue in all lanes."""
@@ -113,9 +113,9 @@ class AgentOptions:
         """Return the default agent named by the options, or None. Raises `click.UsageError`."""
         chat = {name: value for name, value in self._chat.items() if value is not None}
         named = {"--cmd": self.cmd, "--script": self.script, "--model": chat or None}
-        given = [option for option, value in named.items() if value is not None]
-        if len(given) > 1:
-            raise click.UsageError(f"{' and '.join(given)}: one agent cannot be both")
+        options = [option for option, value in named.items() if value is not None]
+        if len(options) > 1:
+            raise click.UsageError(f"{' and '.join(options)}: one agent cannot be both")
         if self.cmd is not None:
             return _parse_command("--cmd", self.cmd)
         if self.script is not None:
@@ -317,9 +317,9 @@ def submit_options(command: Callable[..., Any]) -> Callable[..., Any]:
         agents: AgentOptions,
         team: TeamOptions,
         terms: PolicyOptions,
-        **given: object,
+        **options: object,
     ) -> object:
-        return command(*arguments, **given, wishes=SubmitOptions(agents, terms, team))
+        return command(*arguments, **options, wishes=SubmitOptions(agents, terms, team))
 
     return agent_options(team_options(policy_options(call)))
 
@@ -367,21 +367,21 @@ def _read_run_request(
     table, source = _read_table(file) if file else {}, str(file)
     words = _words(request, table, source)
     planner = planning.Planner(settings, wishes.team.roster)
-    said = _with_models(source, table.get("policy", {}))
-    policy = _convert(f"{source}: policy", said, Policy)
+    raw_policy = _with_models(source, table.get("policy", {}))
+    policy = _convert(f"{source}: policy", raw_policy, Policy)
     budget = _convert(f"{source}: budget", table.get("budget", {}), RunBudget)
     policy = apply_agents(
         wishes.terms.apply_rules(policy),
         planner.team_settings,
         wishes.agents,
-        own="agents" in said,
+        own="agents" in raw_policy,
     )
     order = RunRequest(
         words, None, planning.pin_tools(policy, settings), wishes.terms.apply_limits(budget)
     )
     if "tasks" in table:
-        said = _with_panels(source, table["tasks"])
-        tasks = _convert(source, {"tasks": said}, _PlanTasks).tasks
+        raw_tasks = _with_panels(source, table["tasks"])
+        tasks = _convert(source, {"tasks": raw_tasks}, _PlanTasks).tasks
         as_usage_error(lambda: check_plan_size(tasks))
         order = replace(order, plan=as_usage_error(lambda: Plan(tasks)))
         if wishes.team.lane or wishes.team.route:
@@ -432,39 +432,40 @@ def panel_run_request(
     return order
 
 
-def _with_models(source: str, said: Any) -> Any:  # noqa: ANN401  parsed from a file
+def _with_models(source: str, raw: Any) -> Any:  # noqa: ANN401  parsed from a file
     """Parse the models of a plan file with the checks that apply to those in the settings."""
-    agents = said.get("agents") if isinstance(said, dict) else None
+    agents = raw.get("agents") if isinstance(raw, dict) else None
     if not isinstance(agents, dict):
-        return said
-    made = {
-        name: _with_model(f"{source}: policy.agents.{name}", one) for name, one in agents.items()
+        return raw
+    parsed = {
+        name: _with_model(f"{source}: policy.agents.{name}", agent)
+        for name, agent in agents.items()
     }
-    return said | {"agents": made}
+    return raw | {"agents": parsed}
 
 
-def _with_panels(source: str, said: Any) -> Any:  # noqa: ANN401  parsed from a file
+def _with_panels(source: str, tasks: Any) -> Any:  # noqa: ANN401  parsed from a file
     """Convert the panels of a plan file, in the form of a request, to their recorded form."""
-    if not isinstance(said, list):
-        return said
-    return [_with_panel(source, task) if isinstance(task, dict) else task for task in said]
+    if not isinstance(tasks, list):
+        return tasks
+    return [_with_panel(source, task) if isinstance(task, dict) else task for task in tasks]
 
 
 def _with_panel(source: str, task: dict[str, Any]) -> dict[str, Any]:
-    made = dict(task)
-    if "tasks" in made:
-        made["tasks"] = _with_panels(source, made["tasks"])
-    panel = made.get("panel")
+    result = dict(task)
+    if "tasks" in result:
+        result["tasks"] = _with_panels(source, result["tasks"])
+    panel = result.get("panel")
     if isinstance(panel, dict) and not isinstance(panel.get("seats"), list):
-        asked = _convert(
-            f"{source}: panel of task {made.get('id')}", _decimals_to_floats(panel), PanelAsk
+        ask = _convert(
+            f"{source}: panel of task {result.get('id')}", _decimals_to_floats(panel), PanelAsk
         )
-        made["panel"] = msgspec.to_builtins(as_usage_error(lambda: council_from_form(asked)))
-    return made
+        result["panel"] = msgspec.to_builtins(as_usage_error(lambda: council_from_form(ask)))
+    return result
 
 
 def _decimals_to_floats(panel: dict[str, Any]) -> dict[str, Any]:
-    return {n: float(one) if isinstance(one, Decimal) else one for n, one in panel.items()}
+    return {n: float(value) if isinstance(value, Decimal) else value for n, value in panel.items()}
 
 
 def _with_model(source: str, agent: Any) -> Any:  # noqa: ANN401  parsed from a file
@@ -495,25 +496,25 @@ def _words(request: str | None, table: dict[str, Any], source: str) -> str:
 
 
 def apply_agents(
-    policy: Policy, known: team_settings.TeamSettings, agents: AgentOptions, *, own: bool
+    policy: Policy, team: team_settings.TeamSettings, agents: AgentOptions, *, own: bool
 ) -> Policy:
     """Return a policy with the agents of the settings, of the policy and of the options.
 
     A default agent that is named by the options replaces all agents of the settings.
     """
     policy = msgspec.structs.replace(
-        policy, tools=known.tools | policy.tools, servers=known.servers | policy.servers
+        policy, tools=team.tools | policy.tools, servers=team.servers | policy.servers
     )
-    if known.agents and not agents.names_default:
-        named = known.agents | policy.agents if own else known.agents
-        roles = known.roles | policy.roles
+    if team.agents and not agents.names_default:
+        named = team.agents | policy.agents if own else team.agents
+        roles = team.roles | policy.roles
         policy = msgspec.structs.replace(policy, agents=named, roles=roles)
     return agents.apply_to_policy(policy)
 
 
-def read_roster_file(file: Path | None, known: team_settings.TeamSettings) -> Roster:
+def read_roster_file(file: Path | None, team: team_settings.TeamSettings) -> Roster:
     """Return the roster of the option, of the settings, or the built-in one."""
-    named = file or (Path(known.roster) if known.roster else None)
+    named = file or (Path(team.roster) if team.roster else None)
     try:
         return planning.load_roster(named)
     except errors.BadRoster as error:
@@ -543,8 +544,8 @@ def as_usage_error(make: Callable[[], T]) -> T:
 
 def is_echo_only(order: RunRequest) -> bool:
     """Return whether no real agent is configured: the scripted default echoes its instruction."""
-    asked = agents_in(order.policy, order.plan)
-    return "" in asked and order.policy.agents.get("") == Scripted()
+    names = agents_in(order.policy, order.plan)
+    return "" in names and order.policy.agents.get("") == Scripted()
 
 
 def has_ineffective_cap(order: RunRequest) -> bool:
@@ -554,8 +555,8 @@ def has_ineffective_cap(order: RunRequest) -> bool:
 
 def _has_price(agent: Agent) -> bool:
     """Return whether a call costs anything; a model on this machine counts as free."""
-    found = planning.inspect_agent(agent)
-    return bool(found.call_usd or found.read_usd or found.said_usd)
+    prices = planning.inspect_agent(agent)
+    return bool(prices.call_usd or prices.read_usd or prices.said_usd)
 
 
 class _PlanTasks(msgspec.Struct):
@@ -594,20 +595,20 @@ def _reject_constant(name: str) -> NoReturn:
 def _to_record_units(value: Any) -> Any:  # noqa: ANN401  parsed from a file
     """Return parsed content with money and time in the units of the record."""
     if isinstance(value, list):
-        return [_to_record_units(one) for one in value]
+        return [_to_record_units(item) for item in value]
     if not isinstance(value, dict):
         return value
-    made = {name: _to_record_units(one) for name, one in value.items()}
-    budget = made.get("budget")
+    result = {name: _to_record_units(item) for name, item in value.items()}
+    budget = result.get("budget")
     if isinstance(budget, dict) and "seconds" in budget:
-        rest = {name: one for name, one in budget.items() if name != "seconds"}
+        rest = {name: item for name, item in budget.items() if name != "seconds"}
         # People write seconds, the record has milliseconds.
-        made["budget"] = rest | {
+        result["budget"] = rest | {
             "milliseconds": team_settings.to_exact_units(budget["seconds"], 1000)
         }
-    if isinstance(made.get("usd"), int | str | Decimal):
-        made["usd"] = team_settings.to_exact_units(made["usd"], team_settings.NANO_USD)
-    return made
+    if isinstance(result.get("usd"), int | str | Decimal):
+        result["usd"] = team_settings.to_exact_units(result["usd"], team_settings.NANO_USD)
+    return result
 
 
 def _convert(source: str, value: object, into: type[T]) -> T:
@@ -618,8 +619,8 @@ def _convert(source: str, value: object, into: type[T]) -> T:
 
 
 def _parse_named_agent(wish: str) -> tuple[str, Agent]:
-    name, found, command = wish.partition("=")
-    if not found or not name:
+    name, separator, command = wish.partition("=")
+    if not separator or not name:
         raise click.UsageError(f"--agent {wish}: write NAME=PROGRAM ARGS")
     return name, _parse_command(f"--agent {name}", command)
 
@@ -631,9 +632,9 @@ def _parse_command(option: str, command: str) -> Command:
         raise click.UsageError(f"{option}: {error} in {command!r}") from None
 
 
-def _set_prices(agent: Agent, given: dict[str, int]) -> Agent:
+def _set_prices(agent: Agent, changes: dict[str, int]) -> Agent:
     if isinstance(agent, Scripted | Command):
-        return msgspec.structs.replace(agent, **given)
+        return msgspec.structs.replace(agent, **changes)
     raise click.UsageError(
         "--price-usd and --tokens are of programs; of a model: --price-in, --price-out, "
         "--max-output-tokens"

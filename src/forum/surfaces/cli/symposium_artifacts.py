@@ -95,16 +95,16 @@ def replay(what: str, *, as_json: bool) -> None:
     Exit status: 0 the same, 1 no artifact, 2 usage, 4 a difference.
     """
     with common_options.open_forum() as forum:
-        found = _find_session(what, forum)
-        if isinstance(found, str):
-            replay_and_compare(forum, found, _BALLOTS, as_json=as_json)
-        recorded = session_folders.session_files(forum, found.run) if found.run else None
+        source = _find_session(what, forum)
+        if isinstance(source, str):
+            replay_and_compare(forum, source, _BALLOTS, as_json=as_json)
+        recorded = session_folders.session_files(forum, source.run) if source.run else None
     replayed = replay_transcript(
-        found.artifact, session_folders.read_journal(recorded) if recorded else None
+        source.artifact, session_folders.read_journal(recorded) if recorded else None
     )
-    same = recorded is None or recorded.get(ARTIFACT) == found.artifact
+    same = recorded is None or recorded.get(ARTIFACT) == source.artifact
     _print_replay(
-        found, replayed, "" if same else "it is not what the ledger says", as_json=as_json
+        source, replayed, "" if same else "it is not what the ledger says", as_json=as_json
     )
 
 
@@ -131,18 +131,18 @@ def execution_replay(
     Exit status: 0 the same, 1 no artifact, 2 usage, 4 a difference, 7 a pin cannot be held.
     """
     with common_options.open_forum() as forum:
-        found = _find_session(what, forum)
-        if isinstance(found, str):
-            replay_and_compare(forum, found, _BALLOTS, as_json=as_json)
+        source = _find_session(what, forum)
+        if isinstance(source, str):
+            replay_and_compare(forum, source, _BALLOTS, as_json=as_json)
         if script is not None:
-            _replay_script(found, script, selector_script, as_json=as_json)
-        elif found.run is not None:
-            _replay_record(found, found.run, forum, as_json=as_json)
+            _replay_script(source, script, selector_script, as_json=as_json)
+        elif source.run is not None:
+            _replay_record(source, source.run, forum, as_json=as_json)
         else:
-            _read_or_usage_error(found, read_artifact)
-            known = found.runtime == session_folders.RUNTIME
+            _read_or_usage_error(source, read_artifact)
+            same_runtime = source.runtime == session_folders.RUNTIME
             _report_unheld_pin(
-                found, ReplayPin.ADAPTER if known else ReplayPin.RUNTIME, as_json=as_json
+                source, ReplayPin.ADAPTER if same_runtime else ReplayPin.RUNTIME, as_json=as_json
             )
 
 
@@ -161,19 +161,19 @@ def metrics(what: str, *, as_json: bool) -> None:
     of them had no reason.
     """
     with common_options.open_forum() as forum:
-        found = _find_session(what, forum)
-        if isinstance(found, str):
-            counted = _council_metrics(found, forum)
+        source = _find_session(what, forum)
+        if isinstance(source, str):
+            counted = _council_metrics(source, forum)
         else:
-            counted = to_json_object(_read_or_usage_error(found, compute_metrics))
+            counted = to_json_object(_read_or_usage_error(source, compute_metrics))
     print_result("forum.metrics/1", counted, _metric_lines(counted), as_json=as_json)
 
 
-def _read_or_usage_error(found: session_folders.FoundSession, read: Callable[[bytes], T]) -> T:
+def _read_or_usage_error(source: session_folders.FoundSession, read: Callable[[bytes], T]) -> T:
     try:
-        return read(found.artifact)
+        return read(source.artifact)
     except Malformed as error:
-        raise click.ClickException(f"{found.name}: {error}") from None
+        raise click.ClickException(f"{source.name}: {error}") from None
 
 
 def _find_session(what: str, forum: Forum) -> session_folders.FoundSession | str:
@@ -182,18 +182,18 @@ def _find_session(what: str, forum: Forum) -> session_folders.FoundSession | str
         return session_folders.find_session_at_path(what, forum)
     run = forum.reads.find_run(what)
     view = forum.reads.view_run(run)
-    told = deliberation_form(view)
+    form = deliberation_form(view)
     if (
-        told is None
+        form is None
         and view.state.outcome is None
         and forum.reads.read_run_request(run).policy.panel
     ):
         raise click.UsageError(
             f"run {run} has not begun; see it through: forum resume {short_id(run)}"
         )
-    if told is None:
+    if form is None:
         raise click.UsageError(f"run {run} is no deliberation; play it again: forum replay {run}")
-    return run if isinstance(told, CouncilForm) else session_folders.find_session_of_run(run, forum)
+    return run if isinstance(form, CouncilForm) else session_folders.find_session_of_run(run, forum)
 
 
 def _session_name(data: bytes) -> str | None:
@@ -204,19 +204,19 @@ def _session_name(data: bytes) -> str | None:
 
 
 def _print_replay(
-    found: session_folders.FoundSession, replayed: SessionReplay, parted: str, *, as_json: bool
+    source: session_folders.FoundSession, replayed: SessionReplay, parted: str, *, as_json: bool
 ) -> NoReturn:
     """Print the result of a replay and exit accordingly."""
     holds = replayed.holds and not parted
     form = ArtifactForm(
-        session=_session_name(found.artifact),
+        session=_session_name(source.artifact),
         holds=holds,
         faults=_fault_forms(replayed.faults),
         digest=replayed.digest,
         stored=replayed.stored,
         messages=replayed.messages,
         parted=replayed.parted or None,
-        run=found.run,
+        run=source.run,
     )
     print_result("forum.artifact/1", form, _describe_replay(form, parted), as_json=as_json)
     raise SystemExit(0 if holds else EXIT_MISMATCH)
@@ -240,7 +240,7 @@ def _describe_replay(form: ArtifactForm, parted: str) -> str:
 
 
 def _fault_forms(faults: Iterable[Violation]) -> tuple[FaultForm, ...]:
-    return tuple(FaultForm(one.law, one.where, one.why) for one in faults)
+    return tuple(FaultForm(fault.law, fault.where, fault.why) for fault in faults)
 
 
 def _fault_lines(form: ArtifactForm) -> str:
@@ -252,11 +252,11 @@ def _fault_lines(form: ArtifactForm) -> str:
 
 
 def _report_unheld_pin(
-    found: session_folders.FoundSession, pin: ReplayPin, *, as_json: bool
+    source: session_folders.FoundSession, pin: ReplayPin, *, as_json: bool
 ) -> NoReturn:
     """Report the pin that is not fixed, and exit without executing anything."""
     if as_json:
-        form = ArtifactForm(_session_name(found.artifact), holds=False, faults=(), pin=pin)
+        form = ArtifactForm(_session_name(source.artifact), holds=False, faults=(), pin=pin)
         print_json("forum.artifact/1", form)
     advice = _ADVICE.get(pin, "what it depended on then is not what is here now")
     common_options.echo_error(f"not carried out: the pin `{pin}` cannot be held; {advice}")
@@ -264,25 +264,25 @@ def _report_unheld_pin(
 
 
 def _replay_record(
-    found: session_folders.FoundSession, run: str, forum: Forum, *, as_json: bool
+    source: session_folders.FoundSession, run: str, forum: Forum, *, as_json: bool
 ) -> None:
     """Let the engine execute a run again from its record, and compare the result."""
     session = forum.reads.read_session(run)
     held = _recorded_pins(compute_pins(session, session_folders.RUNTIME))
     # The artifact may differ from the record, so its pins are computed from its own config.
-    was = _recorded_pins(compute_pins(_session_in(found, session), found.runtime))
+    was = _recorded_pins(compute_pins(_session_in(source, session), source.runtime))
     if pin := find_unheld_pin(was, held):
-        _report_unheld_pin(found, pin, as_json=as_json)
+        _report_unheld_pin(source, pin, as_json=as_json)
     try:
         parted = forum.runs.replay(run)
     except ReplayMiss:
-        _report_unheld_pin(found, ReplayPin.TRANSCRIPT_PREFIX, as_json=as_json)
+        _report_unheld_pin(source, ReplayPin.TRANSCRIPT_PREFIX, as_json=as_json)
     files = session_folders.session_files(forum, run)
-    replayed = replay_transcript(found.artifact, session_folders.read_journal(files))
+    replayed = replay_transcript(source.artifact, session_folders.read_journal(files))
     why = f"the engine differs from it at {parted[0].strand}, {parted[0].step}" if parted else ""
-    if not why and files[ARTIFACT] != found.artifact:
+    if not why and files[ARTIFACT] != source.artifact:
         why = "it is not what the ledger says"
-    _print_replay(found, replayed, why, as_json=as_json)
+    _print_replay(source, replayed, why, as_json=as_json)
 
 
 def _recorded_pins(pins: Mapping[ReplayPin, str]) -> dict[ReplayPin, str]:
@@ -290,9 +290,9 @@ def _recorded_pins(pins: Mapping[ReplayPin, str]) -> dict[ReplayPin, str]:
     return {pin: value or "recorded" for pin, value in pins.items()}
 
 
-def _session_in(found: session_folders.FoundSession, session: Session) -> Session:
+def _session_in(source: session_folders.FoundSession, session: Session) -> Session:
     """Return a session with the config and the problem of its artifact."""
-    artifact = read_artifact(found.artifact)
+    artifact = read_artifact(source.artifact)
     panel = session.policy.panel
     assert isinstance(panel, Symposium)  # noqa: S101  `_find_session` checked the type
     stated = msgspec.structs.replace(panel, config=to_json_object(artifact.config))
@@ -303,58 +303,58 @@ def _session_in(found: session_folders.FoundSession, session: Session) -> Sessio
 
 
 def _replay_script(
-    found: session_folders.FoundSession,
+    source: session_folders.FoundSession,
     script: Path,
     selector_script: Path | None,
     *,
     as_json: bool,
 ) -> None:
     """Execute a session again by its script, and compare each message."""
-    said, chosen = session_folders.load_scripts(script, selector_script)
-    config = _read_or_usage_error(found, read_artifact).config
+    replies, chosen = session_folders.load_scripts(script, selector_script)
+    config = _read_or_usage_error(source, read_artifact).config
     panel, agents = session_folders.build_scripted_panel(
-        to_json_object(config), config.problem_statement, said, chosen
+        to_json_object(config), config.problem_statement, replies, chosen
     )
     policy = Policy(agents=agents, panel=panel)
     session = Session(config.problem_statement, policy, 0)
     if pin := find_unheld_pin(
-        compute_pins(session, found.runtime), compute_pins(session, session_folders.RUNTIME)
+        compute_pins(session, source.runtime), compute_pins(session, session_folders.RUNTIME)
     ):
-        _report_unheld_pin(found, pin, as_json=as_json)
-    replayed = replay_execution(session, found.artifact, said, chosen)
+        _report_unheld_pin(source, pin, as_json=as_json)
+    replayed = replay_execution(session, source.artifact, replies, chosen)
     # The script alone was used, so the result says nothing about the ledger.
-    _print_replay(replace(found, run=None), replayed, "", as_json=as_json)
+    _print_replay(replace(source, run=None), replayed, "", as_json=as_json)
 
 
 def _council_metrics(run: str, forum: Forum) -> dict[str, Any]:
-    told = deliberation_form(forum.reads.view_run(run))
-    assert isinstance(told, CouncilForm)  # noqa: S101  `_find_session` checked the type
+    form = deliberation_form(forum.reads.view_run(run))
+    assert isinstance(form, CouncilForm)  # noqa: S101  `_find_session` checked the type
     return {
         "run": run,
-        "seats": told.seated,
-        "ballots": sum(one.sealed for one in told.ballots),
-        "rounds": told.rounds,
-        "end": told.end,
-        "ground": told.ground,
-        "accord": told.accord,
-        "baseline": msgspec.to_builtins(told.baseline),
-        "spent": msgspec.to_builtins(told.spent),
-        "changed": len(told.changes),
-        "conformity": round(told.conformity, 3),
-        "minority": sum(len(one.seats) for one in told.minority),
-        "blockers": len(told.blockers),
+        "seats": form.seated,
+        "ballots": sum(ballots.sealed for ballots in form.ballots),
+        "rounds": form.rounds,
+        "end": form.end,
+        "ground": form.ground,
+        "accord": form.accord,
+        "baseline": msgspec.to_builtins(form.baseline),
+        "spent": msgspec.to_builtins(form.spent),
+        "changed": len(form.changes),
+        "conformity": round(form.conformity, 3),
+        "minority": sum(len(minority.seats) for minority in form.minority),
+        "blockers": len(form.blockers),
     }
 
 
 def _metric_lines(counted: dict[str, Any], lead: str = "") -> list[str]:
     """Return metrics, one figure per line."""
     lines = []
-    for said, value in counted.items():
-        name = first_line(said, 100)
+    for key, value in counted.items():
+        name = first_line(key, 100)
         if isinstance(value, dict):
             lines += _metric_lines(value, f"{lead}{name}.")
         elif isinstance(value, list | tuple):
-            lines += [f"{lead}{name}  {_row(one)}" for one in value] or [f"{lead}{name}  -"]
+            lines += [f"{lead}{name}  {_row(item)}" for item in value] or [f"{lead}{name}  -"]
         else:
             lines.append(
                 f"{lead}{name}  {'-' if value is None else strip_control_characters(str(value))}"

@@ -25,7 +25,7 @@ def token(*, rotate: bool, as_json: bool) -> None:
     """
     with common_options.open_forum() as forum:
         forum.verifier  # noqa: B018  raises where there is no ledger: its token opens nothing
-        made = forum.access.operator_token(rotate=rotate)
-    print_result("forum.token/1", {"token": made}, made, as_json=as_json)
+        value = forum.access.operator_token(rotate=rotate)
+    print_result("forum.token/1", {"token": value}, value, as_json=as_json)
     if rotate:
         common_options.echo_info("servers accept only the new token from now on")

@@ -89,17 +89,17 @@ def transcript_lines(record: RunRecord, view: RunView) -> Iterator[str]:
 
 
 def _shown_entries(record: RunRecord) -> Iterator[LocatedEntry]:
-    return (one for one in record.entries if not isinstance(one.entry.facts, _OMITTED_FACTS))
+    return (entry for entry in record.entries if not isinstance(entry.entry.facts, _OMITTED_FACTS))
 
 
 def _summarize_entry(view: RunView, located: LocatedEntry) -> str:
     """Return the description of an entry; for a rejection, with the criterion that failed."""
-    facts, said = located.entry.facts, describe_entry(located)
+    facts, text = located.entry.facts, describe_entry(located)
     if isinstance(facts, work_kinds.VerdictFacts) and facts.next is not work_kinds.Next.ACCEPT:
         task = located.entry.strand.partition("/")[2]
         demand = rejected_demand(view, task, facts)
-        return f"{said}; {describe_rejection(facts, demand)}"
-    return said
+        return f"{text}; {describe_rejection(facts, demand)}"
+    return text
 
 
 def _format_heading(view: RunView, located: LocatedEntry, columns: int) -> Iterator[str]:
@@ -153,8 +153,8 @@ def _readable(name: str, content: bytes) -> str:
     """Return a body as text; plans and tool calls line by line."""
     if name == "plan":
         tasks = read_plan(content).all_tasks
-        told = [f"{task.id}: {task.instruction}" for task in tasks]
-        return strip_control_characters("\n".join(told))
+        lines = [f"{task.id}: {task.instruction}" for task in tasks]
+        return strip_control_characters("\n".join(lines))
     if name == "uses":
         return strip_control_characters(
             "\n".join(f"{use.tool} {use.arguments}" for use in _uses.decode(content))

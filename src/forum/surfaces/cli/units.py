@@ -37,8 +37,8 @@ def parse_moment(value: str, at: int) -> int:
     try:
         moment = datetime.fromisoformat(value)
     except ValueError:
-        told = "write 90m, 12h, 2d or 1w, or a date such as 2026-11-16 or 2026-11-16T08:00"
-        raise click.BadParameter(f"{value!r}: {told}", param_hint="--since") from None
+        hint = "write 90m, 12h, 2d or 1w, or a date such as 2026-11-16 or 2026-11-16T08:00"
+        raise click.BadParameter(f"{value!r}: {hint}", param_hint="--since") from None
     # Without an offset the time is in UTC, like all times that are printed.
     return int(moment.replace(tzinfo=moment.tzinfo or UTC).timestamp() * 1_000_000)
 

@@ -62,5 +62,5 @@ def up(port: int, tasks: int, log_format: str, *, open_loopback: bool, require_k
         )
         # The server holds `work` open, so the worker starts before the first request is served and
         # ends after the last one.
-        house = ServerConfig([Tenant(forum, work)], open_loopback=open_loopback)
-        run_server(house, ListenAddress("127.0.0.1", port), log_line, load_extensions(house))
+        config = ServerConfig([Tenant(forum, work)], open_loopback=open_loopback)
+        run_server(config, ListenAddress("127.0.0.1", port), log_line, load_extensions(config))

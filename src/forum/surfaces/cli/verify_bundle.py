@@ -84,16 +84,23 @@ def _story_lines(story: StoryForm, report: Report) -> Iterator[str]:
         ("models", ", ".join(f"{m} ({pluralize(n, 'call')})" for m, n in story.models.items())),
     ]
     facts += [
-        ("decided", f"{one.subject}: {one.answer} by {one.actor} ({one.by}), {_moment(one.at)}")
-        for one in story.decisions
+        (
+            "decided",
+            (
+                f"{decision.subject}: {decision.answer} by {decision.actor} ({decision.by}), "
+                f"{_moment(decision.at)}"
+            ),
+        )
+        for decision in story.decisions
     ]
     facts += [
-        ("witness", _witness(one.witness, one.at, one.same_machine)) for one in story.witnesses
+        ("witness", _witness(witness.witness, witness.at, witness.same_machine))
+        for witness in story.witnesses
     ] or [("witness", "nobody; whose cosignatures count, says --policy")]
     for name, words in facts:
         if words:
-            told = first_line(words, _MAX_REQUEST_SHOWN)
-            lines = output.wrap_lines(told, columns, " " * 11)
+            text = first_line(words, _MAX_REQUEST_SHOWN)
+            lines = output.wrap_lines(text, columns, " " * 11)
             yield from (f"  {name:<8} {lines[0].strip()}", *lines[1:])
     yield from _answer_lines(story, columns)
 

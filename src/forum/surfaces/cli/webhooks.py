@@ -40,15 +40,15 @@ def webhooks() -> None:
 def list_webhooks(*, as_json: bool) -> None:
     """List the receivers of forum.toml, and how many messages wait for each."""
     with common_options.open_forum() as forum:
-        found = [_line(forum, webhook) for webhook in _read_all(forum)]
+        lines = [_line(forum, webhook) for webhook in _read_all(forum)]
     if as_json:
-        print_json("forum.webhooks/1", {"webhooks": found})
+        print_json("forum.webhooks/1", {"webhooks": lines})
         return
-    if not found:
+    if not lines:
         common_options.echo_info("no webhook is configured; add [webhooks.NAME] to forum.toml")
-    for one in found:
-        click.echo(f"{one.name}  {one.state}  {one.waiting} waiting  {','.join(one.events)}")
-        click.echo(click.style(f"  {one.url}", dim=True))
+    for line in lines:
+        click.echo(f"{line.name}  {line.state}  {line.waiting} waiting  {','.join(line.events)}")
+        click.echo(click.style(f"  {line.url}", dim=True))
 
 
 @webhooks.command("test", examples=("forum webhooks test chat",))
@@ -57,16 +57,16 @@ def list_webhooks(*, as_json: bool) -> None:
 def send_test(name: str, *, as_json: bool) -> None:
     """Send the receiver NAME one signed test message, and print its answer."""
     with common_options.open_forum() as forum:
-        known = {webhook.name: webhook for webhook in _read_all(forum)}
-        if name not in known:
+        by_name = {webhook.name: webhook for webhook in _read_all(forum)}
+        if name not in by_name:
             raise click.UsageError(f"no [webhooks.{name}] in forum.toml; forum webhooks list")
-        answer = _send(forum, known[name])
-    told = answer.outcome is Outcome.OK
+        answer = _send(forum, by_name[name])
+    delivered = answer.outcome is Outcome.OK
     # The code is the status of the response, or why there is none.
-    facts = {"name": name, "told": told, "code": answer.code}
-    text = f"{'told' if told else 'not told'}  {name}  {answer.code}"
+    facts = {"name": name, "told": delivered, "code": answer.code}
+    text = f"{'told' if delivered else 'not told'}  {name}  {answer.code}"
     print_result("forum.webhook.trial/1", facts, text, as_json=as_json)
-    raise SystemExit(0 if told else EXIT_FAILED)
+    raise SystemExit(0 if delivered else EXIT_FAILED)
 
 
 def _read_all(forum: Forum) -> "tuple[Webhook, ...]":
@@ -76,12 +76,12 @@ def _read_all(forum: Forum) -> "tuple[Webhook, ...]":
 
 
 def _line(forum: Forum, webhook: "Webhook") -> WebhookLine:
-    told = _read_delivery_state(forum, webhook)
-    state = "stopped by 410" if told.stopped else "active" if told.length else "not begun"
+    delivery = _read_delivery_state(forum, webhook)
+    state = "stopped by 410" if delivery.stopped else "active" if delivery.length else "not begun"
     return WebhookLine(
         name=webhook.name,
         state=state,
-        waiting=len(told.open),
+        waiting=len(delivery.open),
         events=tuple(sorted(webhook.events)),
         url=webhook.url,
     )
@@ -91,10 +91,10 @@ def _read_delivery_state(forum: Forum, webhook: "Webhook") -> "DeliveryState":
     from forum.surfaces.http.webhook_state import DeliveryState, webhook_strand
 
     # No table holds the state of deliveries: it follows from the entries of the receiver's strand.
-    told = DeliveryState()
+    state = DeliveryState()
     for data in forum.store.read_strand(LOG_RUN, webhook_strand(webhook)):
-        told.apply_entry(forum.ledger.kinds.read(data))
-    return told
+        state.apply_entry(forum.ledger.kinds.read(data))
+    return state
 
 
 def _send(forum: Forum, webhook: "Webhook") -> "DeliveryResult":

@@ -76,18 +76,18 @@ def serve(  # noqa: PLR0913  one for each option
         else None
     )
     serving = app.open_witness(folder, name or f"{host}/forum-witness", auditor)
-    known = sorted(app.trusted_logs(folder))
+    origins = sorted(app.trusted_logs(folder))
     if as_json:
         facts = {
             "key": str(serving.verifier),
             "url": f"http://{host}:{port}",
-            "logs": known,
+            "logs": origins,
             "audits": auditor is not None,
         }
         print_json("forum.witness/1", facts)
     else:
         click.echo(f"witness {serving.verifier} http://{host}:{port}")
-        click.echo(f"cosigning {', '.join(known) or 'no log yet: name one with --log'}", err=True)
+        click.echo(f"cosigning {', '.join(origins) or 'no log yet: name one with --log'}", err=True)
         if auditor:
             click.echo("auditing each of them before it is cosigned", err=True)
     app.serve_witness(serving, folder, host, port, auditor)

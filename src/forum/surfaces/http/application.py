@@ -51,20 +51,24 @@ class ServerExtension(Protocol):
         ...
 
 
-def make_app(house: ServerConfig, annexes: Sequence[ServerExtension] = ()) -> Starlette:
+def make_app(config: ServerConfig, annexes: Sequence[ServerExtension] = ()) -> Starlette:
     """Return the application for a server configuration, with extensions."""
-    door, metrics = Authenticator(house), HttpMetrics()
-    couriers = [c for desk in house.desks for c in make_webhook_senders(desk.forum, os.environ)]
+    door, metrics = Authenticator(config), HttpMetrics()
+    senders = [
+        sender
+        for tenant in config.desks
+        for sender in make_webhook_senders(tenant.forum, os.environ)
+    ]
     by_path: dict[str, dict[str, RequestHandler]] = {}
     for endpoint in (
-        *all_endpoints(metrics.render, house.desks),
+        *all_endpoints(metrics.render, config.desks),
         *(endpoint for annex in annexes for endpoint in annex.endpoints(door)),
     ):
-        answer = make_request_handler(endpoint, door, metrics, house.most_bytes)
+        answer = make_request_handler(endpoint, door, metrics, config.most_bytes)
         by_path.setdefault(endpoint.path, {})[endpoint.method] = answer
     app = Starlette(
         routes=[_route(path, by_method) for path, by_method in by_path.items()],
-        lifespan=_lifespan(house.desks, door, annexes, couriers),
+        lifespan=_lifespan(config.desks, door, annexes, senders),
         exception_handlers={HTTPException: _route_error},
     )
     # A redirect would use the Host header, which the client controls.
@@ -73,14 +77,14 @@ def make_app(house: ServerConfig, annexes: Sequence[ServerExtension] = ()) -> St
 
 
 def all_endpoints(
-    exposition: Callable[[Tenant], str] = str, desks: Sequence[Tenant] = ()
+    exposition: Callable[[Tenant], str] = str, tenants: Sequence[Tenant] = ()
 ) -> tuple[Endpoint, ...]:
     """Return every operation of a server with these tenants."""
-    watching = health_endpoints(exposition, desks)
+    watching = health_endpoints(exposition, tenants)
     declared = (*RUNS, *BUDGETS, *KEYS, *ENTRIES, *PLANNING, *TLOG, *OPENAI, *watching)
     described = msgspec.json.encode(build_document(declared))
 
-    async def describe(_visit: RequestContext) -> Response:
+    async def describe(_context: RequestContext) -> Response:
         return Response(described, media_type=JSON)
 
     return (
@@ -101,27 +105,27 @@ def _route(path: str, by_method: Mapping[str, RequestHandler]) -> Route:
 
 
 def _lifespan(
-    desks: Sequence[Tenant],
+    tenants: Sequence[Tenant],
     door: Authenticator,
     annexes: Sequence[ServerExtension],
-    couriers: Sequence[WebhookSender],
+    senders: Sequence[WebhookSender],
 ) -> Callable[[Starlette], Any]:
     async def open_tenants(stack: AsyncExitStack) -> None:
         """Open and follow all ledgers; register their cleanup on the stack."""
         loop = asyncio.get_running_loop()
-        for desk in desks:
+        for tenant in tenants:
             # In a thread, because opening a ledger waits for its database.
-            await asyncio.to_thread(stack.enter_context, desk.hold())
-            desk.deltas.bind_loop(loop)
-            stack.enter_context(desk.forum.delta_bus.subscribe(desk.deltas.publish))
-            stack.enter_context(desk.monitor.run_in_background())
-            for work in (desk.log_follower.poll(), asyncio.to_thread(desk.warm_up)):
+            await asyncio.to_thread(stack.enter_context, tenant.hold())
+            tenant.deltas.bind_loop(loop)
+            stack.enter_context(tenant.forum.delta_bus.subscribe(tenant.deltas.publish))
+            stack.enter_context(tenant.monitor.run_in_background())
+            for work in (tenant.log_follower.poll(), asyncio.to_thread(tenant.warm_up)):
                 stack.callback(asyncio.create_task(work).cancel)
-            stack.callback(desk.log_follower.close)
+            stack.callback(tenant.log_follower.close)
         # The stack unwinds in reverse: extensions and webhooks stop,
         # and denials are flushed, before the ledgers are closed.
         await stack.enter_async_context(door.denials.flush_periodically())
-        await stack.enter_async_context(deliver_webhooks(couriers))
+        await stack.enter_async_context(deliver_webhooks(senders))
         for annex in annexes:
             await stack.enter_async_context(annex.lifespan())
 

@@ -80,7 +80,7 @@ class ServerConfig:
     @property
     def tenants_by_name(self) -> Mapping[str, Tenant]:
         """The tenants by the name that API keys contain."""
-        return {desk.forum.access.tenant: desk for desk in self.desks}
+        return {tenant.forum.access.tenant: tenant for tenant in self.desks}
 
 
 @dataclass(slots=True)
@@ -94,10 +94,10 @@ class RateLimitBucket:
 class Authenticator:
     """Authenticates and authorizes requests, and records denials."""
 
-    def __init__(self, house: ServerConfig) -> None:
-        self.config = house
-        self._tenants = house.tenants_by_name
-        self._keys = KnownKeys(house.desks)
+    def __init__(self, config: ServerConfig) -> None:
+        self.config = config
+        self._tenants = config.tenants_by_name
+        self._keys = KnownKeys(config.desks)
         self._buckets: dict[tuple[str, str], RateLimitBucket] = {}
         self.denials = DenialRecorder()
 
@@ -115,14 +115,14 @@ class Authenticator:
                 ProblemType.WRONG_HOST, "name this host with --allow-host if it is yours"
             )
             raise await self._denied(endpoint, DenialReason.ELSEWHERE, why)
-        desk, principal = await self._identify(request, endpoint)
+        tenant, principal = await self._identify(request, endpoint)
         # Before the scope check, so that refused requests count against the rate limit as well.
-        self._check_rate_limit(desk, principal)
+        self._check_rate_limit(tenant, principal)
         if not has_scope(principal.scopes, endpoint.scopes):
             wanted = " or ".join(sorted(endpoint.scopes))
             why = ProblemError(ProblemType.FORBIDDEN, f"this needs the scope {wanted}")
-            raise await self._denied(endpoint, DenialReason.SCOPE, why, desk, principal.name)
-        return desk, principal
+            raise await self._denied(endpoint, DenialReason.SCOPE, why, tenant, principal.name)
+        return tenant, principal
 
     async def reauthorize_stream(
         self, request: Request, endpoint: endpoints.Endpoint, pieces: AsyncIterable[T]
@@ -158,9 +158,9 @@ class Authenticator:
             return await self._authenticate_anonymous(endpoint, _HOW_TO_ASK)
         if is_operator_token(shown):
             # Each project has its own operator token, so the token identifies the ledger.
-            for desk in self.config.desks:
-                if desk.forum.access.is_operator(shown):
-                    return desk, OPERATOR_PRINCIPAL
+            for tenant in self.config.desks:
+                if tenant.forum.access.is_operator(shown):
+                    return tenant, OPERATOR_PRINCIPAL
             raise await self._denied(endpoint, DenialReason.UNKNOWN, _UNKNOWN_KEY)
         key = ApiKey.parse(shown)
         if key is not None:
@@ -183,18 +183,18 @@ class Authenticator:
     async def _authenticate_key(
         self, key: ApiKey, endpoint: endpoints.Endpoint
     ) -> tuple[Tenant, endpoints.Principal]:
-        desk = self._tenants.get(key.ledger)
-        found = (await self._keys.access(key, KEY_CACHE_TTL_S)).check_key(key, now())
-        if desk is None or found is DenialReason.UNKNOWN:
+        tenant = self._tenants.get(key.ledger)
+        result = (await self._keys.access(key, KEY_CACHE_TTL_S)).check_key(key, now())
+        if tenant is None or result is DenialReason.UNKNOWN:
             # An attacker must not learn whether a ledger is served here, neither
             # from the message nor from side effects.  So the denial is recorded
             # in the first ledger and not in the one that the key names.
             raise await self._denied(endpoint, DenialReason.UNKNOWN, _UNKNOWN_KEY)
-        if isinstance(found, DenialReason):
-            name, why = _principal_name("key", key.id), f"this key is {found.value}"
-            raise await self._denied(endpoint, found, why, desk, name)
-        name = _principal_name("key", found.name, found.key)
-        return desk, endpoints.Principal(name, frozenset(found.scopes), endpoints.Credential.KEY)
+        if isinstance(result, DenialReason):
+            name, why = _principal_name("key", key.id), f"this key is {result.value}"
+            raise await self._denied(endpoint, result, why, tenant, name)
+        name = _principal_name("key", result.name, result.key)
+        return tenant, endpoints.Principal(name, frozenset(result.scopes), endpoints.Credential.KEY)
 
     async def _authenticate_token(
         self, bearer: TokenVerifier, token: str, endpoint: endpoints.Endpoint
@@ -210,12 +210,12 @@ class Authenticator:
             raise ProblemError(ProblemType.UNAVAILABLE, why_not, {"Retry-After": "5"}) from None
         host = urlsplit(claims.issuer).hostname or ""
         name = _principal_name("oidc", f"{claims.subject}@{host}")
-        desk = self.config.desks[0] if claims.ledger is None else self._find_tenant(claims.ledger)
-        if desk is None:
+        tenant = self.config.desks[0] if claims.ledger is None else self._find_tenant(claims.ledger)
+        if tenant is None:
             why = "this token is for a ledger that is not here"
-            raise await self._denied(endpoint, DenialReason.UNKNOWN, why, who=name)
+            raise await self._denied(endpoint, DenialReason.UNKNOWN, why, principal=name)
         person = endpoints.Credential.PERSON
-        return desk, endpoints.Principal(
+        return tenant, endpoints.Principal(
             name=name,
             scopes=claims.scopes,
             credential=person,
@@ -225,9 +225,9 @@ class Authenticator:
 
     def _find_tenant(self, ledger: str) -> Tenant | None:
         """Return the tenant for a ledger's origin, or for the name that API keys contain."""
-        for desk in self.config.desks:
-            if ledger in (desk.forum.origin, desk.forum.access.tenant):
-                return desk
+        for tenant in self.config.desks:
+            if ledger in (tenant.forum.origin, tenant.forum.access.tenant):
+                return tenant
         return None
 
     def _is_allowed_host(self, request: Request) -> bool:
@@ -240,14 +240,14 @@ class Authenticator:
         authority = request.headers["host"].lower()
         return origin is None or origin.lower().partition("://")[2] == authority
 
-    def _check_rate_limit(self, desk: Tenant, principal: endpoints.Principal) -> None:
+    def _check_rate_limit(self, tenant: Tenant, principal: endpoints.Principal) -> None:
         if principal.credential is endpoints.Credential.OPERATOR:
             return
         at, rate = monotonic(), self.config.rate
-        who = (desk.forum.access.tenant, principal.name)
+        key = (tenant.forum.access.tenant, principal.name)
         # Removed and inserted again, so that the dictionary is in the order of last use.
-        bucket = self._buckets.pop(who, None) or RateLimitBucket(2 * rate, at)
-        self._buckets[who] = bucket
+        bucket = self._buckets.pop(key, None) or RateLimitBucket(2 * rate, at)
+        self._buckets[key] = bucket
         if len(self._buckets) > _MAX_BUCKETS:
             # A bucket is full again after two seconds without use, so the least recently used one
             # is almost certainly equal to a new one.
@@ -265,14 +265,14 @@ class Authenticator:
         endpoint: endpoints.Endpoint,
         reason: DenialReason,
         why: str | ProblemError,
-        desk: Tenant | None = None,
-        who: str = ANONYMOUS,
+        tenant: Tenant | None = None,
+        principal: str = ANONYMOUS,
     ) -> ProblemError:
         """Record a denial, by default in the first ledger, and return the error to be raised.
 
         A text as the reason means that the client has to show a key.
         """
-        await self.denials.record(desk or self.config.desks[0], who, reason, endpoint.name)
+        await self.denials.record(tenant or self.config.desks[0], principal, reason, endpoint.name)
         if isinstance(why, ProblemError):
             return why
         return ProblemError(ProblemType.NO_KEY, why, {"WWW-Authenticate": 'Bearer realm="forum"'})
@@ -289,8 +289,8 @@ def _bearer_token(request: Request) -> str | None:
 
 def _host_of(request: Request) -> str:
     """Return the host of the Host header without port and brackets, or "" if it is malformed."""
-    found = _AUTHORITY(request.headers.get("host", "").lower())
-    return found[1].strip("[]") if found else ""
+    match = _AUTHORITY(request.headers.get("host", "").lower())
+    return match[1].strip("[]") if match else ""
 
 
 def _principal_name(*parts: str) -> str:

@@ -4,9 +4,9 @@ from forum.surfaces.http.endpoints import READERS, Endpoint, RequestContext
 from forum.surfaces.schemas.budgets import BudgetsForm, budgets_form
 
 
-def list_budgets(visit: RequestContext) -> BudgetsForm:
+def list_budgets(context: RequestContext) -> BudgetsForm:
     """List the accounts under caps over many runs."""
-    return budgets_form(visit.desk.forum.runs.budget_status())
+    return budgets_form(context.desk.forum.runs.budget_status())
 
 
 BUDGETS = (

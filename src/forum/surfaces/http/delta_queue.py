@@ -60,11 +60,11 @@ class DeltaBroadcaster:
         self._loop.call_soon_threadsafe(self._enqueue, run, Delta(task, step, text))
 
     def _enqueue(self, run: str, piece: Delta) -> None:
-        for ear in self._queues.get(run, ()):
-            ear.put(piece)
+        for queue in self._queues.get(run, ()):
+            queue.put(piece)
 
     @contextmanager
     def subscribe(self, run: str, news: asyncio.Event) -> Iterator[DeltaQueue]:
         """Collect the deltas of a run for one client, and set an event for each."""
-        with registered(self._queues, run, DeltaQueue(news)) as ear:
-            yield ear
+        with registered(self._queues, run, DeltaQueue(news)) as queue:
+            yield queue

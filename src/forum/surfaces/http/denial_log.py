@@ -37,11 +37,11 @@ class DenialRecorder:
         self._pending: dict[_DenialKey, int] = {}
         """Denials since the last entry, for each key with an entry in this window."""
 
-    async def record(self, desk: Tenant, who: str, why: DenialReason, door: str) -> None:
+    async def record(self, tenant: Tenant, principal: str, why: DenialReason, door: str) -> None:
         """Count a denial; if it is the first of its window, it is recorded when this returns."""
-        case = _DenialKey(desk, who, why, door)
+        case = _DenialKey(tenant, principal, why, door)
         if len(self._pending) >= MAX_DENIAL_KEYS and case not in self._pending:
-            case = _DenialKey(desk, OTHER_PRINCIPALS, why, door)
+            case = _DenialKey(tenant, OTHER_PRINCIPALS, why, door)
         is_first = case not in self._pending
         self._pending[case] = self._pending.get(case, 0) + 1
         if is_first:

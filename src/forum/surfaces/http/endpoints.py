@@ -72,8 +72,8 @@ class Principal:
             case Credential.KEY:
                 return Approver(self.name, Authority.KEY)
             case Credential.PERSON:
-                who = Identity(self.subject, self.issuer)
-                return Approver(self.name, Authority.PERSON, who)
+                identity = Identity(self.subject, self.issuer)
+                return Approver(self.name, Authority.PERSON, identity)
             case Credential.NONE:
                 raise ProblemError(ProblemType.FORBIDDEN, "this needs the scope approve")
             case _:
@@ -85,11 +85,11 @@ def read_idempotency_key(request: Request) -> str | None:
 
     Raises `ProblemError` if it is malformed.
     """
-    given = request.headers.get("idempotency-key")
-    if given is not None and not is_idempotency_key(given):
+    key = request.headers.get("idempotency-key")
+    if key is not None and not is_idempotency_key(key):
         why = f"Idempotency-Key: {IDEMPOTENCY_KEY_FORM}"
         raise ProblemError(ProblemType.BAD_REQUEST, why)
-    return given
+    return key
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,18 +107,18 @@ class RequestContext:
     @property
     def idempotency_key(self) -> IdempotencyKey | None:
         """The idempotency key with a digest of the request, so that a retry is harmless."""
-        given = read_idempotency_key(self.request)
-        if given is None:
+        key = read_idempotency_key(self.request)
+        if key is None:
             return None
         # The digest covers path and body: the same key with another request is an error.  The
         # principal's name keeps clients from colliding with, or probing, the keys of others.
-        asked = self.request.url.path.encode() + b"\n" + msgspec.json.encode(self.body)
-        return IdempotencyKey(f"{self.principal.name}/{given}", sha256(asked).hexdigest())
+        content = self.request.url.path.encode() + b"\n" + msgspec.json.encode(self.body)
+        return IdempotencyKey(f"{self.principal.name}/{key}", sha256(content).hexdigest())
 
     def has_etag(self, tag: str) -> bool:
         """Return whether the client has the content with this tag (RFC 9110, section 13.1.2)."""
         named = self.request.headers.get("if-none-match", "").split(",")
-        return not {"*", f'"{tag}"'}.isdisjoint(one.strip().removeprefix("W/") for one in named)
+        return not {"*", f'"{tag}"'}.isdisjoint(etag.strip().removeprefix("W/") for etag in named)
 
     def path_param(self, name: str) -> str:
         """Return a path parameter.  Raises `ProblemError` (404) unless it is printable ASCII."""
@@ -171,18 +171,18 @@ class Endpoint:
     @property
     def possible_problems(self) -> tuple[ProblemType, ...]:
         """All problems that a client must expect."""
-        found = [
+        problems = [
             ProblemType.BAD_REQUEST,
             ProblemType.WRONG_HOST,
             ProblemType.TOO_FAST,
             ProblemType.UNAVAILABLE,
         ]
         if self.scopes:
-            found += [ProblemType.NO_KEY, ProblemType.FORBIDDEN]
+            problems += [ProblemType.NO_KEY, ProblemType.FORBIDDEN]
         if "{" in self.path:
-            found += [ProblemType.NOT_FOUND]
+            problems += [ProblemType.NOT_FOUND]
         if self.body is not None:
-            found += [ProblemType.TOO_LARGE, ProblemType.WRONG_TYPE, ProblemType.UNFIT]
+            problems += [ProblemType.TOO_LARGE, ProblemType.WRONG_TYPE, ProblemType.UNFIT]
         if self.idempotent:
-            found += [ProblemType.REUSED_KEY]
-        return tuple(dict.fromkeys((*found, *self.problems)))
+            problems += [ProblemType.REUSED_KEY]
+        return tuple(dict.fromkeys((*problems, *self.problems)))

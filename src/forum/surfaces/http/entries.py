@@ -58,63 +58,66 @@ class CausesAsk(Struct, frozen=True, forbid_unknown_fields=True):
     limit: Annotated[int, Meta(ge=1, le=1000)] = 50
 
 
-def list_entries(visit: endpoints.RequestContext) -> EntriesPage:
+def list_entries(context: endpoints.RequestContext) -> EntriesPage:
     """List entries by rising index: of the log, or of one run."""
-    ask: EntriesAsk = visit.query
-    return _list_run_entries(visit, ask) if ask.run else _list_log_entries(visit, ask)
+    ask: EntriesAsk = context.query
+    return _list_run_entries(context, ask) if ask.run else _list_log_entries(context, ask)
 
 
-def _list_log_entries(visit: endpoints.RequestContext, ask: EntriesAsk) -> EntriesPage:
-    store = visit.desk.forum.store
+def _list_log_entries(context: endpoints.RequestContext, ask: EntriesAsk) -> EntriesPage:
+    store = context.desk.forum.store
     start, size = ask.after + 1, store.head().size
     stop = min(start + ask.limit, size)
     numbered = enumerate(store.entries(start, stop), start)
-    found = [SequencedEntry(index, data) for index, data in numbered if data is not None]
-    return _page(found, stop - 1 if stop < size else None)
+    entries = [SequencedEntry(index, data) for index, data in numbered if data is not None]
+    return _page(entries, stop - 1 if stop < size else None)
 
 
-def _list_run_entries(visit: endpoints.RequestContext, ask: EntriesAsk) -> EntriesPage:
-    store = visit.desk.forum.store
-    found, more = read_page(store, ask.run, ask.after, ask.limit)
-    if not found and not store.strands(ask.run):
+def _list_run_entries(context: endpoints.RequestContext, ask: EntriesAsk) -> EntriesPage:
+    store = context.desk.forum.store
+    entries, more = read_page(store, ask.run, ask.after, ask.limit)
+    if not entries and not store.strands(ask.run):
         raise NoSuchRun(ask.run)
-    return _page(found, found[-1].index if more else None)
+    return _page(entries, entries[-1].index if more else None)
 
 
-def _page(found: list[SequencedEntry], following: int | None) -> EntriesPage:
-    forms = (ledger.EntryForm(leaf_of(one.data).hex(), one.index, Raw(one.data)) for one in found)
+def _page(entries: list[SequencedEntry], following: int | None) -> EntriesPage:
+    forms = (
+        ledger.EntryForm(leaf_of(entry.data).hex(), entry.index, Raw(entry.data))
+        for entry in entries
+    )
     return EntriesPage(tuple(forms), following)
 
 
-def get_entry(visit: endpoints.RequestContext) -> Response:
+def get_entry(context: endpoints.RequestContext) -> Response:
     """Return one entry, byte for byte as it is hashed."""
-    located = _find_entry(visit)
-    tag, named = located.leaf.hex(), visit.path_param("entry")
+    located = _find_entry(context)
+    tag, named = located.leaf.hex(), context.path_param("entry")
     # An id prefix may become ambiguous later, so the
     # response may be cached only for a full id or an index.
-    kept = endpoints.CACHE_FOREVER if named in (tag, str(located.index)) else _REVALIDATE
-    headers = {"ETag": f'"{tag}"', **kept}
-    if visit.has_etag(tag):
+    caching = endpoints.CACHE_FOREVER if named in (tag, str(located.index)) else _REVALIDATE
+    headers = {"ETag": f'"{tag}"', **caching}
+    if context.has_etag(tag):
         return Response(None, 304, headers)
     return Response(msgspec.json.encode(ledger.entry_form(located)), 200, headers, endpoints.JSON)
 
 
-def get_body(visit: endpoints.RequestContext) -> Response:
+def get_body(context: endpoints.RequestContext) -> Response:
     """Return a body, piece by piece.
 
     It is compared with its commitment before anything is sent, and the salt comes along, so that
     the client can do the same.  It may be erased at any time: nobody is to keep it without asking.
     """
-    located, name = _find_entry(visit), visit.path_param("name")
+    located, name = _find_entry(context), context.path_param("name")
     commitment = located.entry.bodies.get(name)
     if commitment is None:
         raise NoSuchEntry(f"entry {located.index} has no body {name!r}")
-    stored = stored_body(visit.desk.forum.store, located.entry, name)
+    stored = stored_body(context.desk.forum.store, located.entry, name)
     if stored is None:
         why = f"body {name!r} of entry {located.index} was erased, or is missing"
         raise ProblemError(ProblemType.GONE, why)
     headers = {"ETag": f'"{commitment.h}"', **_REVALIDATE}
-    if visit.has_etag(commitment.h):
+    if context.has_etag(commitment.h):
         return Response(None, 304, headers)
     headers["Content-Length"] = str(commitment.size)
     # The content is untrusted: a browser must save it, not display it.
@@ -125,37 +128,37 @@ def get_body(visit: endpoints.RequestContext) -> Response:
     return StreamingResponse(stored.read(), 200, headers, media)
 
 
-def get_proof(visit: endpoints.RequestContext) -> ledger.ProofForm | Response:
+def get_proof(context: endpoints.RequestContext) -> ledger.ProofForm | Response:
     """Return what it takes to believe an entry offline, as JSON or as a C2SP tlog-proof."""
-    located = _find_entry(visit)
+    located = _find_entry(context)
     if located.index is None:
         raise NotYetSigned(located.leaf.hex())
-    proof = visit.desk.forum.ledger.prove_entry(located.index)
-    if _wants_text(visit):
+    proof = context.desk.forum.ledger.prove_entry(located.index)
+    if _wants_text(context):
         return PlainTextResponse(proof.encode(), headers={**endpoints.NO_STORE, "Vary": "Accept"})
     return ledger.proof_form(located, proof)
 
 
-def _wants_text(visit: endpoints.RequestContext) -> bool:
+def _wants_text(context: endpoints.RequestContext) -> bool:
     """Return whether the client's Accept header lists plain text before JSON."""
-    accepted = visit.request.headers.get("accept", "").lower().split(",")
-    types = (one.partition(";")[0].strip() for one in accepted)
+    accepted = context.request.headers.get("accept", "").lower().split(",")
+    types = (item.partition(";")[0].strip() for item in accepted)
     return (
-        next((one for one in types if one in (_TEXT, endpoints.JSON, "*/*")), endpoints.JSON)
+        next((kind for kind in types if kind in (_TEXT, endpoints.JSON, "*/*")), endpoints.JSON)
         == _TEXT
     )
 
 
-def get_causes(visit: endpoints.RequestContext) -> ledger.WhyForm:
+def get_causes(context: endpoints.RequestContext) -> ledger.WhyForm:
     """Return what led to an entry."""
-    ask: CausesAsk = visit.query
-    located = _find_entry(visit)
-    return ledger.why_form(walk_causes(visit.desk.forum.store, KINDS, located, ask.limit))
+    ask: CausesAsk = context.query
+    located = _find_entry(context)
+    return ledger.why_form(walk_causes(context.desk.forum.store, KINDS, located, ask.limit))
 
 
-def get_checkpoint(visit: endpoints.RequestContext) -> ledger.CheckpointForm:
+def get_checkpoint(context: endpoints.RequestContext) -> ledger.CheckpointForm:
     """Return the newest signed checkpoint."""
-    forum = visit.desk.forum
+    forum = context.desk.forum
     data = forum.store.checkpoint()
     if data is None:
         raise ProblemError(ProblemType.NOT_SIGNED, "no checkpoint was signed yet")
@@ -164,33 +167,33 @@ def get_checkpoint(visit: endpoints.RequestContext) -> ledger.CheckpointForm:
     return ledger.checkpoint_form(Checkpoint.parse(note.text), data, witnessed=witnessed)
 
 
-def verify_log(visit: endpoints.RequestContext) -> ReportForm:
+def verify_log(context: endpoints.RequestContext) -> ReportForm:
     """Check the whole ledger with the keys and memories of the server."""
     if not _verify_lock.acquire(blocking=False):
         raise ProblemError(
             ProblemType.UNAVAILABLE, "a verification is going on", {"Retry-After": "5"}
         )
     try:
-        forum = visit.desk.forum
+        forum = context.desk.forum
         return report_form(forum.log.verify(forum.log.read_trust()))
     finally:
         _verify_lock.release()
 
 
-def export_bundle(visit: endpoints.RequestContext) -> Response:
+def export_bundle(context: endpoints.RequestContext) -> Response:
     """Return the evidence bundle of a run; who took it is recorded and signed before."""
-    run = visit.path_param("run")
-    bundle = visit.desk.forum.log.export(run, visit.principal.name, SIGNER_TIMEOUT_S)
+    run = context.path_param("run")
+    bundle = context.desk.forum.log.export(run, context.principal.name, SIGNER_TIMEOUT_S)
     headers = {**endpoints.NO_STORE, "Content-Disposition": f'attachment; filename="{run}.zip"'}
     return Response(bundle, 200, headers, _ZIP)
 
 
-def _find_entry(visit: endpoints.RequestContext) -> LocatedEntry:
+def _find_entry(context: endpoints.RequestContext) -> LocatedEntry:
     """Return the entry with this index, id or id prefix.  Raises `NoSuchEntry`."""
-    named = visit.path_param("entry")
+    named = context.path_param("entry")
     if not _ENTRY(named):
         raise NoSuchEntry(f"{named} (an entry is named by its index or its id)")
-    return visit.desk.forum.ledger.find_entry(named)
+    return context.desk.forum.ledger.find_entry(named)
 
 
 ENTRIES = (

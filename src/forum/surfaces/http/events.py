@@ -40,20 +40,20 @@ class After(Struct, frozen=True, forbid_unknown_fields=True):
     after: Annotated[int, Meta(ge=-1, lt=2**53)] | None = None
 
 
-async def follow_run(visit: endpoints.RequestContext) -> Response:
+async def follow_run(context: endpoints.RequestContext) -> Response:
     """Tell what happens in a run, until it has ended."""
-    run, desk = visit.path_param("run"), visit.desk
-    if desk.log_follower.listener_count >= MAX_FOLLOWERS:
+    run, tenant = context.path_param("run"), context.desk
+    if tenant.log_follower.listener_count >= MAX_FOLLOWERS:
         raise ProblemError(
             ProblemType.UNAVAILABLE, "too many follow runs here", {"Retry-After": "5"}
         )
-    if not await asyncio.to_thread(desk.forum.store.strands, run):
+    if not await asyncio.to_thread(tenant.forum.store.strands, run):
         raise NoSuchRun(run)
-    feed = RunEventReader(desk.forum.store, run, _last_event_index(visit))
+    feed = RunEventReader(tenant.forum.store, run, _last_event_index(context))
     if await asyncio.to_thread(_is_over, feed.reader, run, feed.after):
         # EventSource reconnects after every end of a stream, but not after a 204 (HTML, 9.2.3).
         return Response(None, 204, endpoints.NO_STORE)
-    return StreamingResponse(_stream_events(desk, feed), 200, STREAM_HEADERS, EVENT_STREAM)
+    return StreamingResponse(_stream_events(tenant, feed), 200, STREAM_HEADERS, EVENT_STREAM)
 
 
 def _is_over(reader: Reader, run: str, after: int) -> bool:
@@ -65,20 +65,20 @@ def _is_over(reader: Reader, run: str, after: int) -> bool:
     return index is not None and index <= after
 
 
-def _last_event_index(visit: endpoints.RequestContext) -> int:
+def _last_event_index(context: endpoints.RequestContext) -> int:
     """Return the index of the client's last entry: from Last-Event-ID, else from the query."""
-    named = visit.request.headers.get("last-event-id")
+    named = context.request.headers.get("last-event-id")
     if named is None:
-        return -1 if visit.query.after is None else int(visit.query.after)
+        return -1 if context.query.after is None else int(context.query.after)
     if not named.isascii() or not named.isdecimal() or len(named) > 15:
         raise ProblemError(ProblemType.BAD_REQUEST, "Last-Event-ID is the index of an entry")
     return int(named)
 
 
-async def _stream_events(desk: Tenant, feed: RunEventReader) -> AsyncIterator[bytes]:
+async def _stream_events(tenant: Tenant, feed: RunEventReader) -> AsyncIterator[bytes]:
     with (
-        desk.log_follower.subscribe(feed.run) as news,
-        desk.deltas.subscribe(feed.run, news) as deltas,
+        tenant.log_follower.subscribe(feed.run) as news,
+        tenant.deltas.subscribe(feed.run, news) as deltas,
     ):
         while True:
             # Cleared before reading: a change after the read sets it again, so no entry is missed.
@@ -89,7 +89,7 @@ async def _stream_events(desk: Tenant, feed: RunEventReader) -> AsyncIterator[by
                 yield _encode_entry_event(entry)
                 if peek_kind(entry.data) == RUN_CLOSE_KIND:
                     return
-            if desk.log_follower.closed:
+            if tenant.log_follower.closed:
                 return
             if not await wait_for_news(news):
                 yield b": still here\n\n"
@@ -104,8 +104,8 @@ async def _read_entries(feed: RunEventReader) -> list[SequencedEntry]:
 
 def _encode_entry_event(entry: SequencedEntry) -> bytes:
     kind = peek_kind(entry.data)
-    told = json.encode({"id": leaf_of(entry.data).hex(), "index": entry.index})
-    data = told[:-1] + b',"entry":' + entry.data + b"}"
+    head = json.encode({"id": leaf_of(entry.data).hex(), "index": entry.index})
+    data = head[:-1] + b',"entry":' + entry.data + b"}"
     return b"id: %d\nevent: %s\ndata: %s\n\n" % (entry.index, kind, data)
 
 

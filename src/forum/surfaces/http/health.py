@@ -13,27 +13,29 @@ TEXT = "text/plain"
 METRICS_MEDIA_TYPE = "text/plain; version=0.0.4"
 
 
-async def livez(_visit: endpoints.RequestContext) -> Response:
+async def livez(_context: endpoints.RequestContext) -> Response:
     """Say that the process answers; it asks nobody else."""
     return PlainTextResponse("ok\n", headers=endpoints.NO_STORE)
 
 
 def health_endpoints(
-    exposition: Callable[[Tenant], str], desks: Sequence[Tenant]
+    exposition: Callable[[Tenant], str], tenants: Sequence[Tenant]
 ) -> tuple[endpoints.Endpoint, ...]:
     """Return the endpoints for monitoring the process."""
 
-    async def readyz(_visit: endpoints.RequestContext) -> Response:
+    async def readyz(_context: endpoints.RequestContext) -> Response:
         # Reads only cached state: while a database is
         # unavailable, all threads may be waiting for it.
-        unready = next((desk.not_ready_reason for desk in desks if desk.not_ready_reason), "")
+        unready = next(
+            (tenant.not_ready_reason for tenant in tenants if tenant.not_ready_reason), ""
+        )
         if unready:
             raise ProblemError(ProblemType.UNAVAILABLE, unready)
         return PlainTextResponse("ready\n", headers=endpoints.NO_STORE)
 
-    def metrics(visit: endpoints.RequestContext) -> Response:
+    def metrics(context: endpoints.RequestContext) -> Response:
         return Response(
-            exposition(visit.desk),
+            exposition(context.desk),
             headers={**endpoints.NO_STORE, "Content-Type": METRICS_MEDIA_TYPE},
         )
 

@@ -11,29 +11,29 @@ from forum.surfaces.schemas import keys
 _ADMIN = frozenset({Scope.ADMIN})
 
 
-def list_keys(visit: RequestContext) -> keys.KeysForm:
+def list_keys(context: RequestContext) -> keys.KeysForm:
     """List every key of the ledger."""
-    return keys.keys_form(visit.desk.forum.access.read_access(), now())
+    return keys.keys_form(context.desk.forum.access.read_access(), now())
 
 
-def create_key(visit: RequestContext) -> keys.NewKeyForm:
+def create_key(context: RequestContext) -> keys.NewKeyForm:
     """Make a key; nobody gives more than that one has."""
-    ask: KeyAsk = visit.body
+    ask: KeyAsk = context.body
     # Otherwise a key could be used to create a more powerful one.
     for scope in ask.scopes:
-        if not has_scope(visit.principal.scopes, {scope}):
+        if not has_scope(context.principal.scopes, {scope}):
             raise ProblemError(
                 ProblemType.FORBIDDEN, f"who has not the scope {scope} cannot give it"
             )
-    forum = visit.desk.forum
-    key = forum.access.grant(ask.name, set(ask.scopes), ask.seconds or 0, visit.principal.name)
+    forum = context.desk.forum
+    key = forum.access.grant(ask.name, set(ask.scopes), ask.seconds or 0, context.principal.name)
     return keys.NewKeyForm(keys.key_form(forum.access.read_access(), key.id, now()), str(key))
 
 
-def revoke_key(visit: RequestContext) -> keys.KeyForm:
+def revoke_key(context: RequestContext) -> keys.KeyForm:
     """Let a key open nothing from now on."""
-    forum, key = visit.desk.forum, visit.path_param("key")
-    forum.access.revoke(key, visit.principal.name)
+    forum, key = context.desk.forum, context.path_param("key")
+    forum.access.revoke(key, context.principal.name)
     return keys.key_form(forum.access.read_access(), key, now())
 
 

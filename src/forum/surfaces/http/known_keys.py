@@ -28,8 +28,8 @@ _NO_KEYS = AccessState()
 class _LedgerKeys:
     """The keys of one ledger."""
 
-    def __init__(self, desk: Tenant, threads: Executor) -> None:
-        self._desk, self._threads = desk, threads
+    def __init__(self, tenant: Tenant, threads: Executor) -> None:
+        self._desk, self._threads = tenant, threads
         self.access = _NO_KEYS
         self.failed: ForumError | None = None
         """The error of the last read, if it failed."""
@@ -94,11 +94,11 @@ class _Round:
 class KnownKeys:
     """The keys of all ledgers of a server.  Bound to one event loop."""
 
-    def __init__(self, desks: Iterable[Tenant]) -> None:
-        served = {desk.forum.access.tenant: desk for desk in desks}
+    def __init__(self, tenants: Iterable[Tenant]) -> None:
+        served = {tenant.forum.access.tenant: tenant for tenant in tenants}
         # One thread per ledger: databases that hang take none from the others.
         threads = ThreadPoolExecutor(len(served), "forum-keys")
-        self._ledgers = {name: _LedgerKeys(desk, threads) for name, desk in served.items()}
+        self._ledgers = {name: _LedgerKeys(tenant, threads) for name, tenant in served.items()}
         self._next: _Round | None = None
         """The round that has not begun yet, which new requests join."""
         self._lock = asyncio.Lock()

@@ -73,10 +73,10 @@ class LogFollower:
 
     def _find_changed_runs(self) -> set[str] | None:
         """Return the runs with new entries, or None if it may be any run."""
-        size, known = self._store.head().size, self._size
+        size, previous = self._store.head().size, self._size
         runs = None
-        if known is not None:
-            runs = {peek_run(data) for data in self._store.entries(known, size) if data}
+        if previous is not None:
+            runs = {peek_run(data) for data in self._store.entries(previous, size) if data}
         # Advanced only after the read succeeded: if the store fails
         # in between, the next poll finds the same entries again.
         self._size = size
@@ -89,16 +89,18 @@ class LogFollower:
 
 
 @contextmanager
-def registered(ears: dict[str, set[_ListenerT]], run: str, ear: _ListenerT) -> Iterator[_ListenerT]:
+def registered(
+    listeners: dict[str, set[_ListenerT]], run: str, listener: _ListenerT
+) -> Iterator[_ListenerT]:
     """Register a listener of a run during the block."""
-    others = ears.setdefault(run, set())
-    others.add(ear)
+    others = listeners.setdefault(run, set())
+    others.add(listener)
     try:
-        yield ear
+        yield listener
     finally:
-        others.discard(ear)
+        others.discard(listener)
         if not others:
-            ears.pop(run, None)
+            listeners.pop(run, None)
 
 
 async def wait_for_news(news: asyncio.Event) -> bool:

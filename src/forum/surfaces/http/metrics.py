@@ -41,9 +41,9 @@ class HttpMetrics:
         buckets[bisect_left(_BOUNDS, seconds)] += 1
         self.seconds[operation] += seconds
 
-    def render(self, desk: Tenant) -> str:
+    def render(self, tenant: Tenant) -> str:
         """Return the metrics in the Prometheus text format; of the ledgers, only the caller's."""
-        lines = (*self._requests(), *self._times(), *_ledger(desk))
+        lines = (*self._requests(), *self._times(), *_ledger(tenant))
         return "".join(f"{line}\n" for line in lines)
 
     def _requests(self) -> Iterable[str]:
@@ -64,10 +64,10 @@ class HttpMetrics:
             yield f'{name}_count{{operation="{operation}"}} {total}'
 
 
-def _ledger(desk: Tenant) -> Iterable[str]:
-    streams = metrics.Sample(EVENT_STREAMS, desk.log_follower.listener_count)
+def _ledger(tenant: Tenant) -> Iterable[str]:
+    streams = metrics.Sample(EVENT_STREAMS, tenant.log_follower.listener_count)
     samples = [
-        *desk.forum.runs.metric_samples(),
-        *metrics.with_labels([streams], ledger=desk.forum.origin),
+        *tenant.forum.runs.metric_samples(),
+        *metrics.with_labels([streams], ledger=tenant.forum.origin),
     ]
     return metrics.render_metrics((*metrics.LEDGER_METRICS, EVENT_STREAMS), samples)

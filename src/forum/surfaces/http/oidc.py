@@ -214,46 +214,46 @@ def _parse_header(token: str) -> _JoseHeader:
 def _parse_claims(payload: bytes, issuer: Issuer, now: float) -> OidcClaims:
     """Parse the signed claims and check issuer, audience and times.  Raises `TokenRejected`."""
     try:
-        said = msgspec.json.decode(payload, type=_RegisteredClaims)
+        claims = msgspec.json.decode(payload, type=_RegisteredClaims)
         others = msgspec.json.decode(payload, type=dict[str, Any])
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         raise errors.TokenRejected(
             "iss, sub, aud, exp, nbf, iat: one is missing or malformed"
         ) from None
-    if said.iss != issuer.url:
+    if claims.iss != issuer.url:
         raise errors.TokenRejected("it is from another issuer")
-    if issuer.audience not in ([said.aud] if isinstance(said.aud, str) else said.aud):
+    if issuer.audience not in ([claims.aud] if isinstance(claims.aud, str) else claims.aud):
         raise errors.TokenRejected("it is meant for another audience")
-    if not said.sub.isprintable():
+    if not claims.sub.isprintable():
         raise errors.TokenRejected("its subject cannot be shown")
-    _check_times(said, now)
+    _check_times(claims, now)
     return OidcClaims(
-        subject=said.sub,
-        issuer=said.iss,
+        subject=claims.sub,
+        issuer=claims.iss,
         scopes=_map_scopes(others.get(issuer.scopes_claim, ""), issuer),
-        expires=said.exp,
+        expires=claims.exp,
         ledger=_parse_ledger(others.get(issuer.ledger_claim)) if issuer.ledger_claim else None,
     )
 
 
-def _check_times(said: _RegisteredClaims, now: float) -> None:
-    if now >= said.exp + CLOCK_LEEWAY_S:
+def _check_times(claims: _RegisteredClaims, now: float) -> None:
+    if now >= claims.exp + CLOCK_LEEWAY_S:
         raise errors.TokenExpired("its time is over; get a new one from its issuer")
-    if max(said.nbf, said.iat) > now + CLOCK_LEEWAY_S:
+    if max(claims.nbf, claims.iat) > now + CLOCK_LEEWAY_S:
         raise errors.TokenRejected("its time has not come yet; compare the clocks")
 
 
-def _map_scopes(told: object, issuer: Issuer) -> frozenset[Scope]:
-    values = told.split() if isinstance(told, str) else told
+def _map_scopes(claim: object, issuer: Issuer) -> frozenset[Scope]:
+    values = claim.split() if isinstance(claim, str) else claim
     if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
         raise errors.TokenRejected("its scopes are neither a text nor a list of texts")
     return frozenset(scope for value in values for scope in issuer.scopes.get(value, ()))
 
 
-def _parse_ledger(told: object) -> str:
-    if not isinstance(told, str) or not told:
+def _parse_ledger(claim: object) -> str:
+    if not isinstance(claim, str) or not claim:
         raise errors.TokenRejected("it does not say which ledger it is for")
-    return told
+    return claim
 
 
 class _Jwk(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -298,10 +298,10 @@ def _keys_with_id(keys: Sequence[_VerificationKey], kid: str | None) -> Sequence
     return keys
 
 
-def _parse_key(told: object) -> _VerificationKey | None:
+def _parse_key(data: object) -> _VerificationKey | None:
     """Return a signature key, or None for keys of other kinds, which a key set may contain."""
     try:
-        jwk = msgspec.convert(told, _Jwk)
+        jwk = msgspec.convert(data, _Jwk)
         fitting = _ALGORITHMS_BY_KEY_TYPE.get((jwk.kty, jwk.crv), ()) if jwk.use == "sig" else ()
         members = msgspec.to_builtins(jwk)
         # A token names its own algorithm, so its author could choose a weaker one than the key is
@@ -317,10 +317,10 @@ async def _fetch_keys(issuer: Issuer) -> Sequence[_VerificationKey]:
     try:
         async with asyncio.timeout(LOOKUP_TIMEOUT_S):
             address = issuer.jwks_url or await _discover_jwks_url(issuer)
-            told = await _fetch_document(address, _KeySet)
+            key_set = await _fetch_document(address, _KeySet)
     except TimeoutError:
         raise errors.IssuerUnreachable(issuer.url, "it takes too long to answer") from None
-    keys = [key for key in map(_parse_key, told.keys) if key is not None]
+    keys = [key for key in map(_parse_key, key_set.keys) if key is not None]
     if not keys:
         raise errors.IssuerUnreachable(address, "it has no key that tokens can be checked with")
     return keys
@@ -329,12 +329,12 @@ async def _fetch_keys(issuer: Issuer) -> Sequence[_VerificationKey]:
 async def _discover_jwks_url(issuer: Issuer) -> str:
     """Return the URL of an issuer's keys: OpenID Connect Discovery, section 4."""
     address = f"{issuer.url.rstrip('/')}/.well-known/openid-configuration"
-    found = await _fetch_document(address, _DiscoveryDocument)
-    if found.issuer != issuer.url:
-        raise errors.IssuerUnreachable(address, f"it calls itself {found.issuer[:200]!r}")
-    if not config_sections.is_confidential_url(found.jwks_uri):
+    document = await _fetch_document(address, _DiscoveryDocument)
+    if document.issuer != issuer.url:
+        raise errors.IssuerUnreachable(address, f"it calls itself {document.issuer[:200]!r}")
+    if not config_sections.is_confidential_url(document.jwks_uri):
         raise errors.IssuerUnreachable(address, "its jwks_uri is neither https nor on loopback")
-    return found.jwks_uri
+    return document.jwks_uri
 
 
 async def _fetch_document(address: str, into: type[T]) -> T:

@@ -71,7 +71,7 @@ def _allow_decimal_numbers(schema: Any) -> None:  # noqa: ANN401  a schema, or a
 def _operation(
     endpoint: Endpoint, refs: dict[Any, dict[str, Any]], components: dict[str, Any]
 ) -> dict[str, Any]:
-    made: dict[str, Any] = {
+    operation: dict[str, Any] = {
         "operationId": endpoint.name,
         "summary": endpoint.summary,
         "x-forum-scopes": sorted(endpoint.scopes),
@@ -84,15 +84,15 @@ def _operation(
         "security": [{"bearer": []}] if endpoint.scopes else [],
     }
     if endpoint.tag:
-        made["tags"] = [endpoint.tag]
+        operation["tags"] = [endpoint.tag]
     if endpoint.idempotent:
-        made["parameters"].append(_IDEMPOTENCY)
+        operation["parameters"].append(_IDEMPOTENCY)
     if endpoint.body is not None:
         content: dict[str, Any] = {"schema": refs[endpoint.body]}
         if endpoint.example is not None:
             content["example"] = endpoint.example
-        made["requestBody"] = {"required": True, "content": {JSON: content}}
-    return made
+        operation["requestBody"] = {"required": True, "content": {JSON: content}}
+    return operation
 
 
 _IDEMPOTENCY = {
@@ -127,14 +127,14 @@ def _in_query(
 
 
 def _reply(endpoint: Endpoint, refs: dict[Any, dict[str, Any]]) -> dict[str, Any]:
-    made: dict[str, Any] = {"description": endpoint.summary}
+    response: dict[str, Any] = {"description": endpoint.summary}
     if isinstance(endpoint.reply, str):
-        made["content"] = {endpoint.reply: {}}
+        response["content"] = {endpoint.reply: {}}
     elif endpoint.reply is not None:
-        made["content"] = {JSON: {"schema": refs[endpoint.reply]}}
+        response["content"] = {JSON: {"schema": refs[endpoint.reply]}}
     for other in endpoint.other_types:
-        made["content"][other] = {}
-    return made
+        response["content"][other] = {}
+    return response
 
 
 def _problems(endpoint: Endpoint, refs: dict[Any, dict[str, Any]]) -> dict[str, Any]:
@@ -145,8 +145,8 @@ def _problems(endpoint: Endpoint, refs: dict[Any, dict[str, Any]]) -> dict[str, 
     schema = refs[Details] if endpoint.voice is None else {"type": "object"}
     return {
         str(status): {
-            "description": "; ".join(f"`{p.type}`: {p.title}" for p in found),
+            "description": "; ".join(f"`{p.type}`: {p.title}" for p in problems),
             "content": {media: {"schema": schema}},
         }
-        for status, found in sorted(by_status.items())
+        for status, problems in sorted(by_status.items())
     }

@@ -43,7 +43,7 @@ def make_request_handler(
     """Return the handler for the requests of one operation."""
 
     async def answer(request: Request) -> Response:
-        begun = monotonic()
+        start = monotonic()
         try:
             response = await _answer(request)
         except ClientDisconnect:
@@ -54,43 +54,43 @@ def make_request_handler(
         if request.method == "HEAD" and isinstance(response, StreamingResponse):
             response = _head_only(response)
         response.headers.update(SECURITY_HEADERS)
-        metrics.record_request(endpoint.name, response.status_code, monotonic() - begun)
+        metrics.record_request(endpoint.name, response.status_code, monotonic() - start)
         return response
 
     async def _answer(request: Request) -> Response:
         async with asyncio.timeout(endpoint.seconds):
-            desk, principal = await door.authorize(request, endpoint)
+            tenant, principal = await door.authorize(request, endpoint)
             query = _parse_query(request, endpoint)
             body, size = await _parse_body(request, endpoint, most_bytes)
-            made = await _call_handler(
+            result = await _call_handler(
                 endpoint,
                 endpoints.RequestContext(
                     request=request,
-                    desk=desk,
+                    desk=tenant,
                     principal=principal,
                     query=query,
                     body=body,
                     size=size,
                 ),
             )
-        if isinstance(made, StreamingResponse):
+        if isinstance(result, StreamingResponse):
             # The handler's timeout ends here, but a stream may last for
             # days: authorization is checked again while it is sent.
-            made.body_iterator = door.reauthorize_stream(request, endpoint, made.body_iterator)
-        return _to_response(made, endpoint)
+            result.body_iterator = door.reauthorize_stream(request, endpoint, result.body_iterator)
+        return _to_response(result, endpoint)
 
     return answer
 
 
-async def _call_handler(endpoint: endpoints.Endpoint, visit: endpoints.RequestContext) -> Any:  # noqa: ANN401  what the endpoint declares
+async def _call_handler(endpoint: endpoints.Endpoint, context: endpoints.RequestContext) -> Any:  # noqa: ANN401  what the endpoint declares
     """Call the handler; in a thread if it is not a coroutine, because it may block."""
     if endpoint.idempotent:
         endpoints.read_idempotency_key(
-            visit.request
+            context.request
         )  # validated even if the handler does not use it
     if inspect.iscoroutinefunction(endpoint.handle):
-        return await endpoint.handle(visit)
-    return await run_in_threadpool(lambda: _to_response(endpoint.handle(visit), endpoint))
+        return await endpoint.handle(context)
+    return await run_in_threadpool(lambda: _to_response(endpoint.handle(context), endpoint))
 
 
 def _head_only(response: StreamingResponse) -> Response:
@@ -100,25 +100,25 @@ def _head_only(response: StreamingResponse) -> Response:
     return head
 
 
-def _to_response(made: Any, endpoint: endpoints.Endpoint) -> Response:  # noqa: ANN401  a form of any kind
-    if isinstance(made, Response):
-        return made
+def _to_response(result: Any, endpoint: endpoints.Endpoint) -> Response:  # noqa: ANN401  a form of any kind
+    if isinstance(result, Response):
+        return result
     headers = {**endpoints.NO_STORE, **endpoint.headers}
-    return Response(msgspec.json.encode(made), endpoint.status, headers, endpoints.JSON)
+    return Response(msgspec.json.encode(result), endpoint.status, headers, endpoints.JSON)
 
 
 def _parse_query(request: Request, endpoint: endpoints.Endpoint) -> Any:  # noqa: ANN401  what the endpoint declares
     if len(request.scope["query_string"]) > _MAX_QUERY_BYTES:
         raise _bad_request(f"a query of more than {_MAX_QUERY_BYTES} bytes")
-    given = request.query_params
+    params = request.query_params
     if endpoint.query is None:
-        if given:
-            raise _bad_request(f"no parameter {next(iter(given))!r} is known here")
+        if params:
+            raise _bad_request(f"no parameter {next(iter(params))!r} is known here")
         return None
-    if len(given.multi_items()) != len(given):
+    if len(params.multi_items()) != len(params):
         raise _bad_request("a parameter is given twice")
     try:
-        return msgspec.convert(dict(given), endpoint.query, strict=False)
+        return msgspec.convert(dict(params), endpoint.query, strict=False)
     except msgspec.ValidationError as error:
         raise _bad_request(f"in the query: {error}") from None
 

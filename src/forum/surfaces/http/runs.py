@@ -77,32 +77,32 @@ class EditAsk(Struct, frozen=True, forbid_unknown_fields=True):
     shown: str
 
 
-async def create_run(visit: RequestContext) -> Response:
+async def create_run(context: RequestContext) -> Response:
     """Take a request on; the answer comes after it is durable, and before it is carried out."""
-    desk, form, actor = visit.desk, visit.body, visit.principal.name
-    check_gate_authority(form.gates, visit.principal.scopes)
-    build = partial(run_request_from_form, form, desk.staff, visit.principal.authority)
-    if _is_small(visit):
+    tenant, form, actor = context.desk, context.body, context.principal.name
+    check_gate_authority(form.gates, context.principal.scopes)
+    build = partial(run_request_from_form, form, tenant.staff, context.principal.authority)
+    if _is_small(context):
         # On the event loop: for small requests this is cheaper
         # than a change of threads, and many may arrive at once.
-        await desk.admission.wait_for_slot()
-        order, past = build(), desk.log_follower.latest_checkpoint
+        await tenant.admission.wait_for_slot()
+        order, past = build(), tenant.log_follower.latest_checkpoint
         return _accepted_run(
-            await desk.forum.runs.submit_async(order, actor, past, visit.idempotency_key)
+            await tenant.forum.runs.submit_async(order, actor, past, context.idempotency_key)
         )
-    order = await desk.build_run_request(build)
-    return _accepted_run(await desk.submit(order, actor, lambda: visit.idempotency_key))
+    order = await tenant.build_run_request(build)
+    return _accepted_run(await tenant.submit(order, actor, lambda: context.idempotency_key))
 
 
-def _is_small(visit: RequestContext) -> bool:
+def _is_small(context: RequestContext) -> bool:
     """Return whether a request is accepted in less than a millisecond, whatever its content.
 
     It then needs no router, model or MCP server.  `tests/surfaces/test_limits.py` measures the most
     expensive one.
     """
-    form: AskForm = visit.body
-    staff = visit.desk.staff
-    if visit.size > MAX_INLINE_BODY_BYTES or staff.team_settings.servers or form.panel:
+    form: AskForm = context.body
+    staff = context.desk.staff
+    if context.size > MAX_INLINE_BODY_BYTES or staff.team_settings.servers or form.panel:
         return False
     if not form.tasks:
         return not staff.is_routed(
@@ -118,48 +118,51 @@ def _accepted_run(run: str) -> Response:
     return Response(content, 202, {"Location": href}, "application/json")
 
 
-def list_runs(visit: RequestContext) -> runs.RunsPage:
+def list_runs(context: RequestContext) -> runs.RunsPage:
     """List runs, the newest first."""
-    page: Page = visit.query
-    found = visit.desk.forum.reads.recent_runs(page.cursor or None, page.limit)
-    requests = {run: visit.desk.forum.reads.request_of(run) for run, _ in found}
-    return runs.runs_page(found, requests, page.limit)
+    page: Page = context.query
+    recent = context.desk.forum.reads.recent_runs(page.cursor or None, page.limit)
+    requests = {run: context.desk.forum.reads.request_of(run) for run, _ in recent}
+    return runs.runs_page(recent, requests, page.limit)
 
 
-def get_run(visit: RequestContext) -> runs.RunForm:
+def get_run(context: RequestContext) -> runs.RunForm:
     """Return a run as it stands."""
-    return runs.run_form(visit.desk.forum.reads.view_run(visit.path_param("run")))
+    return runs.run_form(context.desk.forum.reads.view_run(context.path_param("run")))
 
 
-def cancel_run(visit: RequestContext) -> Response:
+def cancel_run(context: RequestContext) -> Response:
     """Ask a run to end.  Nothing of it is told: who may only submit must not read by stopping."""
-    run = visit.path_param("run")
-    visit.desk.forum.runs.cancel(run, visit.principal.name)
+    run = context.path_param("run")
+    context.desk.forum.runs.cancel(run, context.principal.name)
     return _accepted_run(run)
 
 
-def resume_run(visit: RequestContext) -> Response:
+def resume_run(context: RequestContext) -> Response:
     """Have an interrupted run carried out again; any other goes on as it does."""
-    run = visit.path_param("run")
-    visit.desk.forum.runs.resume(run, visit.principal.name)
+    run = context.path_param("run")
+    context.desk.forum.runs.resume(run, context.principal.name)
     return _accepted_run(run)
 
 
-def fork_run(visit: RequestContext) -> Response:
+def fork_run(context: RequestContext) -> Response:
     """Begin a run that takes over another one's replies up to an entry."""
-    form: ForkAsk = visit.body
-    forum, run = visit.desk.forum, visit.path_param("run")
+    form: ForkAsk = context.body
+    forum, run = context.desk.forum, context.path_param("run")
     try:
         inside = forum.ledger.find_entry(str(form.at)).entry.run == run
     except NoSuchEntry:
         inside = False
     if not inside:
         raise ProblemError(ProblemType.UNFIT, f"entry {form.at} does not belong to run {run}")
-    if visit.principal.authority is CallerAuthority.CLIENT:
-        _check_fork_rights(forum.reads.read_run_request(run), visit.principal.scopes)
-    actor, ceiling = visit.principal.name, visit.desk.staff.ceiling_for(visit.principal.authority)
+    if context.principal.authority is CallerAuthority.CLIENT:
+        _check_fork_rights(forum.reads.read_run_request(run), context.principal.scopes)
+    actor, ceiling = (
+        context.principal.name,
+        context.desk.staff.ceiling_for(context.principal.authority),
+    )
     return _accepted_run(
-        forum.runs.fork(run, form.at, actor=actor, ticket=visit.idempotency_key, ceiling=ceiling)
+        forum.runs.fork(run, form.at, actor=actor, ticket=context.idempotency_key, ceiling=ceiling)
     )
 
 
@@ -170,44 +173,44 @@ def _check_fork_rights(order: RunRequest, scopes: Collection[Scope]) -> None:
         raise BadPlan("its gates approve themselves; forking it requires the scope approve")
 
 
-def list_gates(visit: RequestContext) -> gates.GatesForm:
+def list_gates(context: RequestContext) -> gates.GatesForm:
     """List everything that waits for a person."""
-    return gates.gates_form(visit.desk.forum.reads.waiting_gates())
+    return gates.gates_form(context.desk.forum.reads.waiting_gates())
 
 
-def show_gate(visit: RequestContext) -> gates.ShownGateForm:
+def show_gate(context: RequestContext) -> gates.ShownGateForm:
     """Show what waits for approval."""
-    run, subject = visit.path_param("run"), visit.query.subject
-    gate, shown = visit.desk.forum.reads.read_gate(run, subject)
+    run, subject = context.path_param("run"), context.query.subject
+    gate, shown = context.desk.forum.reads.read_gate(run, subject)
     return gates.shown_gate_form(run, gate, shown)
 
 
-def decide_gate(visit: RequestContext) -> gates.DecisionForm:
+def decide_gate(context: RequestContext) -> gates.DecisionForm:
     """Approve or reject what has the digest of what was looked at."""
-    form, run = visit.body, visit.path_param("run")
-    by = visit.principal.approver
-    visit.desk.forum.runs.decide_gate(run, form.subject, form.answer, form.digest, by)
+    form, run = context.body, context.path_param("run")
+    by = context.principal.approver
+    context.desk.forum.runs.decide_gate(run, form.subject, form.answer, form.digest, by)
     return gates.DecisionForm(run, form.subject, form.answer, form.digest)
 
 
-async def edit_gate(visit: RequestContext) -> gates.GateEditForm:
+async def edit_gate(context: RequestContext) -> gates.GateEditForm:
     """Replace what waits for approval."""
-    return await run_cpu_bounded(lambda: _replace_gated_content(visit))
+    return await run_cpu_bounded(lambda: _replace_gated_content(context))
 
 
-def _replace_gated_content(visit: RequestContext) -> gates.GateEditForm:
-    form, run = visit.body, visit.path_param("run")
+def _replace_gated_content(context: RequestContext) -> gates.GateEditForm:
+    form, run = context.body, context.path_param("run")
     try:
         shown = form.shown.encode()
     except UnicodeEncodeError as error:
         raise Malformed("text", f"a lone surrogate at {error.start}") from None
-    actor = visit.principal.name
-    if form.subject == "plan" and visit.principal.authority is CallerAuthority.CLIENT:
+    actor = context.principal.name
+    if form.subject == "plan" and context.principal.authority is CallerAuthority.CLIENT:
         # Otherwise an edited plan could get around the tool permissions.
         check_client_rights(
-            read_new_plan(shown).all_tasks, visit.desk.forum.reads.read_run_context(run).policy
+            read_new_plan(shown).all_tasks, context.desk.forum.reads.read_run_context(run).policy
         )
-    digest = visit.desk.forum.runs.edit_gate(run, form.subject, form.digest, shown, actor)
+    digest = context.desk.forum.runs.edit_gate(run, form.subject, form.digest, shown, actor)
     return gates.GateEditForm(run, form.subject, digest)
 
 

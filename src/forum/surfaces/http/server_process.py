@@ -144,9 +144,9 @@ class TimeoutH11Protocol(H11Protocol):
         if self.limit_concurrency is None or len(self.connections) < self.limit_concurrency:
             return
         idle = {
-            one: one.waiting.when()
-            for one in self.connections
-            if isinstance(one, TimeoutH11Protocol) and one.waiting is not None
+            connection: connection.waiting.when()
+            for connection in self.connections
+            if isinstance(connection, TimeoutH11Protocol) and connection.waiting is not None
         }
         if idle:
             longest = min(idle, key=idle.__getitem__)
@@ -214,12 +214,12 @@ class _UvicornServer(uvicorn.Server):
     def __init__(
         self,
         config: uvicorn.Config,
-        house: ServerConfig,
+        server_config: ServerConfig,
         app: Starlette,
-        begun: Callable[[str, int], None],
+        on_start: Callable[[str, int], None],
     ) -> None:
         super().__init__(config)
-        self._house, self._app, self._begun = house, app, begun
+        self._house, self._app, self._begun = server_config, app, on_start
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -249,8 +249,8 @@ class _UvicornServer(uvicorn.Server):
 
     async def shutdown(self, sockets: Any = None) -> None:  # noqa: ANN401  as uvicorn has it
         """End event streams, then wait for the remaining connections."""
-        for desk in self._house.desks:
-            desk.log_follower.close()
+        for tenant in self._house.desks:
+            tenant.log_follower.close()
         await super().shutdown(sockets)
 
 
@@ -265,14 +265,14 @@ def _raise_connection_limit() -> int:
 
 
 def run_server(
-    house: ServerConfig,
+    server_config: ServerConfig,
     at: ListenAddress,
     say: Callable[[str], None],
     annexes: Sequence[ServerExtension] = (),
 ) -> None:
     """Serve until SIGTERM or Ctrl-C."""
     shorten_thread_switches()
-    app = make_app(house, annexes)
+    app = make_app(server_config, annexes)
     config = uvicorn.Config(
         app,
         http=TimeoutH11Protocol,
@@ -291,16 +291,16 @@ def run_server(
         ssl_keyfile=str(at.tls_key) if at.tls_key else None,
     )
 
-    def begun(host: str, port: int) -> None:
+    def announce(host: str, port: int) -> None:
         scheme = "https" if at.tls_cert else "http"
-        origins = ", ".join(desk.forum.origin for desk in house.desks)
+        origins = ", ".join(tenant.forum.origin for tenant in server_config.desks)
         place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         say(f"serving {origins} at {scheme}://{place}")
-        for desk in house.desks:
-            if not desk.forum.is_signer:
+        for tenant in server_config.desks:
+            if not tenant.forum.is_signer:
                 wait = "entries get their indexes on the machine that signs them"
-                say(f"{desk.forum.origin}: {wait}")
-        if house.open_loopback:
+                say(f"{tenant.forum.origin}: {wait}")
+        if server_config.open_loopback:
             say(
                 "--open-loopback: every program of every user of this machine, and whoever a proxy "
                 "or a tunnel lets in, may submit requests and read everything; nobody may approve"
@@ -310,7 +310,7 @@ def run_server(
 
     # Bound before the ledgers are opened, so that a port in use is reported immediately.
     sockets = bind_sockets(at.host, at.port)
-    server = _UvicornServer(config, house, app, begun)
+    server = _UvicornServer(config, server_config, app, announce)
     server.run(sockets)
-    for desk in house.desks:
-        desk.forum.close()
+    for tenant in server_config.desks:
+        tenant.forum.close()

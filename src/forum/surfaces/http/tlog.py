@@ -23,37 +23,39 @@ _CACHE_BRIEFLY = {"Cache-Control": "private, max-age=2", "Vary": "Authorization"
 _HASH_SIZE = 32
 
 
-def get_checkpoint(visit: endpoints.RequestContext) -> Response:
+def get_checkpoint(context: endpoints.RequestContext) -> Response:
     """Return the newest signed checkpoint, with the cosignatures that it has."""
-    note = visit.desk.forum.store.checkpoint()
+    note = context.desk.forum.store.checkpoint()
     if note is None:
         raise _not_found("no checkpoint was signed yet")
-    return _tile_response(visit, note, _TEXT, _CACHE_BRIEFLY)
+    return _tile_response(context, note, _TEXT, _CACHE_BRIEFLY)
 
 
-def get_tile(visit: endpoints.RequestContext) -> Response:
+def get_tile(context: endpoints.RequestContext) -> Response:
     """Return the hashes of a tile, full or partial."""
-    store = visit.desk.forum.store
-    path = f"tile/{visit.path_param('level')}/{visit.path_param('path')}"
+    store = context.desk.forum.store
+    path = f"tile/{context.path_param('level')}/{context.path_param('path')}"
     tile, width = _read_path(tlog.parse_tile_path, path)
     _require_signed(store, (tile.index * tlog.TILE_WIDTH + width) * tlog.TILE_WIDTH**tile.level)
     hashes = store.read_tile(tile, width)
     if len(hashes) != _HASH_SIZE * width:
         raise EntryLost(store.origin, f"{path} is not whole")
-    return _tile_response(visit, hashes, _BYTES, endpoints.CACHE_FOREVER)
+    return _tile_response(context, hashes, _BYTES, endpoints.CACHE_FOREVER)
 
 
-def get_entries(visit: endpoints.RequestContext) -> Response:
+def get_entries(context: endpoints.RequestContext) -> Response:
     """Return the entries under a tile of level 0, each behind its length."""
-    store = visit.desk.forum.store
-    path = f"tile/entries/{visit.path_param('path')}"
+    store = context.desk.forum.store
+    path = f"tile/entries/{context.path_param('path')}"
     index, width = _read_path(tlog.parse_entries_path, path)
     start = index * tlog.TILE_WIDTH
     _require_signed(store, start + width)
-    found = [entry for entry in store.entries(start, start + width) if entry is not None]
-    if len(found) != width:
+    entries = [entry for entry in store.entries(start, start + width) if entry is not None]
+    if len(entries) != width:
         raise EntryLost(store.origin, f"{path} is not whole")
-    return _tile_response(visit, tlog.encode_entry_bundle(found), _BYTES, endpoints.CACHE_FOREVER)
+    return _tile_response(
+        context, tlog.encode_entry_bundle(entries), _BYTES, endpoints.CACHE_FOREVER
+    )
 
 
 def _read_path(read: Callable[[str], T], path: str) -> T:
@@ -77,12 +79,14 @@ def _not_found(why: str) -> ProblemError:
 
 
 def _tile_response(
-    visit: endpoints.RequestContext, data: bytes, media: str, caching: dict[str, str]
+    context: endpoints.RequestContext, data: bytes, media: str, caching: dict[str, str]
 ) -> Response:
     tag = sha256(data).hexdigest()
     headers = {"ETag": f'"{tag}"', **caching}
     return (
-        Response(None, 304, headers) if visit.has_etag(tag) else Response(data, 200, headers, media)
+        Response(None, 304, headers)
+        if context.has_etag(tag)
+        else Response(data, 200, headers, media)
     )
 
 

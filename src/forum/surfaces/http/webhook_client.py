@@ -65,12 +65,12 @@ def _result_from_status(status: int, headers: httpx2.Headers) -> DeliveryResult:
     )
 
 
-def _parse_retry_after(told: str) -> int:
+def _parse_retry_after(value: str) -> int:
     """Return the requested delay in seconds (Retry-After, RFC 9110, section 10.2.3)."""
-    if told.isascii() and told.isdigit():
-        return min(int(told[:12]), _MAX_RETRY_AFTER_S)
+    if value.isascii() and value.isdigit():
+        return min(int(value[:12]), _MAX_RETRY_AFTER_S)
     try:
-        then = parsedate_to_datetime(told)
+        then = parsedate_to_datetime(value)
         seconds = then.replace(tzinfo=then.tzinfo or UTC).timestamp() - now() / 1e6
     except (ValueError, TypeError, OverflowError):
         return 0

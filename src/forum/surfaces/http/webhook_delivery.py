@@ -77,8 +77,8 @@ class WebhookSender:
                 self._wake.clear()
                 with suppress(*_RETRYABLE_ERRORS):
                     room = MAX_CONCURRENT_DELIVERIES - len(under_way)
-                    for errand in await asyncio.to_thread(self._claim_due, room):
-                        task = group.create_task(self._deliver(client, errand))
+                    for delivery in await asyncio.to_thread(self._claim_due, room):
+                        task = group.create_task(self._deliver(client, delivery))
                         under_way.add(task)
                         task.add_done_callback(under_way.discard)
                         # A slot is free: look for more work at once.
@@ -108,7 +108,7 @@ class WebhookSender:
             # Recorded before any request is sent, and exclusively: a process that adopted the claim
             # of another would send the same message a second time.
             strand.append_exclusive(
-                *(webhook_state.draft_attempt(self.webhook, errand) for errand in chosen)
+                *(webhook_state.draft_attempt(self.webhook, delivery) for delivery in chosen)
             )
         except ConcurrentUpdate:
             return False
@@ -116,13 +116,13 @@ class WebhookSender:
 
     def _refresh_state(self) -> None:
         """Apply the entries of the strand that were recorded since, by any process."""
-        store, told = self._forum.store, self._state
-        for data in store.read_strand(entry.LOG_RUN, self._strand, told.length):
-            told.apply_entry(self._forum.ledger.kinds.read(data))
-        if told.newest != self._newest_claimed:
-            index = find_index(store, Hash.from_hex(told.newest))
+        store, state = self._forum.store, self._state
+        for data in store.read_strand(entry.LOG_RUN, self._strand, state.length):
+            state.apply_entry(self._forum.ledger.kinds.read(data))
+        if state.newest != self._newest_claimed:
+            index = find_index(store, Hash.from_hex(state.newest))
             self._next_index = max(self._next_index, 0 if index is None else index + 1)
-            self._newest_claimed = told.newest
+            self._newest_claimed = state.newest
 
     def _select_due(self, room: int) -> list[PendingDelivery]:
         """Return new and due deliveries alternately, so that neither delays the other."""
@@ -130,25 +130,27 @@ class WebhookSender:
         waiting = self._state.open.values()
         due = sorted((e for e in waiting if e.is_due(self.webhook, at)), key=lambda e: e.at)
         new = self._find_new_events(room) if len(waiting) < MAX_OPEN_DELIVERIES else []
-        both = (one for pair in zip_longest(new, due) for one in pair if one is not None)
+        both = (
+            delivery for pair in zip_longest(new, due) for delivery in pair if delivery is not None
+        )
         return [replace(e, attempts=e.attempts + 1, code="") for e in islice(both, room)]
 
     def _find_new_events(self, most: int) -> list[PendingDelivery]:
         """Scan the log for new events; those that are not claimed are found again next time."""
-        store, found, first = self._forum.store, list[PendingDelivery](), None
+        store, deliveries, first = self._forum.store, list[PendingDelivery](), None
         size, start = store.head().size, self._next_index
-        while start < size and len(found) < most:
+        while start < size and len(deliveries) < most:
             stop = min(start + _PAGE, size)
             for index, data in enumerate(store.entries(start, stop), start):
                 event = self._event_for(data) if data is not None else None
                 if data is not None and event is not None:
                     first = index if first is None else first
-                    found.append(PendingDelivery(entry.leaf_of(data).hex(), event))
+                    deliveries.append(PendingDelivery(entry.leaf_of(data).hex(), event))
             start = stop
         # Stop in front of the first event: the claim may
         # fail, and then the scan must find it again.
         self._next_index = start if first is None else first
-        return found[:most]
+        return deliveries[:most]
 
     def _event_for(self, data: bytes) -> webhooks.WebhookEvent | None:
         """Return the event that an entry stands for, or None if the endpoint does not want it."""
@@ -170,36 +172,39 @@ class WebhookSender:
                 return not facts.parent_run
         return False
 
-    async def _deliver(self, client: httpx2.AsyncClient, errand: PendingDelivery) -> None:
+    async def _deliver(self, client: httpx2.AsyncClient, delivery: PendingDelivery) -> None:
         # If the outcome cannot be recorded, the delivery is repeated, as after a crash.
         with suppress(*_RETRYABLE_ERRORS):
-            found = await asyncio.to_thread(self._forum.ledger.find_entry, errand.entry)
-            message = webhooks.build_message(found)
+            located = await asyncio.to_thread(self._forum.ledger.find_entry, delivery.entry)
+            message = webhooks.build_message(located)
             answer = await post_message(client, self.webhook, self._secrets, message)
-            draft = webhook_state.draft_outcome(self.webhook, errand, answer)
+            draft = webhook_state.draft_outcome(self.webhook, delivery, answer)
             await asyncio.to_thread(self._forum.ledger.append_log_entry, draft, self._strand)
 
 
 def make_webhook_senders(forum: Forum, environ: Mapping[str, str]) -> list[WebhookSender]:
     """Return the senders for the webhooks in a ledger's project file."""
     configured = webhooks.read_webhooks(forum.settings.doors.get("webhooks", {}))
-    return [WebhookSender(forum, one, webhooks.read_secrets(one, environ)) for one in configured]
+    return [
+        WebhookSender(forum, webhook, webhooks.read_secrets(webhook, environ))
+        for webhook in configured
+    ]
 
 
 @asynccontextmanager
-async def deliver_webhooks(couriers: Sequence[WebhookSender]) -> AsyncIterator[None]:
+async def deliver_webhooks(senders: Sequence[WebhookSender]) -> AsyncIterator[None]:
     """Run all webhook senders until the end of the block."""
-    for courier in couriers:
+    for sender in senders:
         # Before the first request can arrive: otherwise the end of a short run would be missed.
-        await asyncio.to_thread(courier.start_at_log_end)
-    tasks = [asyncio.create_task(c.run(), name=f"webhooks.{c.webhook.name}") for c in couriers]
+        await asyncio.to_thread(sender.start_at_log_end)
+    tasks = [asyncio.create_task(s.run(), name=f"webhooks.{s.webhook.name}") for s in senders]
     for task in tasks:
         task.add_done_callback(_log_failure)
     try:
         yield
     finally:
-        for courier in couriers:
-            courier.stop()
+        for sender in senders:
+            sender.stop()
         await _drain(tasks)
 
 

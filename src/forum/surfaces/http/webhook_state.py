@@ -82,28 +82,28 @@ class DeliveryState:
             return
         self.stopped |= facts.outcome is Outcome.DENIED
         if facts.outcome is Outcome.INDETERMINATE:
-            errand = PendingDelivery(
+            delivery = PendingDelivery(
                 entry=facts.entry,
                 event=facts.event,
                 attempts=facts.attempts,
                 code=facts.code,
                 at=entry.ts,
             )
-            self._add_pending(errand)
+            self._add_pending(delivery)
         elif facts.outcome is Outcome.OK or not self._is_late(facts):
             self.open.pop(facts.entry, None)
 
-    def _add_pending(self, errand: PendingDelivery) -> None:
-        if errand.attempts == 1 and not errand.code:
-            self.newest = errand.entry
-            self.open[errand.entry] = errand
-        elif not self._is_late(errand):
-            self.open[errand.entry] = errand
+    def _add_pending(self, delivery: PendingDelivery) -> None:
+        if delivery.attempts == 1 and not delivery.code:
+            self.newest = delivery.entry
+            self.open[delivery.entry] = delivery
+        elif not self._is_late(delivery):
+            self.open[delivery.entry] = delivery
 
-    def _is_late(self, said: PendingDelivery | NoticeFacts) -> bool:
+    def _is_late(self, result: PendingDelivery | NoticeFacts) -> bool:
         """Return whether a result came so late that another attempt has begun or succeeded."""
-        known = self.open.get(said.entry)
-        return known is None or said.attempts < known.attempts
+        pending = self.open.get(result.entry)
+        return pending is None or result.attempts < pending.attempts
 
 
 def webhook_strand(webhook: Webhook) -> str:
@@ -118,34 +118,34 @@ def draft_begin(webhook: Webhook, newest: Hash | None) -> Draft:
     return Draft(BEGIN, _ACTOR, facts)
 
 
-def draft_attempt(webhook: Webhook, errand: PendingDelivery) -> Draft:
+def draft_attempt(webhook: Webhook, delivery: PendingDelivery) -> Draft:
     """Return the entry that claims an attempt."""
-    facts = _notified_facts(webhook, errand, Outcome.INDETERMINATE, "")
-    return _draft_entry("attempt", errand, facts)
+    facts = _notified_facts(webhook, delivery, Outcome.INDETERMINATE, "")
+    return _draft_entry("attempt", delivery, facts)
 
 
-def draft_outcome(webhook: Webhook, errand: PendingDelivery, answer: DeliveryResult) -> Draft:
+def draft_outcome(webhook: Webhook, delivery: PendingDelivery, answer: DeliveryResult) -> Draft:
     """Return the entry that records an outcome; the last allowed attempt fails for good."""
     result = answer.outcome
-    if result is Outcome.INDETERMINATE and errand.attempts > len(webhook.retry_seconds):
+    if result is Outcome.INDETERMINATE and delivery.attempts > len(webhook.retry_seconds):
         result = Outcome.FAILED
     code = f"{answer.code}{_AFTER}{answer.pause}" if answer.pause else answer.code
-    return _draft_entry("outcome", errand, _notified_facts(webhook, errand, result, code))
+    return _draft_entry("outcome", delivery, _notified_facts(webhook, delivery, result, code))
 
 
 def _notified_facts(
-    webhook: Webhook, errand: PendingDelivery, result: Outcome, code: str
+    webhook: Webhook, delivery: PendingDelivery, result: Outcome, code: str
 ) -> NoticeFacts:
     return NoticeFacts(
         endpoint=webhook.name,
-        entry=errand.entry,
-        event=errand.event,
+        entry=delivery.entry,
+        event=delivery.event,
         outcome=result,
-        attempts=errand.attempts,
+        attempts=delivery.attempts,
         code=code,
     )
 
 
-def _draft_entry(step: str, errand: PendingDelivery, facts: NoticeFacts) -> Draft:
-    cause = Hash.from_hex(errand.entry)
-    return Draft(f"{step}/{errand.entry[:32]}/{errand.attempts}", _ACTOR, facts, (cause,))
+def _draft_entry(step: str, delivery: PendingDelivery, facts: NoticeFacts) -> Draft:
+    cause = Hash.from_hex(delivery.entry)
+    return Draft(f"{step}/{delivery.entry[:32]}/{delivery.attempts}", _ACTOR, facts, (cause,))

@@ -75,12 +75,12 @@ def read_webhooks(tables: Mapping[str, Mapping[str, Any]]) -> tuple[Webhook, ...
 def _read_webhook(name: str, table: Mapping[str, Any]) -> Webhook:
     if not _NAME(name):
         raise _bad_setting(name, "its name has up to 64 small letters, digits, - and _")
-    told = read_section(_section(name), table, _WebhookSection)
-    if not is_confidential_url(told.url):
+    section = read_section(_section(name), table, _WebhookSection)
+    if not is_confidential_url(section.url):
         raise _bad_setting(name, "url: write https://HOST/PATH; http is for loopback only")
-    if bool(told.secret_env) == bool(told.secret_file):
+    if bool(section.secret_env) == bool(section.secret_file):
         raise _bad_setting(name, "say where its secret is: secret_env or secret_file")
-    return Webhook(name=name, **msgspec.structs.asdict(told))
+    return Webhook(name=name, **msgspec.structs.asdict(section))
 
 
 def read_secrets(webhook: Webhook, environ: Mapping[str, str]) -> tuple[bytes, ...]:
@@ -169,20 +169,22 @@ class WebhookMessage:
         """Return the headers with the signatures for a time in seconds since 1970."""
         signed = f"{self.id}.{seconds}.".encode() + self.body
         # One signature per secret: a receiver accepts any of them, so that secrets can be rotated.
-        found = (hmac.digest(secret, signed, sha256) for secret in secrets)
+        signatures = (hmac.digest(secret, signed, sha256) for secret in secrets)
         return {
             "content-type": "application/json",
             "webhook-id": self.id,
             "webhook-timestamp": str(seconds),
-            "webhook-signature": " ".join(f"v1,{b64encode(one).decode()}" for one in found),
+            "webhook-signature": " ".join(
+                f"v1,{b64encode(signature).decode()}" for signature in signatures
+            ),
         }
 
 
-def build_message(found: LocatedEntry) -> WebhookMessage:
+def build_message(located: LocatedEntry) -> WebhookMessage:
     """Return the message for an entry that ends a run or opens a gate."""
-    event, data = _payload_data(found, found.entry)
-    payload = _WebhookPayload(event, format_rfc3339(found.entry.ts), data)
-    return WebhookMessage(f"msg_{found.leaf.hex()[:32]}", msgspec.json.encode(payload))
+    event, data = _payload_data(located, located.entry)
+    payload = _WebhookPayload(event, format_rfc3339(located.entry.ts), data)
+    return WebhookMessage(f"msg_{located.leaf.hex()[:32]}", msgspec.json.encode(payload))
 
 
 def build_test_message(ledger: str, at: int, salt: bytes) -> WebhookMessage:
@@ -192,9 +194,9 @@ def build_test_message(ledger: str, at: int, salt: bytes) -> WebhookMessage:
 
 
 def _payload_data(
-    found: LocatedEntry, entry: Entry[Any]
+    located: LocatedEntry, entry: Entry[Any]
 ) -> tuple[WebhookEvent, RunEndedPayload | GateOpenedPayload]:
-    index, leaf = found.index or 0, found.leaf.hex()
+    index, leaf = located.index or 0, located.leaf.hex()
     href = f"/api/v1/runs/{quote(entry.run, safe='')}"
     facts = entry.facts
     if isinstance(facts, RunCloseFacts):

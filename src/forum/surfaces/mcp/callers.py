@@ -66,8 +66,8 @@ class LocalCaller(McpCaller):
         if not has_scope(self.scopes, scopes):
             wanted = " or ".join(sorted(scopes))
             # The option replaces the default scopes, so the advice must list all of them.
-            given = " ".join(f"--scope {scope}" for scope in sorted({*self.scopes, max(scopes)}))
-            raise ToolDenied(f"{tool} needs the scope {wanted}: forum mcp {given}")
+            options = " ".join(f"--scope {scope}" for scope in sorted({*self.scopes, max(scopes)}))
+            raise ToolDenied(f"{tool} needs the scope {wanted}: forum mcp {options}")
 
     def describe_error(self, error: Exception) -> str | None:
         """Return the text of every expected error: it is the user's own machine."""

@@ -9,7 +9,7 @@ _REF = "#/$defs/{name}"
 
 def schema_of(form: type[msgspec.Struct]) -> dict[str, Any]:
     """Return the schema of a struct."""
-    (root,), found = msgspec.json.schema_components([form], ref_template=_REF)
+    (root,), schemas = msgspec.json.schema_components([form], ref_template=_REF)
     name = root["$ref"].removeprefix("#/$defs/")
-    used = {other: schema for other, schema in found.items() if other != name}
-    return {**found[name], "$defs": used} if used else found[name]
+    used = {other: schema for other, schema in schemas.items() if other != name}
+    return {**schemas[name], "$defs": used} if used else schemas[name]

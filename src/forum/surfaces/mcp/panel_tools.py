@@ -58,7 +58,7 @@ async def deliberate_adaptive(
         _submit_persona_run, caller, task, budget, arguments.without_wait(ask), f"{key}/personas"
     )
     run = await tool_calls.run_prepared(call, invent)
-    told = await tool_calls.wait_for_run(call, run, ask.seconds)
+    reported = await tool_calls.wait_for_run(call, run, ask.seconds)
     view = await call.run_in_thread(caller.forum.reads.view_run, run)
     if view.state.outcome is not Outcome.OK:
         goes_on = view.state.outcome is None
@@ -78,7 +78,7 @@ async def deliberate_adaptive(
         return tool_calls.submit_request(caller, order, arguments.without_wait(ask), key)
 
     run = await tool_calls.run_prepared(call, submit)
-    await tool_calls.wait_for_run(call, run, max(0.0, deadline - monotonic()), told + 1)
+    await tool_calls.wait_for_run(call, run, max(0.0, deadline - monotonic()), reported + 1)
     view = await call.run_in_thread(caller.forum.reads.view_run, run)
     return _deliberation_reply(view, results.deliberated_form(view, key, personas))
 
@@ -102,14 +102,17 @@ async def generate_persona(
     if view.state.outcome is not Outcome.OK:
         return results.ToolReply(results.invented_form(view, None), results.describe_run(view))
     (persona,) = _read_generated_personas(view, ask.kind)
-    said = msgspec.json.encode(persona).decode()
-    return results.ToolReply(results.invented_form(view, persona), results.describe_run(view), said)
+    text = msgspec.json.encode(persona).decode()
+    return results.ToolReply(results.invented_form(view, persona), results.describe_run(view), text)
 
 
 @tool_calls.threaded_tool
 def list_personas(_caller: McpCaller, _: arguments.Nothing) -> results.ToolReply:
     """List the personas that there are."""
-    lines = [f"{one.id}: {one.reasoning_scope}; {one.reasoning_style}" for one in PERSONAS.values()]
+    lines = [
+        f"{persona.id}: {persona.reasoning_scope}; {persona.reasoning_style}"
+        for persona in PERSONAS.values()
+    ]
     return results.ToolReply(results.PersonasForm(tuple(PERSONAS.values())), "\n".join(lines))
 
 

@@ -154,15 +154,15 @@ def deliberated_form(
     view: RunView, key: str | None, personas: tuple[Persona, ...] = ()
 ) -> DeliberatedForm:
     """Return the progress of a deliberation as structured content."""
-    told = deliberation_form(view)
-    pending = (told.reason, told.pending) if isinstance(told, SymposiumForm) else (None, None)
+    form = deliberation_form(view)
+    pending = (form.reason, form.pending) if isinstance(form, SymposiumForm) else (None, None)
     return DeliberatedForm(
         **_members(status_form(view)),
         key=key,
         question=pending[1] if pending[0] is Reason.USER_INPUT_REQUIRED else None,
         research=pending[1] if pending[0] is Reason.EXTERNAL_RESEARCH_REQUIRED else None,
         personas=personas,
-        deliberation=told,
+        deliberation=form,
     )
 
 
@@ -172,13 +172,14 @@ def _members(form: StatusForm) -> dict[str, Any]:
 
 def describe_panel(view: RunView, form: DeliberatedForm) -> str:
     """Describe the result of a panel, and what can be done next."""
-    told = form.deliberation
-    if not isinstance(told, CouncilForm) or told.accord is None:
+    council = form.deliberation
+    if not isinstance(council, CouncilForm) or council.accord is None:
         return describe_run(view)
-    dissent = formatting.pluralize(sum(len(one.seats) for one in told.minority), "seat")
+    dissent = formatting.pluralize(sum(len(group.seats) for group in council.minority), "seat")
     return (
-        f"{describe_run(view)} How far they agree: {told.accord.value}; {dissent} of {told.seated} "
-        f"against, {formatting.pluralize(len(told.blockers), 'blocker')}: see `deliberation`."
+        f"{describe_run(view)} How far they agree: {council.accord.value}; "
+        f"{dissent} of {council.seated} against, "
+        f"{formatting.pluralize(len(council.blockers), 'blocker')}: see `deliberation`."
     )
 
 

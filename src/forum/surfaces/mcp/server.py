@@ -48,14 +48,14 @@ def make_server(caller_of: CallerOf) -> Server[Any]:
     """Return a server; `caller_of` identifies the caller of each request."""
     offered = [(tool, _list_tool(tool)) for tool in TOOLS]
     by_name = {tool.name: tool for tool in TOOLS}
-    many, one = anyio.CapacityLimiter(MAX_THREADS), anyio.CapacityLimiter(1)
+    shared, exclusive = anyio.CapacityLimiter(MAX_THREADS), anyio.CapacityLimiter(1)
 
     async def list_tools(
         context: Context, _params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
         scopes = caller_of(context).scopes
         return types.ListToolsResult(
-            tools=[told for tool, told in offered if has_scope(scopes, tool.scopes)]
+            tools=[listed for tool, listed in offered if has_scope(scopes, tool.scopes)]
         )
 
     async def call_tool(
@@ -66,7 +66,7 @@ def make_server(caller_of: CallerOf) -> Server[Any]:
             raise MCPError(
                 types.INVALID_PARAMS, "there is no such tool; tools/list tells which there are"
             )
-        call = McpCallContext(caller_of(context), context, one if tool.alone else many)
+        call = McpCallContext(caller_of(context), context, exclusive if tool.alone else shared)
         return await _call_tool(tool, call, params.arguments)
 
     return Server(
@@ -102,20 +102,20 @@ async def _call_tool(
 ) -> types.CallToolResult:
     try:
         await call.caller.require_scopes(tool.name, tool.scopes)
-        begun = monotonic()
+        start = monotonic()
         ask = await call.run_in_thread(parse_arguments, arguments, tool.takes)
         reply = await tool.do(call, ask)
         # The key may have been revoked while the tool
         # was working; then the result must not be sent.
-        if monotonic() - begun > _ACCESS_CACHE_TTL_S:
+        if monotonic() - start > _ACCESS_CACHE_TTL_S:
             await call.caller.require_scopes(tool.name, tool.scopes)
         return _result(reply)
     except Exception as error:  # noqa: BLE001  told to the client, and to the operator
-        told = call.caller.describe_error(error)
-        if told is None:
+        text = call.caller.describe_error(error)
+        if text is None:
             _log_error(tool, error)
-            told = "something went wrong on this side"
-        return types.CallToolResult(content=[_text(strip_control_characters(told))], is_error=True)
+            text = "something went wrong on this side"
+        return types.CallToolResult(content=[_text(strip_control_characters(text))], is_error=True)
 
 
 def _result(reply: ToolReply) -> types.CallToolResult:

@@ -94,19 +94,19 @@ async def _streams(wires: StdioPipes) -> AsyncIterator[Streams]:
 
 def read_lines(wire: int) -> Iterator[bytes | None]:
     """Yield the received lines; None stands for a line that is too long."""
-    kept, lost = bytearray(), False
+    buffer, lost = bytearray(), False
     while piece := _read(wire):
         *ends, rest = piece.split(b"\n")
         for end in ends:
-            yield None if lost or len(kept) + len(end) > MAX_LINE_BYTES else bytes(kept) + end
-            kept, lost = bytearray(), False
+            yield None if lost or len(buffer) + len(end) > MAX_LINE_BYTES else bytes(buffer) + end
+            buffer, lost = bytearray(), False
         # The rest of a line that is too long is dropped
         # as it arrives, so that memory stays bounded.
-        kept += b"" if lost else rest
-        if len(kept) > MAX_LINE_BYTES:
-            kept, lost = bytearray(), True
-    if kept or lost:
-        yield None if lost else bytes(kept)
+        buffer += b"" if lost else rest
+        if len(buffer) > MAX_LINE_BYTES:
+            buffer, lost = bytearray(), True
+    if buffer or lost:
+        yield None if lost else bytes(buffer)
 
 
 def _read(wire: int) -> bytes:
@@ -128,7 +128,7 @@ def read_message(line: bytes | None) -> SessionMessage | types.JSONRPCError | No
     try:
         return SessionMessage(types.jsonrpc_message_adapter.validate_json(line, by_name=False))
     except ValidationError as error:
-        broken = any(one["type"] == "json_invalid" for one in error.errors(include_input=False))
+        broken = any(item["type"] == "json_invalid" for item in error.errors(include_input=False))
         return (
             _error_message(types.PARSE_ERROR, "no JSON")
             if broken

@@ -84,18 +84,18 @@ async def wait_for_run(call: McpCallContext, run: str, seconds: float, begin: fl
     Progress starts above `begin`; the last reported value is returned, for a call with several
     runs.
     """
-    deadline, told, pause = monotonic() + seconds, begin - 1.0, _POLL_INTERVAL_S
+    deadline, reported, pause = monotonic() + seconds, begin - 1.0, _POLL_INTERVAL_S
     while True:
         state, over = await call.run_in_thread(_poll_run, call.caller.forum, run)
         done = begin + _count_done(state)
-        if done > told:
+        if done > reported:
             await call.report_progress(
                 done, begin + state.planned if state.planned else None, _describe_progress(state)
             )
-            told = done
+            reported = done
         left = deadline - monotonic()
         if over or left <= 0 or call.caller.leaving:
-            return told
+            return reported
         await anyio.sleep(min(pause, left))
         pause = min(1.2 * pause, _MAX_POLL_INTERVAL_S)
 
@@ -119,8 +119,8 @@ def _count_done(state: Run) -> float:
 def _describe_progress(state: Run) -> str:
     if turns := formatting.panel_turns(state):
         running = [turn.id for turn in turns if not turn.state.is_end]
-        taken = formatting.pluralize(formatting.count_taken_turns(turns), "turn")
-        return f"{taken} taken{_list_running(running)}"
+        count = formatting.pluralize(formatting.count_taken_turns(turns), "turn")
+        return f"{count} taken{_list_running(running)}"
     if not state.planned:
         return "no plan yet"
     worked = formatting.work_tasks(state)

@@ -111,9 +111,9 @@ async def preview_plan(
     )
     if form.team:
         return results.ToolReply(form, "A team would make the plan. Nothing was recorded.")
-    who = f" in the lane {form.lane}" if form.lane else ""
+    where = f" in the lane {form.lane}" if form.lane else ""
     return results.ToolReply(
-        form, f"{pluralize(len(form.tasks), 'task')}{who}. Nothing was recorded."
+        form, f"{pluralize(len(form.tasks), 'task')}{where}. Nothing was recorded."
     )
 
 
@@ -130,9 +130,9 @@ def cancel_run(caller: McpCaller, ask: arguments.CancelAsk) -> results.ToolReply
 def list_runs(caller: McpCaller, ask: arguments.RunsAsk) -> results.ToolReply:
     """List runs."""
     forum = caller.forum
-    found = forum.reads.recent_runs(ask.cursor or None, ask.limit)
-    requests = {run: forum.reads.request_of(run) for run, _ in found}
-    form = runs.runs_page(found, requests, ask.limit)
+    recent = forum.reads.recent_runs(ask.cursor or None, ask.limit)
+    requests = {run: forum.reads.request_of(run) for run, _ in recent}
+    form = runs.runs_page(recent, requests, ask.limit)
     words = [f"{line.run}  {line.outcome or line.state}" for line in form.runs]
     return results.ToolReply(form, "\n".join(words) or "There are no more runs.")
 
@@ -162,7 +162,7 @@ def explain_entry(caller: McpCaller, ask: arguments.WhyAsk) -> results.ToolReply
 def list_gates(caller: McpCaller, _: arguments.Nothing) -> results.ToolReply:
     """List what waits for a person."""
     form = gates.gates_form(caller.forum.reads.waiting_gates())
-    lines = [f"{one.run}  {one.subject}  {one.digest}" for one in form.gates]
+    lines = [f"{gate.run}  {gate.subject}  {gate.digest}" for gate in form.gates]
     return results.ToolReply(form, "\n".join(lines) or "Nothing waits for approval.")
 
 
@@ -197,18 +197,18 @@ async def verify_log(call: tool_calls.McpCallContext, _: arguments.Nothing) -> r
         "complete": form.complete,
         "independent": form.independent,
     }
-    lines = [f"{name}: {one.state.value}, {one.reason}" for name, one in answers.items()]
+    lines = [f"{name}: {answer.state.value}, {answer.reason}" for name, answer in answers.items()]
     return results.ToolReply(form, "\n".join((f"{form.entries} entries of {form.origin}", *lines)))
 
 
 def _progress_reporter(call: tool_calls.McpCallContext) -> Callable[[int, int], None]:
     """Return a callback that reports, at intervals, how much of a ledger was checked."""
-    last, told = monotonic(), 0
+    last, reported = monotonic(), 0
 
     def tell(done: int, total: int) -> None:
-        nonlocal last, told
-        if done > told and monotonic() - last > _PROGRESS_INTERVAL_S:
-            last, told = monotonic(), done
+        nonlocal last, reported
+        if done > reported and monotonic() - last > _PROGRESS_INTERVAL_S:
+            last, reported = monotonic(), done
             words = f"{done} of {total} entries"
             anyio.from_thread.run(partial(call.report_progress, done, total, words))
 
@@ -219,11 +219,11 @@ def _progress_reporter(call: tool_calls.McpCallContext) -> Callable[[int, int], 
 def get_proof(caller: McpCaller, ask: arguments.EntryAsk) -> results.ToolReply:
     """Give what it takes to believe an entry offline."""
     with caller.forum.open_reader() as reader:
-        found = find_entry(reader, KINDS, ask.entry)
-        if found.index is None:
-            raise NotYetSigned(str(found.position))
-        proven = prove_entry(reader, found.index)
-    form = ledger.proof_form(found, proven)
+        located = find_entry(reader, KINDS, ask.entry)
+        if located.index is None:
+            raise NotYetSigned(str(located.position))
+        proven = prove_entry(reader, located.index)
+    form = ledger.proof_form(located, proven)
     return results.ToolReply(form, form.proof)
 
 

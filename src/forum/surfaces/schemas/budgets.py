@@ -55,9 +55,9 @@ class BudgetsForm(Struct, frozen=True):
     budgets: tuple[BudgetForm, ...]
 
 
-def budgets_form(found: Iterable[BudgetStatus]) -> BudgetsForm:
+def budgets_form(statuses: Iterable[BudgetStatus]) -> BudgetsForm:
     """Return accounts in their form."""
-    return BudgetsForm(tuple(map(_budget_form, found)))
+    return BudgetsForm(tuple(map(_budget_form, statuses)))
 
 
 def _budget_form(status: BudgetStatus) -> BudgetForm:

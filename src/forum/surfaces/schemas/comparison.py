@@ -85,16 +85,16 @@ class DivergenceForm(Struct, frozen=True):
     second: StepForm | None
 
 
-def _divergence_forms(found: Sequence[Divergence]) -> tuple[DivergenceForm, ...]:
+def _divergence_forms(divergences: Sequence[Divergence]) -> tuple[DivergenceForm, ...]:
     """Return where runs part; of very many, the first thousand."""
     return tuple(
         fill(
             DivergenceForm,
-            one,
-            first=one.first and step_form(one.first),
-            second=one.second and step_form(one.second),
+            divergence,
+            first=divergence.first and step_form(divergence.first),
+            second=divergence.second and step_form(divergence.second),
         )
-        for one in found[:_MAX_DIVERGENCES]
+        for divergence in divergences[:_MAX_DIVERGENCES]
     )
 
 
@@ -111,11 +111,11 @@ class DiffForm(Struct, frozen=True):
 
 
 def diff_form(
-    a: str, b: str, found: Sequence[Divergence], answers: tuple[bytes | None, bytes | None]
+    a: str, b: str, divergences: Sequence[Divergence], answers: tuple[bytes | None, bytes | None]
 ) -> DiffForm:
     """Return where two runs part, in its form."""
-    told = (None if one is None else one.decode(errors="replace") for one in answers)
-    return DiffForm(a, b, not found, len(found), _divergence_forms(found), *told)
+    texts = (None if answer is None else answer.decode(errors="replace") for answer in answers)
+    return DiffForm(a, b, not divergences, len(divergences), _divergence_forms(divergences), *texts)
 
 
 class ReplayForm(Struct, frozen=True):
@@ -128,13 +128,13 @@ class ReplayForm(Struct, frozen=True):
     missing: Annotated[str, Meta(description="What the record does not hold, if that ended it.")]
 
 
-def replay_form(run: str, found: Sequence[Divergence], missing: str) -> ReplayForm:
+def replay_form(run: str, divergences: Sequence[Divergence], missing: str) -> ReplayForm:
     """Return what a replay has shown, in its form."""
-    equal = not found and not missing
+    equal = not divergences and not missing
     return ReplayForm(
         run=run,
         equal=equal,
-        count=len(found),
-        divergences=_divergence_forms(found),
+        count=len(divergences),
+        divergences=_divergence_forms(divergences),
         missing=missing,
     )

@@ -117,16 +117,16 @@ class CouncilForm(Struct, frozen=True, tag="council", tag_field="protocol"):
 def council_form(view: RunView) -> CouncilForm:
     """Return what is told of a council, in its form."""
     facts = [note.facts for note in view.notes]
-    opened = next(one for one in facts if isinstance(one, council_kinds.CouncilFacts))
+    opened = next(fact for fact in facts if isinstance(fact, council_kinds.CouncilFacts))
     concluded = next(
-        (one for one in facts if isinstance(one, council_kinds.CouncilCloseFacts)), None
+        (fact for fact in facts if isinstance(fact, council_kinds.CouncilCloseFacts)), None
     )
-    told = (
+    bodies = (
         note_body(note, "report")
         for note in view.notes
         if isinstance(note.facts, council_kinds.CouncilCloseFacts)
     )
-    body = next(told, b"")
+    body = next(bodies, b"")
     report = council_report.read_report(body) if body else None
     return CouncilForm(
         seated=opened.seats,
@@ -138,11 +138,13 @@ def council_form(view: RunView) -> CouncilForm:
         baseline=_baseline_form(report) if report and report.baseline.answers else None,
         spent=fields.spent_form(concluded.usd, concluded.tokens) if concluded else None,
         seats=tuple(map(_seat_form, report.seats)) if report else (),
-        changes=tuple(fields.fill(ChangeForm, one) for one in report.changes) if report else (),
+        changes=tuple(fields.fill(ChangeForm, item) for item in report.changes) if report else (),
         conformity=concluded.conformed / max(1, concluded.changed) if concluded else 0.0,
         minority=tuple(map(_minority_form, report.minority)) if report else (),
         decisive=report.decisive if report else (),
-        blockers=tuple(fields.fill(BlockerForm, one) for one in report.blockers) if report else (),
+        blockers=tuple(fields.fill(BlockerForm, item) for item in report.blockers)
+        if report
+        else (),
         absent=_absent_forms(view, report.absent) if report else (),
         warnings=report.warnings if report else (),
     )
@@ -151,11 +153,11 @@ def council_form(view: RunView) -> CouncilForm:
 def _round_forms(facts: Iterable[Facts]) -> tuple[RoundForm, ...]:
     sealed: Counter[int] = Counter()
     revealed = set()
-    for one in facts:
-        if isinstance(one, council_kinds.BallotFacts):
-            sealed[one.round] += 1
-        elif isinstance(one, council_kinds.RevealFacts):
-            revealed.add(one.round)
+    for fact in facts:
+        if isinstance(fact, council_kinds.BallotFacts):
+            sealed[fact.round] += 1
+        elif isinstance(fact, council_kinds.RevealFacts):
+            revealed.add(fact.round)
     return tuple(RoundForm(number, sealed[number], number in revealed) for number in sorted(sealed))
 
 

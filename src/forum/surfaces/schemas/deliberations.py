@@ -12,6 +12,6 @@ DeliberationForm = CouncilForm | SymposiumForm
 def deliberation_form(view: RunView) -> DeliberationForm | None:
     """Return what is told of a deliberation, if the run is one."""
     facts = [note.facts for note in view.notes]
-    if any(isinstance(one, CouncilFacts) for one in facts):
+    if any(isinstance(fact, CouncilFacts) for fact in facts):
         return council_form(view)
-    return symposium_form(view) if any(isinstance(one, MessageFacts) for one in facts) else None
+    return symposium_form(view) if any(isinstance(fact, MessageFacts) for fact in facts) else None

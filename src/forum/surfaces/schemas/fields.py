@@ -32,14 +32,14 @@ Needs = Annotated[tuple[str, ...], Meta(description="Tasks whose output it is gi
 After = Annotated[tuple[str, ...], Meta(description="Tasks that it only follows.")]
 
 
-def fill(form: type[FormT], source: object, **given: object) -> FormT:
+def fill(form: type[FormT], source: object, **values: object) -> FormT:
     """Return a form with the attributes of a domain object that are named like its members.
 
-    An empty text becomes null where the member may be null.  `given` holds the members that the
+    An empty text becomes null where the member may be null.  `values` holds the members that the
     object has under another name or in other units.
     """
     members = {
-        name: given[name] if name in given else _or_null(getattr(source, name), nullable=nullable)
+        name: values[name] if name in values else _or_null(getattr(source, name), nullable=nullable)
         for name, nullable in _members_of(form).items()
     }
     return form(**members)

@@ -83,9 +83,9 @@ def explained_gate_form(
     run: str, gate: Gate, shown: bytes, request: str | None, results: Iterable[tuple[str, bytes]]
 ) -> ExplainedGateForm:
     """Return a gate of a run with all that whoever decides should see."""
-    told = tuple(GateResult(task, said.decode(errors="replace")) for task, said in results)
+    forms = tuple(GateResult(task, data.decode(errors="replace")) for task, data in results)
     words = shown.decode(errors="replace")
-    return ExplainedGateForm(run, *_gate_facts(gate), words, request, told)
+    return ExplainedGateForm(run, *_gate_facts(gate), words, request, forms)
 
 
 def _gate_facts(gate: Gate) -> tuple[str, str, Answer | None, DecidedBy | None, Answer, str]:
@@ -106,9 +106,9 @@ class GatesForm(Struct, frozen=True):
     gates: tuple[GateForm, ...]
 
 
-def gates_form(found: Iterable[tuple[str, Gate]]) -> GatesForm:
+def gates_form(gates: Iterable[tuple[str, Gate]]) -> GatesForm:
     """Return gates with their runs, in their form."""
-    return GatesForm(tuple(gate_form(run, gate) for run, gate in found))
+    return GatesForm(tuple(gate_form(run, gate) for run, gate in gates))
 
 
 class DecisionForm(Struct, frozen=True):

@@ -33,10 +33,10 @@ class RouteForm(Struct, frozen=True):
     rung: str
 
 
-def route_form(found: Route) -> RouteForm:
+def route_form(route: Route) -> RouteForm:
     """Return a route, in its form."""
-    evidence = tuple(fill(EvidenceForm, one) for one in found.evidence)
-    return fill(RouteForm, found, evidence=evidence)
+    evidence = tuple(fill(EvidenceForm, item) for item in route.evidence)
+    return fill(RouteForm, route, evidence=evidence)
 
 
 class LaneForm(Struct, frozen=True):

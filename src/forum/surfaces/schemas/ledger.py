@@ -81,9 +81,9 @@ class EntriesForm(Struct, frozen=True):
     entries: tuple[EntryForm, ...]
 
 
-def entries_form(found: Iterable[LocatedEntry]) -> EntriesForm:
+def entries_form(entries: Iterable[LocatedEntry]) -> EntriesForm:
     """Return entries, in their form."""
-    return EntriesForm(tuple(entry_form(located) for located in found))
+    return EntriesForm(tuple(entry_form(located) for located in entries))
 
 
 class CauseForm(Struct, frozen=True):

@@ -64,7 +64,9 @@ def list_shown_agents(policy: Policy) -> list[str]:
 
 def _named_default(policy: Policy) -> list[str]:
     """Return the agents that are who works under no name."""
-    return [name for name, one in policy.agents.items() if name and one == policy.agents.get("")]
+    return [
+        name for name, agent in policy.agents.items() if name and agent == policy.agents.get("")
+    ]
 
 
 class KeyState(StrEnum):
@@ -107,8 +109,8 @@ def _call_form(reply: "CallReply") -> CallForm:
 
 def error_of(reply: "CallReply") -> str:
     """Return the beginning of what an agent's system said of an error."""
-    said = b"".join(reply.error.chunks()).decode(errors="replace")
-    return first_line(said, _MAX_ERROR_LENGTH)
+    text = b"".join(reply.error.chunks()).decode(errors="replace")
+    return first_line(text, _MAX_ERROR_LENGTH)
 
 
 class ModelForm(Struct, frozen=True):
@@ -136,19 +138,19 @@ class ModelForm(Struct, frozen=True):
 
 def model_form(agent: AgentView) -> ModelForm:
     """Return all that can be told of an agent, in its form."""
-    found = agent.found
+    inspection = agent.found
     return fill(
         ModelForm,
-        found,
+        inspection,
         name=agent.name,
         origin=agent.origin,
         usable=agent.is_usable,
-        key=KeyState(found.key.name.lower()),
+        key=KeyState(inspection.key.name.lower()),
         price=PriceForm(
-            found.prices or None,
-            usd_per_million_tokens(found.read_usd),
-            usd_per_million_tokens(found.said_usd),
-            None if found.call_usd is None else format_usd(found.call_usd),
+            inspection.prices or None,
+            usd_per_million_tokens(inspection.read_usd),
+            usd_per_million_tokens(inspection.said_usd),
+            None if inspection.call_usd is None else format_usd(inspection.call_usd),
         ),
         default=agent.default,
         tiers=agent.tiers,

@@ -26,7 +26,7 @@ class PlannedForm(Struct, frozen=True):
 
 
 def _planned_form(task: Task, policy: Policy) -> PlannedForm:
-    inner = tuple(_planned_form(one, policy) for one in task.tasks)
+    inner = tuple(_planned_form(child, policy) for child in task.tasks)
     return fields.fill(PlannedForm, task, agent=policy.worker_of(task), tasks=inner)
 
 

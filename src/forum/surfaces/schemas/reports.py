@@ -61,5 +61,7 @@ def report_form(report: verify.Report) -> ReportForm:
         intact=fill(AnswerForm, report.intact),
         complete=fill(AnswerForm, report.complete),
         independent=fill(AnswerForm, report.independent),
-        findings=tuple(fill(FindingForm, one, claim=one.problem.claim) for one in report.findings),
+        findings=tuple(
+            fill(FindingForm, finding, claim=finding.problem.claim) for finding in report.findings
+        ),
     )

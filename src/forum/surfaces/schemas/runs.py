@@ -156,8 +156,8 @@ def run_form(view: RunView) -> RunForm:
         begun=formatting.format_rfc3339(state.begun),
         seconds=round(formatting.run_duration(view) / 1e6, 3),
         tasks=tuple(
-            task_form(view, state.task(twig.id))
-            for twig in formatting.build_task_tree(view.plan, state)
+            task_form(view, state.task(node.id))
+            for node in formatting.build_task_tree(view.plan, state)
         ),
         deliberation=deliberation_form(view),
         gates=tuple(gate_form(view.run, gate) for gate in state.gates.values()),
@@ -202,9 +202,9 @@ class RunsForm(Struct, frozen=True):
     runs: tuple[RunLine, ...]
 
 
-def runs_form(found: Iterable[tuple[str, Run]], requests: Mapping[str, str | None]) -> RunsForm:
+def runs_form(runs: Iterable[tuple[str, Run]], requests: Mapping[str, str | None]) -> RunsForm:
     """Return runs with what was asked of them, in their form."""
-    return RunsForm(tuple(_run_line(run, state, requests[run]) for run, state in found))
+    return RunsForm(tuple(_run_line(run, state, requests[run]) for run, state in runs))
 
 
 class RunsPage(RunsForm, frozen=True):
@@ -214,8 +214,8 @@ class RunsPage(RunsForm, frozen=True):
 
 
 def runs_page(
-    found: Sequence[tuple[str, Run]], requests: Mapping[str, str | None], limit: int
+    runs: Sequence[tuple[str, Run]], requests: Mapping[str, str | None], limit: int
 ) -> RunsPage:
     """Return a page of at most so many runs, in its form; a full one may have a next."""
-    following = found[-1][0] if len(found) == limit else None
-    return RunsPage(runs_form(found, requests).runs, following)
+    following = runs[-1][0] if len(runs) == limit else None
+    return RunsPage(runs_form(runs, requests).runs, following)

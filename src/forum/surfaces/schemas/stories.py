@@ -59,12 +59,16 @@ class BundleReport(ReportForm, frozen=True, kw_only=True):
 def story_form(record: RunRecord, view: RunView, report: Report) -> StoryForm:
     """Return the story that a bundle tells."""
     state = view.state
-    asked = next(one.entry for one in record.entries if isinstance(one.entry.facts, AcceptedFacts))
+    accepted = next(
+        located.entry
+        for located in record.entries
+        if isinstance(located.entry.facts, AcceptedFacts)
+    )
     return StoryForm(
         run=record.run,
         request=view.request,
-        asked_by=asked.actor,
-        asked_at=format_rfc3339(asked.ts),
+        asked_by=accepted.actor,
+        asked_at=format_rfc3339(accepted.ts),
         answer=None if view.answer is None else view.answer.decode(errors="replace"),
         outcome=state.outcome,
         ended_at=format_rfc3339(state.ended) if state.outcome is not None else None,
@@ -73,8 +77,10 @@ def story_form(record: RunRecord, view: RunView, report: Report) -> StoryForm:
         models=_models(view),
         decisions=tuple(_decisions(record)),
         witnesses=tuple(
-            WitnessLine(one.witness, format_rfc3339(1_000_000 * one.time), one.same_machine)
-            for one in report.sightings
+            WitnessLine(
+                sighting.witness, format_rfc3339(1_000_000 * sighting.time), sighting.same_machine
+            )
+            for sighting in report.sightings
         ),
     )
 
@@ -89,9 +95,9 @@ def _models(view: RunView) -> dict[str, int]:
 
 def _decisions(record: RunRecord) -> list[DecisionLine]:
     decided = [
-        one.entry
-        for one in record.entries
-        if isinstance(one.entry.facts, GateDecisionFacts | GateDecisionByFacts)
+        located.entry
+        for located in record.entries
+        if isinstance(located.entry.facts, GateDecisionFacts | GateDecisionByFacts)
     ]
     return [
         DecisionLine(

@@ -45,9 +45,9 @@ class SymposiumForm(Struct, frozen=True, tag="symposium", tag_field="protocol"):
 def symposium_form(view: RunView) -> SymposiumForm:
     """Return what is told of a session of the open protocol, in its form."""
     closed = session_end(view)
-    told = {type(note.facts): note for note in view.notes}
-    panel = note_body(told[kinds.PanelFacts], "panel") if kinds.PanelFacts in told else b""
-    ended = note_body(told[kinds.SymposiumCloseFacts], "termination") if closed else b""
+    notes = {type(note.facts): note for note in view.notes}
+    panel = note_body(notes[kinds.PanelFacts], "panel") if kinds.PanelFacts in notes else b""
+    ended = note_body(notes[kinds.SymposiumCloseFacts], "termination") if closed else b""
     ending = read_termination(ended) if ended else None
     messages = [
         read_message(body)
@@ -113,7 +113,7 @@ def _unresolved(
 ) -> tuple[str, ...]:
     last = messages[-1] if messages else None
     left = ending or (last.content if isinstance(last, schemas.Synthesis) else None)
-    return tuple(one.topic for one in left.unresolved_disagreements) if left else ()
+    return tuple(item.topic for item in left.unresolved_disagreements) if left else ()
 
 
 class FaultForm(Struct, frozen=True):

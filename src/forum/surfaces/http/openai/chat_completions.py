@@ -112,16 +112,16 @@ class Chunk(Struct, frozen=True, omit_defaults=True):
     usage: UsageForm | None = None
 
 
-async def create_chat_completion(visit: RequestContext) -> Response:
+async def create_chat_completion(context: RequestContext) -> Response:
     """Answer a conversation."""
-    ask: ChatAsk = visit.body
+    ask: ChatAsk = context.body
 
     def request() -> str:
         return conversation.build_request_text(conversation.read_messages(ask.messages), "messages")
 
     usage = bool(ask.stream_options and ask.stream_options.include_usage)
     return await http_responses.answer_request(
-        visit, ask, request, lambda started: ChatFormat(started, usage=usage)
+        context, ask, request, lambda started: ChatFormat(started, usage=usage)
     )
 
 

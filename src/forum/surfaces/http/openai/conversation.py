@@ -87,12 +87,12 @@ def read_messages(messages: Sequence[Message]) -> list[ConversationTurn]:
     ]
 
 
-def read_input(given: str | Sequence[Item], instructions: str | None) -> list[ConversationTurn]:
+def read_input(content: str | Sequence[Item], instructions: str | None) -> list[ConversationTurn]:
     """Return the turns of an input of the Responses API."""
     turns = [ConversationTurn(Speaker.DEVELOPER, instructions)] if instructions else []
-    if isinstance(given, str):
-        return [*turns, ConversationTurn(Speaker.USER, given)]
-    for number, item in enumerate(given):
+    if isinstance(content, str):
+        return [*turns, ConversationTurn(Speaker.USER, content)]
+    for number, item in enumerate(content):
         where = f"input[{number}]"
         if item.type != "message" or item.role is None:
             why = f"only items of the type 'message' are supported, not {item.type[:64]!r}"
@@ -152,8 +152,8 @@ def _unsupported_parameters(form: type[Struct]) -> dict[str, tuple[Any, ...]]:
     }
 
 
-def reject_unsupported(given: Struct) -> None:
+def reject_unsupported(ask: Struct) -> None:
     """Raise `ParameterError` for a parameter that must not be ignored silently."""
-    for param, accepted in _unsupported_parameters(type(given)).items():
-        if getattr(given, param) not in accepted:
+    for param, accepted in _unsupported_parameters(type(ask)).items():
+        if getattr(ask, param) not in accepted:
             raise unsupported_parameter(param, f"{param} is not supported here; leave it out")

@@ -67,22 +67,22 @@ class AnswerFormat(ABC):
 
 
 async def answer_request(
-    visit: RequestContext,
+    context: RequestContext,
     ask: AnswerAsk,
     request: Callable[[], str],
     make_format: Callable[[run_stream.StartedRun], AnswerFormat],
 ) -> Response:
     """Start the run that a client asks for, and return its answer, whole or as a stream."""
     reject_unsupported(ask)
-    choice = await resolve_requested_model(visit, ask.model, ask.metadata or {})
+    choice = await resolve_requested_model(context, ask.model, ask.metadata or {})
     try:
-        started = await run_stream.start_run(visit, choice, request, ask.forum)
+        started = await run_stream.start_run(context, choice, request, ask.forum)
         answer_format = make_format(started)
         links = run_link_headers(started.run)
         if ask.stream:
             events = _stream_events(answer_format)
             return StreamingResponse(events, 200, {**STREAM_HEADERS, **links}, EVENT_STREAM)
-        answer = answer_format.whole(await run_stream.wait_for_answer(visit, started))
+        answer = answer_format.whole(await run_stream.wait_for_answer(context, started))
         return Response(msgspec.json.encode(answer), 200, {**NO_STORE, **links}, JSON)
     except NoAnswer as error:
         return error.response()

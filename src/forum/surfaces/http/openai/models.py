@@ -69,10 +69,12 @@ def resolve_model(model: str, metadata: Mapping[str, Any], roster: Roster) -> Mo
 
 
 async def resolve_requested_model(
-    visit: RequestContext, model: str, metadata: Mapping[str, Any]
+    context: RequestContext, model: str, metadata: Mapping[str, Any]
 ) -> ModelChoice:
     """Return the choice for a model name, in a thread because the roster may have to be loaded."""
-    return await run_in_threadpool(lambda: resolve_model(model, metadata, visit.desk.staff.roster))
+    return await run_in_threadpool(
+        lambda: resolve_model(model, metadata, context.desk.staff.roster)
+    )
 
 
 def _parse_replay_run(run: object) -> str:
@@ -91,30 +93,30 @@ def _model_not_found(model: str) -> ParameterError:
     return ParameterError(ProblemType.NOT_FOUND, why, param="model", code="model_not_found")
 
 
-def list_models(visit: RequestContext) -> ChoicesForm:
+def list_models(context: RequestContext) -> ChoicesForm:
     """List what can be chosen as a model."""
-    lanes = visit.desk.staff.roster.lanes
-    ways = [_model_form(name, what) for name, what in _MODES.items() if _is_offered(visit, name)]
+    lanes = context.desk.staff.roster.lanes
+    ways = [_model_form(name, what) for name, what in _MODES.items() if _is_offered(context, name)]
     names = [_LANE + lane.name if lane.name in _RESERVED else lane.name for lane in lanes]
     working = [_model_form(name, lane.does) for name, lane in zip(names, lanes, strict=True)]
     return ChoicesForm("list", (*ways, *working))
 
 
-def get_model(visit: RequestContext) -> ChoiceForm:
+def get_model(context: RequestContext) -> ChoiceForm:
     """Return one of them, under the name that the client has for it."""
-    model, roster = visit.path_param("model"), visit.desk.staff.roster
+    model, roster = context.path_param("model"), context.desk.staff.roster
     way = model.partition(":")[0]
     if way == REPLAY:
         return _model_form(model, _MODES[REPLAY])
-    if not _is_offered(visit, model):
+    if not _is_offered(context, model):
         raise _model_not_found(model)
     lane = resolve_model(model, {}, roster).lane
     return _model_form(model, roster.by_name[lane].does if lane else _MODES[way])
 
 
-def _is_offered(visit: RequestContext, way: str) -> bool:
+def _is_offered(context: RequestContext, way: str) -> bool:
     """Return whether a mode is usable: a panel needs at least one configured agent."""
-    return way != PANEL or bool(visit.desk.staff.team_settings.agents)
+    return way != PANEL or bool(context.desk.staff.team_settings.agents)
 
 
 def _model_form(name: str, description: str) -> ChoiceForm:

@@ -129,9 +129,9 @@ class ResponseForm(Struct, frozen=True):
     ] = None
 
 
-async def create_response(visit: RequestContext) -> Response:
+async def create_response(context: RequestContext) -> Response:
     """Answer a request."""
-    ask: ResponsesAsk = visit.body
+    ask: ResponsesAsk = context.body
     if isinstance(ask.text, dict) and ask.text.get("verbosity"):
         # `verbosity` only asks for a style, so it is ignored.  The other members of `text` may ask
         # for a format that is not supported, so they are checked.
@@ -142,7 +142,7 @@ async def create_response(visit: RequestContext) -> Response:
         return chats.build_request_text(chats.read_input(ask.input, ask.instructions), "input")
 
     return await http_responses.answer_request(
-        visit, ask, request, lambda started: ResponsesFormat(started, ask)
+        context, ask, request, lambda started: ResponsesFormat(started, ask)
     )
 
 

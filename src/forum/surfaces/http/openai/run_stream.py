@@ -85,14 +85,14 @@ class AnsweredRun:
 
 
 async def start_run(
-    visit: RequestContext, choice: ModelChoice, request: Callable[[], str], terms: Terms
+    context: RequestContext, choice: ModelChoice, request: Callable[[], str], terms: Terms
 ) -> StartedRun:
     """Submit a run, or verify the replay of a recorded one.  Raises `NoAnswer`."""
-    desk, created = visit.desk, now() // 1_000_000
+    tenant, created = context.desk, now() // 1_000_000
     if choice.replay is not None:
-        await _check_replay(visit, choice.replay)
-        return StartedRun(desk, choice.replay, choice.model, created, replayed=True)
-    requests.check_gate_authority(terms.gates, visit.principal.scopes)
+        await _check_replay(context, choice.replay)
+        return StartedRun(tenant, choice.replay, choice.model, created, replayed=True)
+    requests.check_gate_authority(terms.gates, context.principal.scopes)
     panel = _panel(choice, terms)
 
     def build() -> RunRequest:
@@ -104,12 +104,12 @@ async def start_run(
             gates=terms.gates,
             panel=panel,
         )
-        return requests.run_request_from_form(form, desk.staff, visit.principal.authority)
+        return requests.run_request_from_form(form, tenant.staff, context.principal.authority)
 
-    order = await desk.build_run_request(build)
-    run = await desk.submit(order, visit.principal.name, lambda: visit.idempotency_key)
+    order = await tenant.build_run_request(build)
+    run = await tenant.submit(order, context.principal.name, lambda: context.idempotency_key)
     return StartedRun(
-        desk=desk,
+        desk=tenant,
         run=run,
         model=choice.model,
         created=created,
@@ -132,38 +132,38 @@ def _find_answering_task(order: RunRequest) -> str:
     return plan.tasks[0].id
 
 
-async def _check_replay(visit: RequestContext, run: str) -> None:
+async def _check_replay(context: RequestContext, run: str) -> None:
     """Replay a run, and raise `NoAnswer` unless the replay agrees with the record."""
     # A client with only the submit scope must not read the requests of others.
-    if not has_scope(visit.principal.scopes, READERS):
+    if not has_scope(context.principal.scopes, READERS):
         raise ProblemError(ProblemType.FORBIDDEN, "replaying a run requires scope read or audit")
-    forum = visit.desk.forum
+    forum = context.desk.forum
     if (await run_in_threadpool(forum.reads.read_run, run)).outcome is None:
         raise NoAnswer(run, 409, "run_not_ended", "only a run that has ended can be replayed")
     try:
         async with _REPLAY_SLOTS:
-            found = await run_in_threadpool(forum.runs.replay, run)
+            divergences = await run_in_threadpool(forum.runs.replay, run)
     except (ReplayMiss, BodyGone) as error:
         raise NoAnswer(run, 409, "replay_diverged", f"it cannot be replayed: {error}") from None
-    if found:
-        where = f"{found[0].strand} {found[0].step}: {found[0].parting}"
+    if divergences:
+        where = f"{divergences[0].strand} {divergences[0].step}: {divergences[0].parting}"
         raise NoAnswer(run, 409, "replay_diverged", f"the replay differs from the record: {where}")
 
 
-async def wait_for_answer(visit: RequestContext, begun: StartedRun) -> AnsweredRun:
+async def wait_for_answer(context: RequestContext, started: StartedRun) -> AnsweredRun:
     """Return the answer once the run has ended.  Raises `NoAnswer`."""
     try:
         async with asyncio.timeout(ANSWER_TIMEOUT_S):
             # Without live text: a response in one piece needs only the recorded answer.
-            async with aclosing(stream_answer(replace(begun, speaker=""))) as pieces:
+            async with aclosing(stream_answer(replace(started, speaker=""))) as pieces:
                 async for piece in pieces:
                     if isinstance(piece, AnsweredRun):
                         return piece
-                    if not piece and await visit.request.is_disconnected():
+                    if not piece and await context.request.is_disconnected():
                         raise ClientDisconnect  # the run continues
     except TimeoutError:
         pass
-    raise still_running_error(begun.run, f"not ended after {ANSWER_TIMEOUT_S:.0f} s")
+    raise still_running_error(started.run, f"not ended after {ANSWER_TIMEOUT_S:.0f} s")
 
 
 def still_running_error(run: str, why: str) -> NoAnswer:
@@ -172,43 +172,43 @@ def still_running_error(run: str, why: str) -> NoAnswer:
     return NoAnswer(run, 503, "still_running", f"{why}; {where}")
 
 
-async def stream_answer(begun: StartedRun) -> AsyncGenerator[str | AnsweredRun, None]:
+async def stream_answer(started: StartedRun) -> AsyncGenerator[str | AnsweredRun, None]:
     """Yield the answer in pieces, then its end; an empty piece means that a keep-alive is due.
 
     Raises `NoAnswer`.
     """
-    desk, ended = begun.desk, None
+    tenant, ended = started.desk, None
     with (
-        desk.log_follower.subscribe(begun.run) as news,
-        desk.deltas.subscribe(begun.run, news) as ear,
+        tenant.log_follower.subscribe(started.run) as news,
+        tenant.deltas.subscribe(started.run, news) as deltas,
     ):
         # After the subscription, so that every delta of a call that has not begun yet is received.
-        words = await asyncio.to_thread(_open_live_text, begun)
+        words = await asyncio.to_thread(_open_live_text, started)
         while ended is None:
             news.clear()
-            for text in words.read_new(ear):
+            for text in words.read_new(deltas):
                 yield text
-            ended = await _poll_run(begun)
+            ended = await _poll_run(started)
             if ended is None and not await wait_for_news(news):
                 yield ""
     if isinstance(ended, NoAnswer):
         raise ended
-    if rest := _remaining_text(begun.run, ended.answer, words.text):
+    if rest := _remaining_text(started.run, ended.answer, words.text):
         yield rest
     yield ended
 
 
-def _open_live_text(begun: StartedRun) -> "LiveText":
+def _open_live_text(started: StartedRun) -> "LiveText":
     """Return a live text that starts at the beginning of the call, or an inactive one.
 
     Must be called after the subscription to the deltas.
     """
     # A call is recorded before it is made.  If the task has no strand yet, no delta was missed.
     try:
-        begun_before = task_strand(begun.speaker) in begun.desk.forum.store.strands(begun.run)
+        has_started = task_strand(started.speaker) in started.desk.forum.store.strands(started.run)
     except StoreFailed:
-        begun_before = True
-    return LiveText("" if begun_before else begun.speaker)
+        has_started = True
+    return LiveText("" if has_started else started.speaker)
 
 
 def _remaining_text(run: str, answer: str, streamed: str) -> str:
@@ -228,27 +228,27 @@ class LiveText:
         self._room = MAX_STREAMED_BYTES_PER_S
         self.text = ""
 
-    def read_new(self, ear: DeltaQueue) -> Iterator[str]:
+    def read_new(self, deltas: DeltaQueue) -> Iterator[str]:
         """Yield the text that can be passed on."""
-        for piece in ear.drain():
+        for piece in deltas.drain():
             self._step = self._step or (piece.step if piece.task == self._task else "")
             # Up to this size the engine never truncates
             # the text of a call, however fast it arrives.
             self._room -= len(piece.text.encode()) if piece.step == self._step else 0
-            self._held = self._held or ear.has_gap or self._room < 0
+            self._held = self._held or deltas.has_gap or self._room < 0
             if not self._held and (piece.task, piece.step) == (self._task, self._step):
                 self.text += piece.text
                 yield piece.text
 
 
-async def _poll_run(begun: StartedRun) -> AnsweredRun | NoAnswer | None:
+async def _poll_run(started: StartedRun) -> AnsweredRun | NoAnswer | None:
     try:
-        ended = await asyncio.to_thread(_read_run_end, begun.desk.forum, begun.run)
+        ended = await asyncio.to_thread(_read_run_end, started.desk.forum, started.run)
     except StoreFailed:  # the database restarts; the next poll reads it
         ended = None
-    if ended is None and begun.desk.log_follower.closed:
-        return still_running_error(begun.run, "this server is shutting down")
-    if begun.replayed and isinstance(ended, AnsweredRun):
+    if ended is None and started.desk.log_follower.closed:
+        return still_running_error(started.run, "this server is shutting down")
+    if started.replayed and isinstance(ended, AnsweredRun):
         return replace(ended, usage=CompletionUsage())  # a replay uses no tokens
     return ended
 
