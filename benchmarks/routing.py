@@ -77,7 +77,7 @@ class Outcome:
 
 
 def main(arguments: list[str]) -> None:
-    """Measure both rungs and print a table for each, or one JSON object."""
+    """Measure both modes and print a table for each, or one JSON object."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks routing")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)
@@ -86,8 +86,8 @@ def main(arguments: list[str]) -> None:
         print(json.dumps(figures))
         return
     print(f"{figures['requests']} requests, roster loaded in {figures['load_seconds']} s of CPU")
-    for rung in GOALS:
-        print_tables(rung, figures[rung])
+    for mode in GOALS:
+        print_tables(mode, figures[mode])
 
 
 def requests_file() -> Path:
@@ -106,11 +106,11 @@ def read_requests(file: Path) -> list[Request]:
 
 
 def measure(requests: Sequence[Request]) -> dict[str, Any]:
-    """Return the figures of both rungs; those of the semantic one only if it is installed."""
-    begun = time.process_time()
+    """Return the figures of both modes; those of the semantic one only if it is installed."""
+    started = time.process_time()
     roster = load_roster()
     router = make_router(roster, "lexical")
-    loaded = time.process_time() - begun
+    loaded = time.process_time() - started
     figures: dict[str, Any] = {"requests": len(requests), "load_seconds": round(loaded, 3)}
     figures["lexical"] = rung_figures("lexical", router, requests)
     try:
@@ -120,19 +120,22 @@ def measure(requests: Sequence[Request]) -> dict[str, Any]:
     return figures
 
 
-def rung_figures(rung: str, router: Router, requests: Sequence[Request]) -> dict[str, Any]:
-    """Return what one rung is worth."""
+def rung_figures(mode: str, router: Router, requests: Sequence[Request]) -> dict[str, Any]:
+    """Return what one mode is worth."""
     router.route("")  # what is loaded for the first request is not counted with the others
-    begun, cpu = time.perf_counter(), time.process_time()
+    started, cpu = time.perf_counter(), time.process_time()
     routes = [router.route(request.text) for request in requests]
-    seconds, cpu = time.perf_counter() - begun, time.process_time() - cpu
-    near = [router.nearest(request.text, MAX_CANDIDATES) for request in requests]
-    calibration = SHIPPED[rung]
+    seconds, cpu = time.perf_counter() - started, time.process_time() - cpu
+    near = [
+        tuple(lane for lane, _ in router.rank_lanes(request.text, MAX_CANDIDATES))
+        for request in requests
+    ]
+    calibration = SHIPPED[mode]
     held_out = cross_validated(routes, requests, calibration)
     shipped = decided(routes, requests, calibration)
     return {
         **shares(held_out),
-        "goals": {name: met(rung, name, shares(held_out)[name]) for name in GOALS[rung]},
+        "goals": {name: met(mode, name, shares(held_out)[name]) for name in GOALS[mode]},
         "kinds": by(held_out, "kind"),
         "languages": by(held_out, "lang"),
         "among_nearest": among_nearest(near, requests),
@@ -167,8 +170,8 @@ def cross_validated(
     outcomes: list[Outcome] = []
     for fold in range(FOLDS):
         rest = [n for n in range(len(requests)) if n % FOLDS != fold]
-        found = calibrated([routes[n] for n in rest], [requests[n] for n in rest], start)
-        outcomes += decided(routes[fold::FOLDS], requests[fold::FOLDS], found)
+        calibration = calibrated([routes[n] for n in rest], [requests[n] for n in rest], start)
+        outcomes += decided(routes[fold::FOLDS], requests[fold::FOLDS], calibration)
     return outcomes
 
 
@@ -180,27 +183,27 @@ def calibrated(
     Slope and offset are those of a logistic regression of being right on the margin, by Newton's
     method; the least confidence is the lowest that keeps to MAX_WRONG and LEAST_ALONE.
     """
-    known = [
+    pairs = [
         (route.margin, float(request.accepts(route.nearest)))
         for route, request in zip(routes, requests, strict=True)
         if route.nearest != ELSEWHERE
     ]
-    slope, offset = logistic_regression(known)
+    slope, offset = logistic_regression(pairs)
     fitted = replace(start, slope=slope, offset=offset)
     for step in range(50, 100):
         tried = replace(fitted, sure=step / 100)
-        found = shares(decided(routes, requests, tried))
-        if found["wrong"] <= MAX_WRONG and found["left_alone"] >= LEAST_ALONE:
+        figures = shares(decided(routes, requests, tried))
+        if figures["wrong"] <= MAX_WRONG and figures["left_alone"] >= LEAST_ALONE:
             return tried
     return replace(fitted, sure=1.0)
 
 
-def logistic_regression(known: Sequence[tuple[float, float]]) -> tuple[float, float]:
+def logistic_regression(pairs: Sequence[tuple[float, float]]) -> tuple[float, float]:
     """Return slope and offset of the log-odds, of pairs of a number and 1 or 0."""
     slope = offset = 0.0
     for _ in range(25):
-        chances = [1 / (1 + math.exp(-slope * x - offset)) for x, _ in known]
-        errors = [(x, y - p, p * (1 - p)) for (x, y), p in zip(known, chances, strict=True)]
+        chances = [1 / (1 + math.exp(-slope * x - offset)) for x, _ in pairs]
+        errors = [(x, y - p, p * (1 - p)) for (x, y), p in zip(pairs, chances, strict=True)]
         a = sum(w * x * x for x, _, w in errors) + 1e-3  # a little ridge: it cannot run away
         b = sum(w * x for x, _, w in errors)
         c = sum(w for _, _, w in errors) + 1e-3
@@ -220,14 +223,14 @@ def shares(outcomes: Sequence[Outcome]) -> dict[str, Any]:
     ours = [outcome for outcome in outcomes if outcome.request.in_scope]
     others = [outcome for outcome in outcomes if not outcome.request.in_scope]
     right, wrong = sum(o.right for o in ours), sum(o.wrong for o in ours)
-    taken = sum(o.wrong for o in others)
+    others_wrong = sum(o.wrong for o in others)
     return {
         "right": share(right, len(ours)),
         "wrong": share(wrong, len(ours)),
         "left": share(len(ours) - right - wrong, len(ours)),
-        "left_alone": share(len(others) - taken, len(others)),
+        "left_alone": share(len(others) - others_wrong, len(others)),
         "all_right": share(right, len(outcomes)),
-        "all_wrong": share(wrong + taken, len(outcomes)),
+        "all_wrong": share(wrong + others_wrong, len(outcomes)),
     }
 
 
@@ -258,22 +261,22 @@ def numbers(calibration: Calibration) -> dict[str, float]:
     return {name: round(getattr(calibration, name), 3) for name in names}
 
 
-def met(rung: str, name: str, value: float) -> bool:
+def met(mode: str, name: str, value: float) -> bool:
     """Tell whether a figure reaches its goal."""
-    goal = GOALS[rung][name]
+    goal = GOALS[mode][name]
     return value <= goal if name == "wrong" else value >= goal
 
 
-def print_tables(rung: str, figures: dict[str, Any]) -> None:
-    """Print the figures of one rung for people."""
+def print_tables(mode: str, figures: dict[str, Any]) -> None:
+    """Print the figures of one mode for people."""
     if "missing" in figures:
-        print(f"\n{rung}: {figures['missing']}")
+        print(f"\n{mode}: {figures['missing']}")
         return
     print(
-        f"\n{rung}: {figures['routes_per_s']} routes/s, "
+        f"\n{mode}: {figures['routes_per_s']} routes/s, "
         f"{figures['cpu_ms_per_route']} ms of CPU for each"
     )
-    for name, goal in GOALS[rung].items():
+    for name, goal in GOALS[mode].items():
         sign = "<=" if name == "wrong" else ">="
         verdict = "reached" if figures["goals"][name] else "MISSED"
         print(f"  {name:<11}{figures[name]:6.3f}  {sign} {goal:.2f}  {verdict}")

@@ -244,11 +244,14 @@ class Planner:
                 role_assignment.route_facts(found, self.roster), msgspec.json.encode(found)
             )
             lane = taken.facts.lane
-        nearest = role_assignment.MAX_CANDIDATES
-        near = self.router.nearest(order.request, nearest) if team else ()
-        lanes = dict.fromkeys([lane, *near] if lane else near)
-        policy = role_assignment.build_team_policy(order.policy, self.roster, lanes, roles=team)
+        policy = role_assignment.build_team_policy(
+            order.policy,
+            self.roster,
+            self._lane_candidates(order.request, taken.facts, team=team),
+            roles=team,
+        )
         if team:
+            policy = fill_context_lengths(policy)
             return replace(order, policy=policy, route=taken if lane else None)
         plan = single_task_plan(order.request, lane)
         if not lane:
@@ -257,6 +260,17 @@ class Planner:
             policy = _withhold_tools(policy, LaneBrief(agent=worker))
             plan = Plan((Task("answer", order.request, agent=worker),))
         return replace(order, policy=policy, plan=plan, route=taken)
+
+    def _lane_candidates(self, request: str, facts: RouteFacts, *, team: bool) -> dict[str, int]:
+        """Return the lanes that a run may use, with the router's confidence in thousandths.
+
+        A team chooses among the nearest lanes, unless the submitter has chosen.
+        """
+        candidates = {facts.lane: facts.confidence} if facts.lane else {}
+        if team and facts.basis is not Basis.GIVEN:
+            ranked = self.router.rank_lanes(request, role_assignment.MAX_CANDIDATES)
+            candidates |= {name: round(1000 * confidence) for name, confidence in ranked}
+        return candidates
 
     def ceiling_for(self, authority: CallerAuthority) -> RunBudget | None:
         """Return the highest budget that a caller may give to a run; None if there is no limit."""
@@ -270,7 +284,11 @@ class Planner:
         lanes = sorted({task.lane for task in plan.all_tasks} - {"", *order.policy.lanes})
         policy = order.policy
         if lanes or team:
-            policy = role_assignment.build_team_policy(policy, self.roster, lanes, roles=team)
+            policy = role_assignment.build_team_policy(
+                policy, self.roster, dict.fromkeys(lanes, 0), roles=team
+            )
+        if team:
+            policy = fill_context_lengths(policy)
         return replace(order, plan=seat_task_panels(plan, policy), policy=policy)
 
     def _restrict_to_client(self, order: "RunRequest") -> "RunRequest":
@@ -284,6 +302,19 @@ class Planner:
         policy = _withhold_tools(order.policy, LaneBrief())
         check_tool_permissions(order.plan.all_tasks, policy)
         return replace(order, budget=budget, policy=policy)
+
+
+def fill_context_lengths(policy: Policy) -> Policy:
+    """Return a policy in which models have the context length of the table, where none is set."""
+    from forum.models.prices import listed_context_tokens
+
+    agents = {
+        name: msgspec.structs.replace(agent, context_tokens=listed_context_tokens(agent))
+        if isinstance(agent, Chat | Library) and not agent.context_tokens
+        else agent
+        for name, agent in policy.agents.items()
+    }
+    return msgspec.structs.replace(policy, agents=agents)
 
 
 def _withhold_tools(policy: Policy, brief: LaneBrief) -> Policy:

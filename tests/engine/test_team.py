@@ -85,7 +85,10 @@ def test_a_plain_request_comes_to_one_answer_and_every_call_is_on_record(office:
         b"The Danube is longer, with 2850 km, [danube]\n\n"
         b"than the Elbe with 1094 km; these rivers were compared. [elbe]"
     )
-    assert office.prompt("elbe").startswith(b"Give lengths in km.\n\nHow long is the Elbe?")
+    prompt = office.prompt("elbe")
+    assert prompt.startswith(b"Give lengths in km.\n\nYou are a specialist in a team")
+    for part in (REQUEST, ">> elbe: How long is the Elbe?", "- danube: How long is the Danube?"):
+        assert part.encode() in prompt
     calls = [(c.role, c.agent, c.usd) for c in facts(office, CallFacts)]  # type: ignore[attr-defined]
     assert sorted(calls) == sorted(
         [
@@ -95,13 +98,14 @@ def test_a_plain_request_comes_to_one_answer_and_every_call_is_on_record(office:
             ("", "worker", 5),
             ("validator", "judge", 2),
             ("synthesizer", "chief", 3),
+            ("intent", "judge", 2),
         ]
     )
-    assert run.spent.usd == office.account().used.usd == 21
+    assert run.spent.usd == office.account().used.usd == 23
     assert office.findings() == ()
     checked = [(c.subject, c.outcome, c.check) for _, c in run.checks]
     assert checked == [
-        ("intent", Outcome.OK, Check.COVERAGE),
+        ("intent", Outcome.OK, Check.MODEL),
         ("outside", Outcome.OK, Check.COMMAND),
     ]
     outside = office.hands.deeds[-1]
@@ -192,7 +196,12 @@ def test_a_result_is_judged_by_another_before_anybody_builds_on_it(office: Offic
     worker = Scripted(
         {"elbe": (ScriptStep("long"), ScriptStep("1094 km")), "sum": (ScriptStep("1094"),)}, usd=5
     )
-    agents = {**judge(elbe=(said(NO), said(YES))), "worker": worker}
+    whole = said({"parts": [{"from": "sum", "text": "1094 km"}]})
+    agents = {
+        **judge(elbe=(said(NO), said(YES))),
+        "worker": worker,
+        "chief": with_moves(CHIEF, at_synthesizer=(whole,)),
+    }
     run = office.do(RunRequest(REQUEST, tasks, team(agents=agents)))
 
     assert run.outcome is Outcome.OK
@@ -289,7 +298,7 @@ def test_an_answer_that_misses_the_question_is_written_once_more(office: Office)
     agents = {
         **AGENTS,
         "chief": Scripted({**CHIEF.moves, **moves}, 3),
-        "judge": with_moves(JUDGE, at_intent=(said(NO),)),
+        "judge": Scripted({**JUDGE.moves, "@intent": (said(NO),), "@intent.2": (said(YES),)}),
     }
     run = office.do(order(agents=agents))
 
@@ -456,7 +465,7 @@ def test_what_a_plan_within_comes_to_is_judged_in_full(
 ) -> None:
     """By tools and by the Validator, like the result of any other task."""
     office.hands.at_deed = lambda _: CallReply(Outcome.OK, text_content("0 passed, 3 failed"))
-    agents = {"": Scripted(), "judge": Scripted({"*": (said(NO),)})}
+    agents = {"": Scripted({"*": (ScriptStep("x"),)}), "judge": Scripted({"*": (said(NO),)})}
     tools, roles = {"suite": ToolSpec(("suite",))}, {Role.VALIDATOR: "judge"}
     policy = quick(agents=agents, tools=tools, roles=roles, retries=0)
     inner = (Task("inner", "x", "contains x"),)

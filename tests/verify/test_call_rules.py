@@ -391,10 +391,10 @@ def test_every_released_version_can_be_replayed() -> None:
     assert list(RULES) == list(range(1, CURRENT_RULES + 1))
 
 
-def test_a_session_does_not_name_the_first_version() -> None:
+def test_a_session_names_no_version() -> None:
     """Verifiers of earlier releases read the policies of sessions, and know no such member."""
     council = Policy(panel=Council((Seat("a"),)))
 
     assert Policy().with_rules(1).rules == 1
     assert council.with_rules(1) == council
-    assert council.with_rules(2).rules == 2
+    assert council.with_rules(2) == council

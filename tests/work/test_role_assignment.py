@@ -8,13 +8,22 @@ from hypothesis import strategies as st
 from forum.errors import BadPlan
 from forum.work.kinds import Basis
 from forum.work.plan import Plan, Task
-from forum.work.policy import Agent, Chat, Command, McpServer, Policy, Role, Scripted, ToolSpec
+from forum.work.policy import (
+    Agent,
+    Chat,
+    Command,
+    McpServer,
+    Policy,
+    Role,
+    Scripted,
+    ToolSpec,
+    model_of,
+)
 from forum.work.role_assignment import (
     agent_for,
     agents_in,
     build_team_policy,
     is_independent,
-    model_of,
     route_facts,
 )
 from forum.work.roster import Lane, Roster, Tier
@@ -61,7 +70,7 @@ def test_a_tier_is_served_by_itself_or_its_nearest(tier: Tier, agents: set[str])
 @given(policies, st.booleans())
 def test_a_team_is_made_of_agents_that_are_there(policy: Policy, roles: bool) -> None:  # noqa: FBT001
     """Whoever is named, the policy can be carried out, with a plan and without one."""
-    team = build_team_policy(policy, ROSTER, ROSTER.by_name, roles=roles)
+    team = build_team_policy(policy, ROSTER, dict.fromkeys(ROSTER.by_name, 0), roles=roles)
     team.check(None)
     team.check(Plan(tuple(Task(name, "do", lane=name) for name in ROSTER.by_name)))
 
@@ -73,7 +82,7 @@ def test_a_team_is_made_of_agents_that_are_there(policy: Policy, roles: bool) ->
 @given(policies)
 def test_the_judge_is_another_model_wherever_there_is_one(policy: Policy) -> None:
     """A model that judges itself is no judge; it is chosen only where there is no other."""
-    team = build_team_policy(policy, ROSTER, ROSTER.by_name, roles=True)
+    team = build_team_policy(policy, ROSTER, dict.fromkeys(ROSTER.by_name, 0), roles=True)
     at_work = {model_of(team.agents[brief.agent]) for brief in team.lanes.values()}
     others = {model_of(agent) for agent in team.agents.values()} - at_work
 
@@ -85,7 +94,7 @@ def test_the_cast_of_a_whole_team() -> None:
     """Each role goes to the tier that its work needs, and the ladder is the tiers."""
     agents = {tier: chat(tier) for tier in ("frontier", "cheap", "capable")}
     team = build_team_policy(
-        policy_of(**agents, judge=chat("other")), ROSTER, ["kitchen"], roles=True
+        policy_of(**agents, judge=chat("other")), ROSTER, dict.fromkeys(["kitchen"], 0), roles=True
     )
 
     assert team.ladder == ("cheap", "capable", "frontier")
@@ -97,6 +106,7 @@ def test_the_cast_of_a_whole_team() -> None:
         Role.SYNTHESIZER: "capable",
         Role.INTENT: "frontier",
         Role.REVISER: "cheap",
+        Role.SUMMARIZER: "cheap",
     }
 
 
@@ -107,7 +117,7 @@ def test_what_a_policy_says_already_is_kept() -> None:
         ladder=("frontier",),
         roles={Role.VALIDATOR: "cheap"},
     )
-    team = build_team_policy(said, ROSTER, ["bank"], roles=True)
+    team = build_team_policy(said, ROSTER, dict.fromkeys(["bank"], 0), roles=True)
 
     assert team.ladder == ("frontier",)
     assert team.roles[Role.VALIDATOR] == "cheap"
@@ -116,7 +126,10 @@ def test_what_a_policy_says_already_is_kept() -> None:
 def test_one_tier_is_no_ladder() -> None:
     """To hand a task up to who has just failed at it would only cost."""
     assert (
-        build_team_policy(policy_of(capable=chat("a")), ROSTER, ["bank"], roles=False).ladder == ()
+        build_team_policy(
+            policy_of(capable=chat("a")), ROSTER, dict.fromkeys(["bank"], 0), roles=False
+        ).ladder
+        == ()
     )
 
 
@@ -131,7 +144,7 @@ def test_a_lane_may_use_the_tools_that_it_names() -> None:
         "pay": ToolSpec(("pay",)),
     }
     policy = Policy(tools=tools, servers={"notes": notes, "other": other})
-    team = build_team_policy(policy, ROSTER, ["garden", "bank"], roles=False)
+    team = build_team_policy(policy, ROSTER, dict.fromkeys(["garden", "bank"], 0), roles=False)
 
     assert team.lanes["garden"].tools == ("rake", "notes-add", "web-get")
     assert team.lanes["bank"].tools == ()
@@ -140,7 +153,7 @@ def test_a_lane_may_use_the_tools_that_it_names() -> None:
 def test_a_lane_that_is_not_there_is_refused_with_those_that_are() -> None:
     """A misspelt lane must not become work without one."""
     with pytest.raises(BadPlan, match="no lane is called 'gardn'; the roster has: bank, garden"):
-        build_team_policy(Policy(), ROSTER, ["gardn"], roles=False)
+        build_team_policy(Policy(), ROSTER, dict.fromkeys(["gardn"], 0), roles=False)
 
 
 def test_programs_are_the_same_model_if_they_have_the_same_name() -> None:
@@ -172,7 +185,8 @@ def test_a_route_by_another_rung_is_recorded_as_one_by_meaning() -> None:
 def test_the_nearest_lanes_begin_with_the_nearest(text: str, most: int) -> None:
     """The Classifier chooses among lanes only, and among those that a request may belong to."""
     router = Router(ROSTER)
-    near, found = router.nearest(text, most), router.route(text)
+    ranked, found = router.rank_lanes(text, most), router.route(text)
+    near = [lane for lane, _ in ranked]
 
     assert len(near) == min(most, 3)
     assert len(set(near)) == len(near)

@@ -22,13 +22,7 @@ from forum.work.claims import Receipt, find_claims
 from forum.work.judging import judge_output
 from forum.work.plan import Plan
 from forum.work.policy import LaneBrief, Policy
-from forum.work.role_prompts import (
-    read_drafted_plan,
-    read_lane_choice,
-    read_opinion,
-    read_parts,
-    read_revision,
-)
+from forum.work.roles import classifier, coordinator, intent, opinions, reviser, synthesizer
 
 POLICY = Policy(lanes={"law": LaneBrief(), "art": LaneBrief()})
 TASKS = ("a", "b")
@@ -41,7 +35,10 @@ words = st.sampled_from(
     ["a", "b", "law", "none", "", "@intent", "../a", "\ud800", "\0", "json", "json {}", "matches ("]
 ) | st.text(max_size=8)
 scalars = words | st.booleans() | st.none() | st.integers() | st.floats()
-MEMBERS = "lane tasks id instruction needs done_when passed reason parts from text agent budget"
+MEMBERS = (
+    "lane tasks id instruction needs after covers asks done_when passed reason evidence missing "
+    "ask met met_by parts from text agent budget"
+)
 members = st.sampled_from(MEMBERS.split())
 values = st.recursive(
     scalars,
@@ -87,12 +84,15 @@ def read_or_refuse(read: Callable[[], Any]) -> Any:  # noqa: ANN401  of any type
 @example(b'{"text": 1e999}')
 def test_whatever_is_said_is_read_or_refused(data: bytes) -> None:
     """Nothing else comes of it; and what was read is text that can be recorded."""
-    lane = read_or_refuse(lambda: read_lane_choice(data, POLICY.lanes))
-    opinion = read_or_refuse(lambda: read_opinion(data))
-    answer = read_or_refuse(lambda: read_parts(data, TASKS))
-    revision = read_or_refuse(lambda: read_revision(data))
-    plan = read_or_refuse(lambda: read_drafted_plan(data, POLICY))
+    lane = read_or_refuse(lambda: classifier.parse_choice(data, POLICY.lanes))
+    opinion = read_or_refuse(lambda: opinions.parse_opinion(data))
+    answer = read_or_refuse(lambda: synthesizer.parse_parts(data, TASKS))
+    revision = read_or_refuse(lambda: reviser.parse_revision(data))
+    plan = read_or_refuse(lambda: coordinator.parse_plan(data, POLICY))
+    judged = read_or_refuse(lambda: intent.parse_opinion(data))
 
+    assert judged is None or judged.unmet_asks("x") is not None
+    assert plan is None or coordinator.find_holes(data, "Why? How?") is not None
     assert lane in (None, "", "law", "art")
     assert opinion is None or opinion.passed in (True, False)
     texts = [answer, revision, opinion and opinion.reason]
@@ -102,14 +102,14 @@ def test_whatever_is_said_is_read_or_refused(data: bytes) -> None:
         assert isinstance(plan, Plan)
         POLICY.check(plan)
         assert len(plan.tasks) <= 12
-        assert not any(task.agent or task.tasks or task.after for task in plan.tasks)
+        assert not any(task.agent or task.tasks for task in plan.tasks)
 
 
 @given(st.lists(drafted, min_size=1, max_size=3, unique_by=lambda task: task["id"]))
 def test_a_plan_that_is_taken_can_be_run(tasks: list[dict[str, Any]]) -> None:
     """It passes the policy, has no checks by tools, and is the same when it is read again."""
     data = json.dumps({"tasks": tasks}).encode()
-    plan = read_or_refuse(lambda: read_drafted_plan(data, POLICY))
+    plan = read_or_refuse(lambda: coordinator.parse_plan(data, POLICY))
 
     if plan is not None:
         POLICY.check(plan)

@@ -8,10 +8,11 @@ import pytest
 READ = {
     "a policy": ("read_policy(policy)", "read_plan(plan)"),
     "what a role says": (
-        """read_drafted_plan(b'{"tasks":[{"id":"a","instruction":"x"}]}', Policy())""",
-        """read_parts(b'{"parts":[{"from":"a","text":"x"}]}', ["a"])""",
-        """read_opinion(b'{"passed":true}')""",
-        """read_revision(b'{"text":"x"}')""",
+        """coordinator.parse_plan(b'{"tasks":[{"id":"a","instruction":"x"}]}', Policy())""",
+        """synthesizer.parse_parts(b'{"parts":[{"from":"a","text":"x"}]}', ["a"])""",
+        """opinions.parse_opinion(b'{"passed":true}')""",
+        """intent.parse_opinion(b'{"passed":true}')""",
+        """reviser.parse_revision(b'{"text":"x"}')""",
     ),
 }
 SCRIPT = """
@@ -19,7 +20,7 @@ import sys
 from threading import Barrier, Thread
 from forum.work.plan import read_plan, single_task_plan, write_plan
 from forum.work.policy import Policy, read_policy, write_policy
-from forum.work.role_prompts import read_drafted_plan, read_opinion, read_parts, read_revision
+from forum.work.roles import coordinator, intent, opinions, reviser, synthesizer
 
 sys.setswitchinterval(1e-6)
 policy, plan, barrier = write_policy(Policy()), write_plan(single_task_plan("Go.")), Barrier(8)

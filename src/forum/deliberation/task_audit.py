@@ -18,11 +18,12 @@ from forum.errors import Malformed
 from forum.ledger.entry import MAIN_STRAND
 from forum.ledger.kinds import Outcome
 from forum.ledger.ports import Amount
-from forum.work import acceptance_criteria, call_rules, kinds, role_prompts
+from forum.work import acceptance_criteria, call_rules, kinds
 from forum.work.judging import Judgement, judge_output, judge_tool_result
 from forum.work.plan import Plan, Task, read_plan
 from forum.work.policy import ASK_TOOL, Answer, Policy, Role, ToolCall, read_policy
 from forum.work.prompt import Quotation, quote
+from forum.work.roles import classifier, intent, opinions, prompt_parts, reviser
 from forum.work.run_fold import Run, fold
 from forum.work.schedule import MAX_CHECK_ATTEMPTS
 from forum.work.shared_caps import read_limit_name
@@ -76,14 +77,14 @@ def audit_calls(minutes: record_comparison.SessionEntries) -> RunAudit:
             auditor.check_strand(name)
         except (_RecordEnds, record_comparison.RecordDiverged):
             pass  # what is recorded was checked, or the fault was reported where it was raised
-        except record_comparison.BodyMissing as gone:
-            missing.append(f"from {gone} on, which is not there")
+        except record_comparison.BodyMissing as error:
+            missing.append(f"from {error} on, which is not there")
         except Exception as error:  # noqa: BLE001  a forged or a newer record may have any form
             missing.append(f"strand {name}, which cannot be read: {type(error).__name__}")
     # Report the first strand only: what is missing often affects many strands of a run, and the
     # report would repeat itself.
-    found = tuple(_describe(minutes.run, what) for what in missing[:1])
-    return RunAudit(tuple(comparer.faults), found)
+    not_checked = tuple(_describe(minutes.run, what) for what in missing[:1])
+    return RunAudit(tuple(comparer.faults), not_checked)
 
 
 def _describe(run: str, what: str) -> str:
@@ -96,17 +97,17 @@ class _RunAuditor:
     def __init__(self, comparer: record_comparison.RecordComparer) -> None:
         self._comparer = comparer
         self.strands: dict[str, list[IndexedEntry]] = {}
-        for one in comparer.minutes.entries:
-            self.strands.setdefault(one.entry.strand, []).append(one)
+        for item in comparer.minutes.entries:
+            self.strands.setdefault(item.entry.strand, []).append(item)
         main = self.strands.get(MAIN_STRAND, [])
-        accepted = [one for one in main if isinstance(one.entry.facts, kinds.AcceptedFacts)]
-        plans = [one for one in main if isinstance(one.entry.facts, kinds.PlanFacts)]
+        accepted = [item for item in main if isinstance(item.entry.facts, kinds.AcceptedFacts)]
+        plans = [item for item in main if isinstance(item.entry.facts, kinds.PlanFacts)]
         if not accepted:
             raise Malformed("run", "its request is not there")
         self._policy = read_policy(self._read_whole(accepted[0], "policy"))
         self._plan_entry = plans[-1] if plans else None
         self._plan: Plan | None = None
-        self._state = fold((one.leaf, one.entry) for one in comparer.minutes.entries)
+        self._state = fold((item.leaf, item.entry) for item in comparer.minutes.entries)
         call_rules.CallTracker(self._policy)  # raises if this release lacks the version
 
     def _read_whole(self, where: IndexedEntry, name: str) -> bytes:
@@ -158,16 +159,16 @@ class TaskAuditor(StrandAuditor):
         state: Run,
         task: str,
     ) -> None:
-        own = [one for one in entries if isinstance(one.entry.facts, _STEPS)]
+        own = [item for item in entries if isinstance(item.entry.facts, _STEPS)]
         super().__init__(comparer, own, policy, state.accepted or kinds.AcceptedFacts())
         self._state, self._task = state, task
-        self._by_step = {one.entry.step: one for one in reversed(entries)}
-        self._attempt = 1
+        self._by_step = {item.entry.step: item for item in reversed(entries)}
+        self._attempt, self._summaries = 1, 0
 
     def check_end(self, entries: Sequence[IndexedEntry]) -> None:
         """Check that nothing follows the end of the task."""
-        for n, one in enumerate(entries[:-1]):
-            if _is_end(one):
+        for n, item in enumerate(entries[:-1]):
+            if _is_end(item):
                 detail = f"{entries[n + 1].entry.step}: it follows the end of task {self._task!r}"
                 self._comparer.report_fault(Breach.COURSE, detail, entries[n + 1])
                 return
@@ -182,15 +183,18 @@ class TaskAuditor(StrandAuditor):
             verdicts = self._progress.advance(call_rules.AttemptBegun()).verdicts
             self._attempt = len(verdicts) + 1
             level = call_rules.escalation_level(verdicts)
-            reply = self._check_own_calls(self._policy.ladder_of(agent)[level])
-            self._check_judged(task, agent, reply)
+            worker = self._policy.ladder_of(agent)[level]
+            self._check_summaries(worker)
+            reply = self._check_own_calls(worker)
+            self._check_judged(task, agent, worker, reply)
 
     def _check_delegated(self, task: Task, agent: str) -> None:
         """Check a task that a run within carries out: its answer counts like a reply."""
+        self._check_summaries(agent)
         call = self._take_call(kinds.CHILD_RUN, "", delegated=task)
         reply = self._take_reply(call)
         self._count_reply(call.entry.facts, reply)
-        self._check_judged(task, agent, reply, final=True)
+        self._check_judged(task, agent, agent, reply, final=True)
 
     def _check_own_calls(self, agent: str) -> IndexedEntry:
         """Check the calls of an attempt; return the reply that is its result."""
@@ -219,11 +223,11 @@ class TaskAuditor(StrandAuditor):
             if done is None:
                 self._expect_end(f"{step}: its outcome is not recorded")
             return self._quote_body(done, use.tool, "result")
-        asked = call_rules.read_agent_question(use, self._policy)
-        if isinstance(asked, Quotation):
-            return asked
-        reply = self._check_exchange(asked.agent, "", asked.text.encode())
-        return self._quote_body(reply, asked.agent, "output")
+        question = call_rules.read_agent_question(use, self._policy)
+        if isinstance(question, Quotation):
+            return question
+        reply = self._check_exchange(question.agent, "", question.text.encode())
+        return self._quote_body(reply, question.agent, "output")
 
     def _quote_body(self, where: IndexedEntry, source: str, name: str) -> Quotation:
         body = where.entry.bodies.get(name)
@@ -232,21 +236,23 @@ class TaskAuditor(StrandAuditor):
         return Quotation(f"{source}, {outcome.value}", head, body.size if body else 0)
 
     def _check_judged(
-        self, task: Task, agent: str, reply: IndexedEntry, *, final: bool = False
+        self, task: Task, agent: str, worker: str, reply: IndexedEntry, *, final: bool = False
     ) -> None:
         """Check the verdict on an attempt. Raises `_RecordEnds` if the task ends with it."""
         outcome: Outcome = reply.entry.facts.outcome
         demands = acceptance_criteria.parse_criteria(task.done_when)
         output = self._comparer.read_body(reply, "output") if outcome is Outcome.OK else b""
         judgement = judge_output(task.done_when, outcome, output)
-        checks = [one for one in demands if one.check in acceptance_criteria.TOOL_CHECKS]
+        checks = [demand for demand in demands if demand.check in acceptance_criteria.TOOL_CHECKS]
         for number, demand in enumerate(checks, 1):
             if judgement.passed:
                 judgement = self._judge_by_tool(demand, number)
-        words = any(one.check is acceptance_criteria.Check.MODEL for one in demands)
-        reader = self._policy.roles.get(Role.VALIDATOR) if words or not demands else None
+        words = any(demand.check is acceptance_criteria.Check.MODEL for demand in demands)
+        needs_model = words or not demands
+        reader = self._policy.judge_of(Role.VALIDATOR, [worker]) if needs_model else None
         judge = ""
         if judgement.passed and reader is not None:
+            self._check_summaries(reader)
             judge, judgement = reader, self._judge_by_model(reader)
         state = self._progress.advance(
             call_rules.AttemptJudged(judgement, outcome, agent, final=final)
@@ -255,8 +261,8 @@ class TaskAuditor(StrandAuditor):
 
     def _judge_by_tool(self, demand: acceptance_criteria.Criterion, number: int) -> Judgement:
         done = self._check_look(f"attempt/{self._attempt}/check/{number}")
-        said = self._comparer.read_body(done, "result", self._policy.input_bytes)
-        return judge_tool_result(demand, done.entry.facts.outcome, said)
+        result = self._comparer.read_body(done, "result", self._policy.input_bytes)
+        return judge_tool_result(demand, done.entry.facts.outcome, result)
 
     def _check_look(self, step: str) -> IndexedEntry:
         """Return the last outcome of a read-only tool, which is used again if its worker died."""
@@ -270,10 +276,10 @@ class TaskAuditor(StrandAuditor):
         raise AssertionError
 
     def _judge_by_model(self, reader: str) -> Judgement:
-        reply = self._check_question(reader, Role.VALIDATOR, role_prompts.read_opinion)
+        reply = self._check_question(reader, Role.VALIDATOR, opinions.parse_opinion)
         passed = False
         if self._progress.state.move is call_rules.Move.ACCEPT:
-            passed = role_prompts.read_opinion(self._comparer.read_body(reply, "output")).passed
+            passed = opinions.parse_opinion(self._comparer.read_body(reply, "output")).passed
         reason = "" if passed else "not-accepted"
         return Judgement(passed=passed, check=acceptance_criteria.Check.MODEL, reason=reason)
 
@@ -302,19 +308,47 @@ class TaskAuditor(StrandAuditor):
     def check_role(self, role: Role) -> None:
         """Check the question to a role, its repairs and retries, and the verdict."""
         readers: dict[Role, ReadReply] = {
-            Role.CLASSIFIER: lambda said: role_prompts.read_lane_choice(said, self._policy.lanes),
-            Role.INTENT: role_prompts.read_opinion,
-            Role.REVISER: role_prompts.read_revision,
+            Role.CLASSIFIER: lambda reply: classifier.parse_choice(reply, self._policy.lanes),
+            Role.INTENT: intent.parse_opinion,
+            Role.REVISER: reviser.parse_revision,
         }
         # The other roles have no reader: whether a plan or a combined answer can be used depends on
         # more than the reply, so the recorded verdict is believed.
-        agent = self._policy.roles.get(role)
+        agent = self._agent_of_role(role)
         if agent is None:
             self._check_possible_end()
             self._diverge(f"{self._remaining[0].entry.step}: nobody plays the role {role.value!r}")
+        self._check_summaries(agent)
         reply = self._check_question(agent, role, readers.get(role))
         usable = self._progress.state.move is call_rules.Move.ACCEPT
         self._check_verdict(call_rules.form_verdict(reply.entry.facts.outcome, usable=usable))
+
+    def _agent_of_role(self, role: Role) -> str | None:
+        """Return the agent that plays a role; a judge depends on who wrote the answer."""
+        if role is not Role.INTENT:
+            return self._policy.roles.get(role)
+        number = self._task.partition(".")[2]
+        synthesis = f"{prompt_parts.task_of_role(Role.SYNTHESIZER)}{number and f'.{number}'}"
+        if synthesis in self._state.tasks:
+            return self._policy.judge_of(role, [self._policy.roles.get(Role.SYNTHESIZER, "")])
+        names = (name for name in self._state.tasks if not name.startswith(kinds.ROLE_PREFIX))
+        results = (self._state.task(name).result for name in names)
+        return self._policy.judge_of(role, [call.called.agent for call in results if call])
+
+    def _check_summaries(self, agent: str) -> None:
+        """Check the calls that summarize texts for an agent, as many as there are.
+
+        How many there are depends on the sizes of the texts, which are not read again here.
+        """
+        summarizer = self._policy.roles.get(Role.SUMMARIZER, agent)
+        while self._policy.is_team and self._is_summary_next():
+            self._summaries += 1
+            question = call_rules.summary_question(self._summaries)
+            self._check_exchange(summarizer, Role.SUMMARIZER.value, question)
+
+    def _is_summary_next(self) -> bool:
+        following = self._remaining[0].entry.facts if self._remaining else None
+        return isinstance(following, kinds.CallFacts) and following.role == Role.SUMMARIZER.value
 
     def check_verifier(self) -> None:
         """Check the verdict of a tool that checks the answer."""
@@ -323,7 +357,7 @@ class TaskAuditor(StrandAuditor):
 
     def _check_question(self, agent: str, role: Role, read: ReadReply | None) -> IndexedEntry:
         """Check a question whose reply must have a form; return the last reply."""
-        limits = call_rules.QuestionLimits(role_prompts.MAX_REPAIRS, self._policy.retries)
+        limits = call_rules.QuestionLimits(prompt_parts.MAX_REPAIRS, self._policy.retries)
         self._progress.advance(call_rules.QuestionAsked(limits))
         while True:
             reply = self._check_exchange(agent, role.value)
@@ -467,8 +501,8 @@ class TaskAuditor(StrandAuditor):
         )
 
 
-def _is_end(one: IndexedEntry) -> bool:
-    facts = one.entry.facts
+def _is_end(item: IndexedEntry) -> bool:
+    facts = item.entry.facts
     ends = (kinds.Next.ACCEPT, kinds.Next.GIVE_UP)
     return isinstance(facts, _ENDS) or (
         isinstance(facts, kinds.VerdictFacts) and facts.next in ends

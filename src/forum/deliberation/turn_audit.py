@@ -22,7 +22,6 @@ from forum.work.kinds import (
 )
 from forum.work.policy import Policy
 from forum.work.prompt import Quotation, build_prompt
-from forum.work.role_prompts import repair_prompt
 
 _VERDICT = "attempt/1/verdict"
 _END_FACTS = (StopFacts, SkipFacts)
@@ -51,9 +50,9 @@ class TurnAuditor(StrandAuditor):
             self._check_probe(turn)
         else:
             self._check_agent_turn(turn)
-        for one in self._remaining:
-            detail = f"{one.entry.step}: it is not what comes next in turn {turn.name}"
-            self._comparer.report_fault(record_comparison.Breach.COURSE, detail, one)
+        for item in self._remaining:
+            detail = f"{item.entry.step}: it is not what comes next in turn {turn.name}"
+            self._comparer.report_fault(record_comparison.Breach.COURSE, detail, item)
 
     def _has_stopped(self) -> bool:
         """Return whether the turn ended here, or its record stops here."""
@@ -64,13 +63,13 @@ class TurnAuditor(StrandAuditor):
         end = self._take_next(*_END_FACTS)
         if end is None:
             return False
-        begun, stops = end.entry.n > 0, isinstance(end.entry.facts, StopFacts)
+        started, stops = end.entry.n > 0, isinstance(end.entry.facts, StopFacts)
         self._check_step(end, "stop" if stops else "skip", "")
-        self._comparer.compare_parents(end, () if begun else self._causes)
+        self._comparer.compare_parents(end, () if started else self._causes)
         self._comparer.compare_bodies(record_comparison.Breach.COURSE, end, ())
         if stops:
             self._check_stopped(end)
-        elif begun:
+        elif started:
             self._comparer.report_fault(
                 record_comparison.Breach.COURSE, f"{end.entry.step}: it had begun", end
             )
@@ -93,10 +92,10 @@ class TurnAuditor(StrandAuditor):
         return isinstance(self._remaining[0].entry.facts, _END_FACTS)
 
     def _check_agent_turn(self, turn: steps.AgentTurn) -> None:
-        prompt = build_prompt(turn.briefing, turn.prompt).text
+        prompt = build_prompt(turn.briefing, turn.prompt)
         self._progress.advance(call_rules.QuestionAsked(turn.limits))
         while not self._has_stopped():
-            reply = self._check_exchange(turn, prompt)
+            reply = self._check_exchange(turn, prompt.text)
             if reply is None:
                 return
             if self._progress.state.move is call_rules.Move.REPEAT:
@@ -106,7 +105,7 @@ class TurnAuditor(StrandAuditor):
             if fault is None:
                 return
             if self._progress.state.move is call_rules.Move.REPAIR:
-                prompt = repair_prompt(prompt, self._quoted(reply), fault[:500])
+                prompt = prompt.with_repair(self._quoted(reply), fault[:500])
                 self._causes = ()
             self._next_causes = self._causes
 
@@ -209,8 +208,8 @@ class TurnAuditor(StrandAuditor):
         if facts.milliseconds != longest:
             detail = f"{call.entry.step}: it may take {longest} milliseconds"
             self._comparer.report_fault(record_comparison.Breach.COURSE, detail, call)
-        told = [("prompt", prompt), *([("schema", turn.schema)] if turn.schema else [])]
-        self._comparer.compare_bodies(record_comparison.Breach.ASKED, call, told)
+        bodies = [("prompt", prompt), *([("schema", turn.schema)] if turn.schema else [])]
+        self._comparer.compare_bodies(record_comparison.Breach.ASKED, call, bodies)
         self._comparer.compare_parents(call, self._next_causes)
         self._next_causes = ()  # a repeated call follows its predecessor in the strand
 
@@ -225,14 +224,14 @@ class TurnAuditor(StrandAuditor):
         if note is not None and self._remaining:
             if not isinstance(self._remaining[0].entry.facts, type(note.facts)):
                 self._diverge(f"turn {turn.name}: nothing is recorded of what was said")
-            taken = self._remaining.pop(0)
+            recorded = self._remaining.pop(0)
             self._comparer.compare_note(
                 record_comparison.Breach.RECORDED,
-                taken,
+                recorded,
                 note,
                 turn.agent or record_comparison.WRITER,
             )
-            self._comparer.compare_parents(taken, ())
+            self._comparer.compare_parents(recorded, ())
         self._check_verdict(call_rules.form_verdict(Outcome.OK, usable=True))
 
     def _check_verdict(self, expected: VerdictFacts) -> None:

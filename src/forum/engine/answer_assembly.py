@@ -11,22 +11,24 @@ from functools import cached_property
 
 from forum.engine import context
 from forum.engine.ports import TaskHalted
+from forum.engine.prompt_fit import SourceText
 from forum.engine.structured_output import independence
 from forum.errors import BodyGone
 from forum.ledger.body import Content, text_content
 from forum.ledger.kinds import Outcome
 from forum.ledger.log import Ledger
 from forum.tlog import Hash
-from forum.work import answer_checks, role_prompts
+from forum.work import answer_checks
 from forum.work.acceptance_criteria import Check
+from forum.work.asks import is_echo
 from forum.work.judging import MAX_READ_BYTES
 from forum.work.kinds import VERIFIER, CheckFacts, StopFacts, StopReason
 from forum.work.policy import Role
-from forum.work.prompt import Quotation
+from forum.work.roles import intent, prompt_parts, reviser, synthesizer
 from forum.work.run_fold import Run, TaskState, outcome_of_stop
 
 INTENT, DELIVERY = "intent", "delivery"
-_DECISIVE = frozenset({Check.MODEL, Check.COMMAND})
+_DECISIVE = frozenset({Check.MODEL, Check.COMMAND, Check.COVERAGE})
 """Checks that fail the run.  A failed revision is not among them: the long answer is kept."""
 
 _PART_SEPARATOR = "\n\n"
@@ -35,11 +37,12 @@ _PART_SEPARATOR = "\n\n"
 
 @dataclass(frozen=True, slots=True)
 class TaskResult:
-    """The result of a passed task that no other passed task has used."""
+    """The result of a passed task."""
 
     task: str
     content: Content
     entry: Hash
+    agent: str
     model: str
 
 
@@ -50,7 +53,9 @@ class RoleNeed:
     task: str
     answer: str = ""
     missing: str = ""
-    """The intent check's reason for rejecting the first answer, for the second synthesis."""
+    """What the first answer lacks by the intent check, for the second synthesis."""
+    agent: str = ""
+    """The agent that plays the role; empty: the one that the policy names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,40 +98,55 @@ class AnswerAssembler:
         raise TaskHalted(StopFacts(StopReason.ERROR, "not needed any more", by=task))
 
     def results(self) -> list[TaskResult]:
-        """Return the results of passed tasks that no other passed task has used.
+        """Return the results of the passed tasks that the answer is made from.
 
-        If the run failed, these are the results that it leaves.
+        With a Synthesizer these are all of them: a result that another task has used may hold
+        what only the answer needs. Otherwise only those that no other passed task has used. If the
+        run failed, these are the results that it leaves.
         """
-        plan, found = self._case.plan, []
+        plan, results = self._case.plan, []
         passed = {t.id for t in plan.tasks if self._state.task(t.id).state is TaskState.PASSED}
         for task in plan.tasks:
             run = self._state.task(task.id)
-            used = not passed.isdisjoint(plan.dependants[task.id])
-            call = run.result if task.id in passed and not used else None
+            is_used = not passed.isdisjoint(plan.dependants[task.id])
+            is_part = task.id in passed and (self._needs_synthesis or not is_used)
+            call = run.result if is_part else None
             if call is None or call.reply_at is None or call.replied is None:
                 continue
             try:
                 content = context.open_body(self._ledger, call.reply_at, "output")
             except BodyGone:
                 continue  # erased meanwhile: the run ends without this result
-            model = call.replied.model or call.called.model
-            found.append(TaskResult(task.id, content, run.last or self._case.plan_entry, model))
-        return found
+            results.append(
+                TaskResult(
+                    task=task.id,
+                    content=content,
+                    entry=run.last or self._case.plan_entry,
+                    agent=call.called.agent,
+                    model=call.replied.model or call.called.model,
+                )
+            )
+        return results
 
-    def request(self) -> Quotation:
-        """Return the request as a quotation, cut to the policy's input limit."""
-        whole = b""
+    def request_text(self) -> str:
+        """Return the beginning of the request; empty if it was erased."""
         with suppress(BodyGone):
-            whole = context.read_request(self._ledger, self._case.run)
-        return Quotation("the request", whole[: self._case.policy.input_bytes], len(whole))
+            request = context.read_request(self._ledger, self._case.run, MAX_READ_BYTES)
+            return request.decode(errors="replace")
+        return ""
 
-    def quoted_results(self) -> list[Quotation]:
-        """Return the results as quotations, each cut to the policy's input limit."""
-        limit, found = self._case.policy.input_bytes, []
+    def synthesis_sources(self) -> tuple[list[SourceText], list[str]]:
+        """Return the results for the Synthesizer, and a line for each task without one."""
+        texts = []
         for result in self.results():
-            head = context.read_prefix(result.content.chunks(), limit)
-            found.append(Quotation(f"task {result.task}", head, result.content.size))
-        return found
+            head = context.read_prefix(result.content.chunks(), MAX_READ_BYTES)
+            texts.append(SourceText(f"task {result.task}", head, result.content.size))
+        absent = [
+            f"{task.id} ({self._state.task(task.id).state.value}): {task.instruction[:200]}"
+            for task in self._case.plan.tasks
+            if self._state.task(task.id).state is not TaskState.PASSED
+        ]
+        return texts, absent
 
     def _role_needs(self) -> Generator[RoleNeed, None, Conclusion]:
         """Yield the needed roles in order, and return the conclusion of the run.
@@ -136,63 +156,115 @@ class AnswerAssembler:
         """
         outcome, results = self._outcome(), self.results()
         causes, content = [result.entry for result in results], _concatenate_results(results)
-        if outcome is not Outcome.OK or not results:
+        if not results or not self._may_answer(outcome):
             return Conclusion(outcome, content, causes)
-        draft = _AnswerDraft(content, None, causes, ",".join(result.model for result in results))
+        draft = _AnswerDraft(
+            content=content,
+            text=None,
+            causes=causes,
+            agents=[result.agent for result in results],
+            models=",".join(result.model for result in results),
+        )
         missing = ""
         checks: list[tuple[CheckFacts, str]] = []
-        rounds = (1, 2) if self._needs_synthesis(results) else (1,)
-        for number in rounds:
-            if self._needs_synthesis(results):
-                task = role_prompts.task_of_role(Role.SYNTHESIZER, number)
+        for number in (1, 2) if self._may_synthesize else (1,):
+            # A single result is the answer, unless it turns out not to answer the request.
+            if self._needs_synthesis or number > 1:
+                task = prompt_parts.task_of_role(Role.SYNTHESIZER, number)
                 yield RoleNeed(task, missing=missing)
-                said = self._role_output(task)
-                if said is None and missing:
+                reply = self._role_output(task)
+                if reply is None and missing:
                     break  # the second synthesis failed: keep the first answer and its check
-                if said is None:
-                    stopped = StopFacts(StopReason.ROLE, by=task)
-                    return Conclusion(
-                        outcome=Outcome.FAILED,
-                        answer=content,
-                        causes=causes,
-                        checks=[],
-                        stopped=stopped,
-                    )
-                # Allow the names of all tasks: a result that the answer quotes may have been erased
-                # since, and is missing from `results` then.
-                answer = role_prompts.read_parts(said, [task.id for task in self._case.plan.tasks])
-                draft = _AnswerDraft(
-                    text_content(answer), answer, [self._last_entry(task)], self._model(task)
-                )
-            checked, missing = yield from self._check_intent(number, draft)
-            checks = [(checked, missing)] if checked else []
+                if reply is None:
+                    return self._stop_without_answer(task, content, causes)
+                draft = self._read_draft(task, reply)
+            check = yield from self._check_intent(number, draft)
+            checks = [check] if check else []
+            missing = check[1] if check and check[0].outcome is Outcome.FAILED else ""
             if not missing:
                 break
         draft = yield from self._shorten_answer(draft, checks)
         yield from self._verify_answer(draft, checks)
         failed = any(c.outcome is Outcome.FAILED and c.check in _DECISIVE for c, _ in checks)
-        outcome = Outcome.FAILED if failed else Outcome.OK
-        return Conclusion(outcome, draft.content, draft.causes, checks)
+        return Conclusion(
+            Outcome.FAILED if failed else outcome, draft.content, draft.causes, checks
+        )
 
-    def _needs_synthesis(self, results: list[TaskResult]) -> bool:
-        return Role.SYNTHESIZER in self._roles and len(results) > 1
+    def _may_answer(self, outcome: Outcome) -> bool:
+        """Tell whether the roles work on an answer: all passed, or a team has some results.
+
+        A team answers what it can and names what is missing; the run has failed all the same.
+        """
+        if outcome is Outcome.OK:
+            return True
+        is_stopped = self._state.stopped is not None
+        return self._needs_synthesis and not is_stopped
+
+    def _stop_without_answer(self, task: str, content: Content, causes: list[Hash]) -> Conclusion:
+        return Conclusion(
+            outcome=Outcome.FAILED,
+            answer=content,
+            causes=causes,
+            checks=[],
+            stopped=StopFacts(StopReason.ROLE, by=task),
+        )
+
+    def _read_draft(self, task: str, reply: bytes) -> "_AnswerDraft":
+        # Allow the names of all tasks: a result that the answer quotes may have been erased since,
+        # and is missing from `results` then.
+        answer = synthesizer.parse_parts(reply, [task.id for task in self._case.plan.tasks])
+        return _AnswerDraft(
+            content=text_content(answer),
+            text=answer,
+            causes=[self._last_entry(task)],
+            agents=[self._roles[Role.SYNTHESIZER]],
+            models=self._model(task),
+        )
+
+    @property
+    def _may_synthesize(self) -> bool:
+        if self._case.policy.is_team:
+            return Role.SYNTHESIZER in self._roles
+        return self._needs_synthesis
+
+    @cached_property
+    def _needs_synthesis(self) -> bool:
+        """Whether the answer is written by the Synthesizer, and is not one result as it is."""
+        if Role.SYNTHESIZER not in self._roles:
+            return False
+        if self._case.policy.is_team:
+            return len(self._case.plan.tasks) > 1
+        return len(self._unused_tasks()) > 1
+
+    def _unused_tasks(self) -> list[str]:
+        """Return the passed tasks that no other passed task has used."""
+        plan = self._case.plan
+        passed = {t.id for t in plan.tasks if self._state.task(t.id).state is TaskState.PASSED}
+        return [name for name in passed if passed.isdisjoint(plan.dependants[name])]
 
     def _check_intent(
         self, number: int, draft: "_AnswerDraft"
-    ) -> Generator[RoleNeed, None, tuple[CheckFacts | None, str]]:
-        """Check whether the answer meets the request, by a judge only if term coverage is low.
+    ) -> Generator[RoleNeed, None, tuple[CheckFacts, str] | None]:
+        """Check whether the answer meets the request; return the check and its detail text.
 
-        Return the check, or None if there is no such role, and the reason of a rejection.
+        Code recognizes an answer that only repeats the request. Runs of the first version of the
+        rules ask a judge only if the answer has few of the request's terms. Return None if nobody
+        has the role.
         """
         if Role.INTENT not in self._roles:
-            return None, ""
-        request = self.request().text.decode(errors="replace")
-        if answer_checks.term_coverage(request, draft.words) >= answer_checks.MIN_COVERAGE:
-            return CheckFacts(INTENT, Outcome.OK, Check.COVERAGE), ""
-        task, judge = role_prompts.task_of_role(Role.INTENT, number), self._roles[Role.INTENT]
-        yield RoleNeed(task, draft.words)
-        said = self._role_output(task)
-        if said is None:
+            return None
+        request = self.request_text()
+        if not self._case.policy.is_team:
+            if answer_checks.term_coverage(request, draft.words) >= answer_checks.MIN_COVERAGE:
+                return CheckFacts(INTENT, Outcome.OK, Check.COVERAGE), ""
+        elif is_echo(request, draft.words):
+            check = CheckFacts(INTENT, Outcome.FAILED, Check.COVERAGE, "echo")
+            return check, "The answer repeats the request and answers nothing."
+        task = prompt_parts.task_of_role(Role.INTENT, number)
+        judge = self._case.policy.judge_of(Role.INTENT, draft.agents) or ""
+        yield RoleNeed(task, draft.words, agent=judge)
+        reply = self._role_output(task)
+        if reply is None:
             unjudged = CheckFacts(
                 subject=INTENT,
                 outcome=Outcome.INDETERMINATE,
@@ -201,32 +273,38 @@ class AnswerAssembler:
                 judge=judge,
             )
             return unjudged, ""
-        opinion = role_prompts.read_opinion(said)
-        outcome = Outcome.OK if opinion.passed else Outcome.FAILED
-        reason = "" if opinion.passed else "not-answered"
-        who = independence(self._model(task), draft.models)
-        checked = CheckFacts(
+        return self._read_intent(task, judge, intent.parse_opinion(reply), draft)
+
+    def _read_intent(
+        self, task: str, judge: str, opinion: intent.IntentOpinion, draft: "_AnswerDraft"
+    ) -> tuple[CheckFacts, str]:
+        unmet = opinion.unmet_asks(draft.words)
+        passed = opinion.passed and not unmet
+        check = CheckFacts(
             subject=INTENT,
-            outcome=outcome,
+            outcome=Outcome.OK if passed else Outcome.FAILED,
             check=Check.MODEL,
-            reason=reason,
+            reason="" if passed else "not-answered",
             judge=judge,
-            independence=who,
+            independence=independence(self._model(task), draft.models),
         )
-        return checked, "" if opinion.passed else opinion.reason or "it does not answer"
+        lines = [opinion.describe_asks(draft.words)]
+        if not passed:
+            lines = [opinion.feedback or "it does not answer", *lines]
+        return check, "\n".join(line for line in lines if line)
 
     def _shorten_answer(
         self, draft: "_AnswerDraft", checks: list[tuple[CheckFacts, str]]
     ) -> Generator[RoleNeed, None, "_AnswerDraft"]:
         """Return a shortened answer, or the draft if that is not shorter or has lost facts."""
-        # The reviser sees at most `input_bytes`, and must not shorten an answer it sees in part.
-        whole = draft.content.size <= self._case.policy.input_bytes
-        if Role.REVISER not in self._roles or not whole or not answer_checks.is_long(draft.words):
+        if Role.REVISER not in self._roles or not answer_checks.is_long(draft.words):
             return draft
-        task, judge = role_prompts.task_of_role(Role.REVISER), self._roles[Role.REVISER]
+        task, judge = prompt_parts.task_of_role(Role.REVISER), self._roles[Role.REVISER]
+        if draft.content.size > self._max_revised_bytes(judge):
+            return draft
         yield RoleNeed(task, draft.words)
-        said = self._role_output(task)
-        if said is None:
+        reply = self._role_output(task)
+        if reply is None:
             checks.append(
                 (
                     CheckFacts(
@@ -240,9 +318,8 @@ class AnswerAssembler:
                 )
             )
             return draft
-        shorter = role_prompts.read_revision(said)
-        request = self.request().text.decode(errors="replace")
-        lost = answer_checks.find_lost_facts(request, draft.words, shorter)
+        shorter = reviser.parse_revision(reply)
+        lost = answer_checks.find_lost_facts(self.request_text(), draft.words, shorter)
         if lost or len(shorter) >= len(draft.words):
             reason, detail = "lost" if lost else "longer", ", ".join(lost)[:2000]
             checks.append(
@@ -267,8 +344,22 @@ class AnswerAssembler:
             )
         )
         return _AnswerDraft(
-            text_content(shorter), shorter, [self._last_entry(task)], self._model(task)
+            content=text_content(shorter),
+            text=shorter,
+            causes=[self._last_entry(task)],
+            agents=[judge],
+            models=self._model(task),
         )
+
+    def _max_revised_bytes(self, agent: str) -> int:
+        """Return the size up to which an answer is shortened.
+
+        A reviser must not shorten what it could see, or write, only in part.
+        """
+        policy = self._case.policy
+        if not policy.is_team:
+            return policy.input_bytes
+        return min(2 * policy.prompt_tokens(agent), policy.max_reply_chars(agent))
 
     def _verify_answer(
         self, draft: "_AnswerDraft", checks: list[tuple[CheckFacts, str]]
@@ -315,8 +406,10 @@ class _AnswerDraft:
     content: Content
     text: str | None
     causes: list[Hash]
+    agents: list[str]
+    """The agents that wrote the answer."""
     models: str
-    """The models that wrote the answer, separated by commas."""
+    """Their models as the record names them, separated by commas."""
 
     @cached_property
     def words(self) -> str:
@@ -330,8 +423,8 @@ def _concatenate_results(results: list[TaskResult]) -> Content:
     """Return the results one after another under headings, or a single result as it is."""
     if len(results) == 1:
         return results[0].content
-    heads = [f"{_PART_SEPARATOR if n else ''}## {one.task}\n\n" for n, one in enumerate(results)]
-    together = zip(heads, results, strict=True)
-    return context.JoinedContent(
-        tuple(c for head, one in together for c in (text_content(head), one.content))
-    )
+    parts: list[Content] = []
+    for number, result in enumerate(results):
+        separator = _PART_SEPARATOR if number else ""
+        parts += [text_content(f"{separator}## {result.task}\n\n"), result.content]
+    return context.JoinedContent(tuple(parts))

@@ -14,7 +14,7 @@ from forum.ledger.log import Ledger, read_strand_entries, stored_body
 from forum.ledger.ports import Position
 from forum.ledger.strand import Draft, RecordedEntry, Strand
 from forum.tlog import Hash
-from forum.work.kinds import AcceptedFacts, PlanFacts, RouteFacts
+from forum.work.kinds import AcceptedFacts, Basis, PlanFacts, RouteFacts
 from forum.work.plan import Plan, read_plan
 from forum.work.policy import Policy, read_policy
 from forum.work.run_fold import Run, fold
@@ -45,6 +45,12 @@ class RunInput:
     def lane(self) -> str:
         """The lane of the request, or an empty string if it was not routed."""
         return self.routed.lane if self.routed else ""
+
+    @property
+    def ordered_lane(self) -> str:
+        """The lane that the submitter chose, or an empty string."""
+        is_ordered = self.routed is not None and self.routed.basis is Basis.GIVEN
+        return self.lane if is_ordered and self.lane in self.policy.lanes else ""
 
     def with_plan(self, plan: Plan, entry: Hash) -> "RunContext":
         """Return the context of the run with this plan, which `entry` records."""

@@ -331,6 +331,9 @@ class ModelCaller:
         ask: CallSpec,
     ) -> CallResult:
         """Record a call and the reply taken from an earlier record; no model is called."""
+        if known.prompt is not None:
+            prompt = Prompt(known.prompt, ask.prompt.turns)
+            ask = replace(ask, prompt=prompt, schema=known.schema)
         facts = self._call_facts(known.model, known.bound, turns, ask)
         # Not guarded by the budget: in a replay, other tasks may spend in another order than in the
         # record, and a call that was allowed there must not be refused here.

@@ -146,6 +146,10 @@ class RecordedReply:
     source: kinds.ReplyOrigin
     model: str
     """The model that was called."""
+    prompt: bytes | None = None
+    """The recorded prompt, if another release made it in its own words; None: as made here."""
+    schema: bytes = b""
+    """The recorded schema that belongs to that prompt."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cached_property
 from hashlib import sha256
 from typing import Any
 
@@ -19,7 +20,7 @@ from forum.tlog import Hash
 from forum.work import kinds
 from forum.work.claims import read_claims
 from forum.work.plan import RunBudget, read_plan
-from forum.work.policy import ToolCall
+from forum.work.policy import PROMPT_VERSION, ToolCall
 from forum.work.run_comparison import RunStep, comparable_facts
 
 _tool_calls_decoder = msgspec.json.Decoder(tuple[ToolCall, ...])
@@ -89,6 +90,10 @@ class RecordedRun:
     def prompt(self, entry: Entry[Any]) -> bytes:
         """Return the prompt of a recorded call."""
         return self._body(entry, "prompt")
+
+    def schema(self, entry: Entry[Any]) -> bytes:
+        """Return the reply schema of a recorded call; empty if it had none."""
+        return self._body(entry, "schema") if "schema" in entry.bodies else b""
 
     def content(self, entry: Entry[Any], name: str) -> Content:
         """Return a recorded body, empty if the entry has none.  Raises `BodyGone` if erased."""
@@ -245,9 +250,29 @@ class ReplaySource:
             raise ReplayMiss(call.task, call.step)
         called: kinds.CallFacts = made[1].facts
         source = reply[1].facts.source
+        prompt, schema = None, b""
+        if self._has_other_prompts:
+            prompt = self._past.prompt(made[1])
+            schema = self._past.schema(made[1])
         return ports.RecordedReply(
-            self._past.reply(reply[1]), called.reserved, source, called.model
+            reply=self._past.reply(reply[1]),
+            bound=called.reserved,
+            source=source,
+            model=called.model,
+            prompt=prompt,
+            schema=schema,
         )
+
+    @cached_property
+    def _has_other_prompts(self) -> bool:
+        """Whether the prompts of the run's roles are of another version than those made here.
+
+        They are taken from the record then. Sessions have no such version: their prompts are part
+        of the protocol, and are always made again and compared.
+        """
+        policy = context.read_run_input(self._ledger, self._run).policy
+        is_session = policy.panel is not None
+        return bool(policy.roles) and not is_session and policy.prompts != PROMPT_VERSION
 
     def has_gate(self, subject: str) -> bool:
         """Return whether the record has this gate.

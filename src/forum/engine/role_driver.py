@@ -12,26 +12,41 @@ import msgspec
 from msgspec.structs import replace
 
 from forum.engine import context, model_calls
-from forum.engine.answer_assembly import AnswerAssembler
+from forum.engine.answer_assembly import AnswerAssembler, RoleNeed
+from forum.engine.prompt_fit import PromptFitter, SourceText, excerpt
 from forum.engine.signals import CancelToken
 from forum.engine.structured_output import ask_structured, record_check_verdict, record_form_verdict
 from forum.engine.tools import ToolRunner
 from forum.tlog import Hash
-from forum.work import role_prompts
+from forum.work.judging import MAX_READ_BYTES
 from forum.work.kinds import VERIFIER
 from forum.work.plan import Plan, write_plan
 from forum.work.policy import Role, ToolCall
-from forum.work.prompt import Quotation, build_prompt
+from forum.work.prompt import Prompt, Quotation
+from forum.work.roles import (
+    classifier,
+    coordinator,
+    intent,
+    prompt_parts,
+    reviser,
+    synthesizer,
+)
+from forum.work.text_fit import estimate_tokens
 
 
 @dataclass(frozen=True, slots=True)
 class RoleQuestion:
-    """The prompt for a role, and the function that reads its reply."""
+    """The prompt for a role, and the function that parses its reply."""
 
-    prompt: bytes
+    agent: str
+    prompt: Prompt
     schema: bytes
-    read: Callable[[bytes], object]
+    parse: Callable[[bytes], object]
     """Parses the reply.  Raises `ValueError` if it is malformed."""
+
+
+_EMPTY_REQUEST = Quotation("the request", b"", 0)
+"""In place of a text, to find out how long the other parts of a prompt are."""
 
 
 class VerifierInput(msgspec.Struct, frozen=True):
@@ -64,49 +79,76 @@ class RoleDriver:
             await self._caller.drive(lambda: self._run_role(Role(name[1:])))
 
     async def _run_role(self, role: Role) -> None:
+        turns = model_calls.StepNames(1)
+        request = await asyncio.to_thread(self._read_request)
+        question, causes = await self._role_question(role, turns, request)
+        spec = model_calls.CallSpec(
+            agent=question.agent,
+            prompt=question.prompt,
+            causes=causes,
+            role=role,
+            schema=question.schema,
+        )
+        parsed, result = await ask_structured(self._caller, turns, spec, question.parse)
+        await record_form_verdict(self._caller, parsed, result)
+
+    def _read_request(self) -> SourceText:
+        whole = context.read_request(self._ledger, self._run_input.run)
+        return SourceText("the request", whole[:MAX_READ_BYTES], len(whole))
+
+    async def _role_question(
+        self, role: Role, turns: model_calls.StepNames, request: SourceText
+    ) -> tuple[RoleQuestion, tuple[Hash, ...]]:
+        """Return the question to a role, and the causes that its first call has to name."""
         causes: tuple[Hash, ...] = (self._caller.allowed_by,)
-        background: list[Quotation] = []
+        if role is Role.CLASSIFIER:
+            return self._classifier_question(request), causes
         if role is Role.COORDINATOR:
-            request = await asyncio.to_thread(
-                context.read_request, self._ledger, self._run_input.run
-            )
-            asked = request.decode(errors="replace")
-            background, causes = await self._tools.gather_context(asked, causes)
-        part = await asyncio.to_thread(self._role_question, role, background)
-        prompt = build_prompt("", part.prompt)
-        ask = model_calls.CallSpec(
-            self._policy.roles[role], prompt, causes, role=role, schema=part.schema
-        )
-        said, exchange = await ask_structured(
-            self._caller, model_calls.StepNames(1), ask, part.read
-        )
-        await record_form_verdict(self._caller, said, exchange)
+            text = request.text.decode(errors="replace")
+            background, causes = await self._tools.gather_context(text, causes)
+            return self._coordinator_question(request, background), causes
+        assert isinstance(self._run_input, context.RunContext)  # noqa: S101  answers follow plans
+        answering = await asyncio.to_thread(self._answering, self._run_input)
+        need = await asyncio.to_thread(answering.need_of, self._task)
+        fitter = PromptFitter(self._caller, causes)
+        question = await self._closing_question(role, turns, fitter, request, answering, need)
+        return question, fitter.causes
 
-    def _role_question(self, role: Role, background: list[Quotation]) -> RoleQuestion:
-        policy, limit = self._policy, self._policy.input_bytes
-        if role is Role.CLASSIFIER or not isinstance(self._run_input, context.RunContext):
-            whole = context.read_request(self._ledger, self._run_input.run)
-            request = Quotation("the request", whole[:limit], len(whole))
-            if role is Role.CLASSIFIER:
-                return RoleQuestion(
-                    role_prompts.classifier_prompt(request, policy.lanes),
-                    role_prompts.classifier_schema(policy.lanes),
-                    lambda said: role_prompts.read_lane_choice(said, policy.lanes) or "none",
-                )
-            room = policy.max_reply_chars(policy.roles[role])
-            return RoleQuestion(
-                role_prompts.coordinator_prompt(request, policy.lanes, background),
-                role_prompts.coordinator_schema(policy.lanes, room),
-                self._read_plan,
-            )
-        return self._closing_question(role, self._answering(self._run_input))
+    def _classifier_question(self, request: SourceText) -> RoleQuestion:
+        agent, lanes = self._policy.roles[Role.CLASSIFIER], self._policy.ranked_lanes()
+        fixed = classifier.build_prompt(_EMPTY_REQUEST, lanes)
+        return RoleQuestion(
+            agent=agent,
+            prompt=classifier.build_prompt(self._excerpt(agent, request, "", fixed), lanes),
+            schema=classifier.build_schema(lanes),
+            parse=lambda reply: classifier.parse_choice(reply, lanes) or prompt_parts.NO_LANE,
+        )
 
-    def _read_plan(self, said: bytes) -> Plan:
-        """Read a drafted plan.  Raises `ValueError` if it contains a secret.
+    def _coordinator_question(
+        self, request: SourceText, background: list[Quotation]
+    ) -> RoleQuestion:
+        agent, lanes = self._policy.roles[Role.COORDINATOR], self._policy.ranked_lanes()
+        ordered = self._run_input.ordered_lane
+        fixed = coordinator.build_prompt(_EMPTY_REQUEST, lanes, background, ordered)
+        shown = self._excerpt(agent, request, "", fixed)
+        return RoleQuestion(
+            agent=agent,
+            prompt=coordinator.build_prompt(shown, lanes, background, ordered),
+            schema=coordinator.build_schema(lanes, self._policy.max_reply_chars(agent), ordered),
+            parse=_PlanParser(self, request.text.decode(errors="replace")).parse,
+        )
+
+    def _excerpt(self, agent: str, request: SourceText, purpose: str, fixed: Prompt) -> Quotation:
+        """Return the request as far as it fits into a prompt of this agent."""
+        room = self._policy.prompt_tokens(agent) - estimate_tokens(fixed.text)
+        return excerpt(request, purpose, room)
+
+    def parse_plan(self, reply: bytes) -> Plan:
+        """Parse a drafted plan.  Raises `ValueError` if it is unusable or contains a secret.
 
         Secrets are masked in the record, so another plan would be read from there.
         """
-        plan = role_prompts.read_drafted_plan(said, self._policy)
+        plan = coordinator.parse_plan(reply, self._policy, self._run_input.ordered_lane)
         if self._ledger.mask.has_secret(write_plan(plan)):
             raise ValueError("it holds a secret")
         return plan
@@ -117,34 +159,71 @@ class RoleDriver:
         state = replace(context.read_run(self._ledger, case.run), stopped=None)
         return AnswerAssembler(self._ledger, case, state)
 
-    def _closing_question(self, role: Role, answering: AnswerAssembler) -> RoleQuestion:
-        request, need = answering.request(), answering.need_of(self._task)
-        words, room = need.answer.encode(), self._policy.max_reply_chars(self._policy.roles[role])
-        answer = Quotation("the answer", words[: self._policy.input_bytes], len(words))
+    async def _closing_question(
+        self,
+        role: Role,
+        turns: model_calls.StepNames,
+        fitter: PromptFitter,
+        request: SourceText,
+        answering: AnswerAssembler,
+        need: RoleNeed,
+    ) -> RoleQuestion:
+        """Return the question to a role that works on the answer."""
+        agent = need.agent or self._policy.roles[role]
+        room = self._policy.max_reply_chars(agent)
+        words = need.answer.encode()
+        answer = SourceText("the answer", words[:MAX_READ_BYTES], len(words))
         match role:
             case Role.SYNTHESIZER:
-                tasks = [result.task for result in answering.results()]
-                return RoleQuestion(
-                    role_prompts.synthesizer_prompt(
-                        request, answering.quoted_results(), need.missing
-                    ),
-                    role_prompts.synthesizer_schema(tasks, room),
-                    lambda said: role_prompts.read_parts(said, tasks),
+                return await self._synthesizer_question(
+                    agent, turns, fitter, request, answering, need
                 )
             case Role.INTENT:
+                fixed = intent.build_prompt(_EMPTY_REQUEST, _EMPTY_REQUEST)
+                purpose = need.answer
+                fitted = await fitter.fit(
+                    turns, agent, request, [answer], purpose=purpose, fixed=fixed.text
+                )
                 return RoleQuestion(
-                    role_prompts.intent_prompt(request, answer),
-                    role_prompts.opinion_schema(),
-                    role_prompts.read_opinion,
+                    agent=agent,
+                    prompt=intent.build_prompt(fitted.request, *fitted.texts),
+                    schema=intent.build_schema(room),
+                    parse=intent.parse_opinion,
                 )
             case Role.REVISER:
+                fixed = reviser.build_prompt(_EMPTY_REQUEST, answer.quote())
+                shown = self._excerpt(agent, request, need.answer, fixed)
                 return RoleQuestion(
-                    role_prompts.reviser_prompt(request, answer),
-                    role_prompts.reviser_schema(room),
-                    role_prompts.read_revision,
+                    agent=agent,
+                    prompt=reviser.build_prompt(shown, answer.quote()),
+                    schema=reviser.build_schema(room),
+                    parse=reviser.parse_revision,
                 )
-            case Role.CLASSIFIER | Role.COORDINATOR | Role.VALIDATOR:
+            case Role.CLASSIFIER | Role.COORDINATOR | Role.VALIDATOR | Role.SUMMARIZER:
                 raise AssertionError(role)
+
+    async def _synthesizer_question(
+        self,
+        agent: str,
+        turns: model_calls.StepNames,
+        fitter: PromptFitter,
+        request: SourceText,
+        answering: AnswerAssembler,
+        need: RoleNeed,
+    ) -> RoleQuestion:
+        texts, absent = await asyncio.to_thread(answering.synthesis_sources)
+        fixed = synthesizer.build_prompt(_EMPTY_REQUEST, (), absent=absent, missing=need.missing)
+        purpose = f"{request.text.decode(errors='replace')}\n{need.missing}"
+        fitted = await fitter.fit(turns, agent, request, texts, purpose=purpose, fixed=fixed.text)
+        tasks = [text.source.removeprefix("task ") for text in texts]
+        return RoleQuestion(
+            agent=agent,
+            prompt=synthesizer.build_prompt(
+                fitted.request, fitted.texts, absent=absent, missing=need.missing
+            ),
+            schema=synthesizer.build_schema(tasks, self._policy.max_reply_chars(agent)),
+            parse=lambda reply: synthesizer.parse_parts(reply, tasks),
+        )
 
     async def _run_verifier(self, number: int) -> None:
         """Check the answer with an external tool, independent of the agents that wrote it."""
@@ -153,7 +232,30 @@ class RoleDriver:
         answering = await asyncio.to_thread(self._answering, case)
         need = await asyncio.to_thread(answering.need_of, self._task)
         whole = await asyncio.to_thread(context.read_request, self._ledger, case.run)
-        given = VerifierInput(whole.decode(errors="replace"), need.answer)
-        use = ToolCall(self._policy.verifiers[number - 1], msgspec.json.encode(given).decode())
+        arguments = VerifierInput(whole.decode(errors="replace"), need.answer)
+        use = ToolCall(self._policy.verifiers[number - 1], msgspec.json.encode(arguments).decode())
         outcome, _ = await self._tools.run_check("check", use, (self._caller.allowed_by,))
         await record_check_verdict(self._caller, outcome)
+
+
+class _PlanParser:
+    """Parses the plans of one Coordinator, and asks once for a revision of a plan with holes.
+
+    A second plan is taken with its holes: a plan that covers most is better than none, and the
+    check of the answer finds what is missing.
+    """
+
+    def __init__(self, driver: RoleDriver, request: str) -> None:
+        self._driver, self._request, self._is_first = driver, request, True
+
+    def parse(self, reply: bytes) -> Plan:
+        """Return the plan.  Raises `ValueError` if it is unusable, or the first one and has holes.
+
+        A crash does not reset this: the recorded replies are parsed again in their order.
+        """
+        is_first, self._is_first = self._is_first, False
+        plan = self._driver.parse_plan(reply)
+        holes = coordinator.find_holes(reply, self._request) if is_first else ()
+        if holes:
+            raise ValueError("the plan has holes: " + "; ".join(holes))
+        return plan

@@ -34,7 +34,8 @@ from forum.work.claims import ActionClaim, count_unverified, find_claims
 from forum.work.judging import MAX_READ_BYTES
 from forum.work.plan import Plan, RolePlan, Task, read_plan, single_task_plan, write_plan
 from forum.work.policy import Answer, Role
-from forum.work.role_prompts import read_drafted_plan, read_lane_choice, task_of_role
+from forum.work.roles import classifier, coordinator
+from forum.work.roles.prompt_parts import task_of_role
 from forum.work.schedule import is_finished, next_steps
 
 _RUN_LIMITS = frozenset({kinds.StopReason.BUDGET, kinds.StopReason.DEADLINE})
@@ -218,14 +219,15 @@ class RunDriver:
                 call = None  # erased meanwhile: treat the role as failed
         if role is Role.CLASSIFIER:
             # A classifier that fails chooses no lane; the run continues without one.
-            lane = read_lane_choice(said, run_input.policy.lanes) if call else ""
+            lane = classifier.parse_choice(said, run_input.policy.lanes) if call else ""
             facts = kinds.RouteFacts(lane, kinds.Basis.CLASSIFIER)
             await self._main.append_exclusive_async(Draft("route", context.ENGINE, facts, causes))
         elif call is None:
             stage = _stage_context(run_input, run_input.cause, task)
             await self._stop(stage, kinds.StopFacts(kinds.StopReason.ROLE, by=task))
         else:
-            await self._record_plan(read_drafted_plan(said, run_input.policy), causes)
+            plan = coordinator.parse_plan(said, run_input.policy, run_input.ordered_lane)
+            await self._record_plan(plan, causes)
         await self._fold_main(run_input.run)
 
     async def _plan_one_task(self, run_input: context.RunInput) -> None:

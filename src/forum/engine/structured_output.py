@@ -9,47 +9,33 @@ from forum.engine import model_calls
 from forum.engine.context import ENGINE
 from forum.ledger.kinds import Outcome
 from forum.ledger.strand import Draft
-from forum.work import call_rules, role_prompts
+from forum.work import call_rules
 from forum.work.kinds import Independence, VerdictFacts
 from forum.work.policy import Role
-from forum.work.prompt import Prompt, Quotation, build_prompt
+from forum.work.prompt import Prompt
+from forum.work.roles import opinions, prompt_parts
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class IndependentVerdict:
-    """The verdict of a judging model, and the name of that model."""
+    """The opinion of a judging model, and the name of that model."""
 
-    passed: bool
-    reason: str
+    opinion: opinions.Opinion
     model: str
 
 
 async def judge_independently(
-    caller: model_calls.ModelCaller,
-    turns: model_calls.StepNames,
-    reader: str,
-    instruction: str,
-    demand: str,
-    result: Quotation,
+    caller: model_calls.ModelCaller, turns: model_calls.StepNames, judge: str, prompt: Prompt
 ) -> IndependentVerdict:
     """Return a model's verdict on a result; a judge that gives no usable verdict rejects it."""
-    asked = Quotation("the instruction", instruction.encode(), len(instruction.encode()))
-    prompt = build_prompt("", role_prompts.validator_prompt(asked, demand, result))
-    said, exchange = await ask_structured(
-        caller,
-        turns,
-        model_calls.CallSpec(
-            reader, prompt, role=Role.VALIDATOR, schema=role_prompts.opinion_schema()
-        ),
-        role_prompts.read_opinion,
-    )
-    await caller.record_reply(exchange)
-    opinion = said or role_prompts.Opinion(
-        passed=False, reason="the validator gave no usable verdict"
-    )
-    return IndependentVerdict(opinion.passed, opinion.reason, exchange.model)
+    schema = opinions.build_schema(caller.policy.max_reply_chars(judge))
+    spec = model_calls.CallSpec(judge, prompt, role=Role.VALIDATOR, schema=schema)
+    opinion, result = await ask_structured(caller, turns, spec, opinions.parse_opinion)
+    await caller.record_reply(result)
+    unusable = opinions.Opinion(passed=False, reason="The judge gave no usable verdict.")
+    return IndependentVerdict(opinion or unusable, result.model)
 
 
 async def ask_structured(
@@ -67,7 +53,7 @@ async def ask_structured(
     reply, so that reply and verdict can be one commit.
     """
     policy = caller.policy
-    limits = limits or call_rules.QuestionLimits(role_prompts.MAX_REPAIRS, policy.retries)
+    limits = limits or call_rules.QuestionLimits(prompt_parts.MAX_REPAIRS, policy.retries)
     caller.progress.advance(call_rules.QuestionAsked(limits))
     while True:
         exchange = await caller.make_call(turns, ask)
@@ -86,8 +72,8 @@ async def ask_structured(
             return None, exchange
         recorded = await caller.record_reply(exchange)
         if state.move is call_rules.Move.REPAIR:
-            said = exchange.quote_output(policy.input_bytes)
-            ask = replace(ask, prompt=add_repair_request(ask.prompt, said, fault), causes=())
+            reply = exchange.quote_output(policy.input_bytes)
+            ask = replace(ask, prompt=ask.prompt.with_repair(reply, fault[:500]), causes=())
         elif recorded is not None:
             delay = policy.retry_delay_ms(state.failed)
             await caller.wait_before_retry(recorded.entry.ts, 1000 * delay)
@@ -117,11 +103,6 @@ async def _record_verdict(
         await caller.append_with_retry(
             *drafts, Draft(VERDICT_STEP, ENGINE, verdict, effects=caller.wake_run_effects())
         )
-
-
-def add_repair_request(prompt: Prompt, said: Quotation, fault: str) -> Prompt:
-    """Return a prompt that quotes a malformed reply and says what was wrong with it."""
-    return build_prompt("", role_prompts.repair_prompt(prompt.text, said, fault[:500]))
 
 
 def independence(judge: str, producer: str) -> Independence:

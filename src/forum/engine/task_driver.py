@@ -5,6 +5,7 @@ read from there and not repeated.
 """
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -13,6 +14,7 @@ from forum.engine import child_runs, context, model_calls
 from forum.engine.gates import pass_gate
 from forum.engine.interruption import follow_parent
 from forum.engine.ports import CallReply, ModelCall, TaskHalted
+from forum.engine.prompt_fit import PromptFitter, SourceText, excerpt, source_of
 from forum.engine.signals import CancelToken
 from forum.engine.structured_output import independence, judge_independently
 from forum.engine.tools import DIGEST_TOOL, ToolRunner, receipts_of
@@ -24,9 +26,17 @@ from forum.ledger.strand import Attachment, Draft, RecordedEntry
 from forum.tlog import Hash
 from forum.work import acceptance_criteria, call_rules, kinds
 from forum.work.claims import ActionClaim, count_unverified, find_claims
-from forum.work.judging import Judgement, judge_output, judge_tool_result
+from forum.work.judging import MAX_READ_BYTES, Judgement, judge_output, judge_tool_result
 from forum.work.policy import Answer, Role, ToolCall
-from forum.work.prompt import Prompt, Quotation, build_prompt, quote, task_prompt
+from forum.work.prompt import (
+    Prompt,
+    Quotation,
+    build_prompt,
+    quote,
+    quote_whole,
+    task_prompt,
+)
+from forum.work.roles import prompt_parts, validator, worker
 from forum.work.run_fold import fold
 from forum.work.schedule import unfinished_tasks
 
@@ -41,8 +51,8 @@ class AttributedJudgement:
     judgement: Judgement
     judge: str = ""
     independence: kinds.Independence = kinds.Independence.NONE
-    words: str = ""
-    """The judge's reason for a rejection; it is added to the prompt of the next attempt."""
+    feedback: str = ""
+    """Why the result was rejected; it is added to the prompt of the next attempt."""
 
 
 class TaskDriver:
@@ -69,18 +79,67 @@ class TaskDriver:
             upstream = await asyncio.to_thread(self._read_upstream)
         causes = await context.join_causes(self._caller.strand, [cause, *upstream.causes])
         background, causes = await self._tools.gather_context(instruction, causes)
-        inputs = [*background, *upstream.inputs]
-        lane = self._policy.lanes.get(self._task.lane)
-        told = task_prompt(instruction, self._task.done_when, inputs)
-        prompt = build_prompt(lane.instructions if lane else "", told)
+        self._fitter, turns = PromptFitter(self._caller, causes), model_calls.StepNames(1)
+        prompt = await self._first_prompt(turns, instruction, background, upstream.inputs)
         if self._task.is_delegated:
-            await self._delegate(instruction, prompt, causes)
+            await self._delegate(turns, instruction, prompt, self._fitter.causes)
             return
         while True:
-            verdict, prompt = await self._run_attempt(instruction, prompt, causes)
+            verdict, prompt = await self._run_attempt(turns, instruction, prompt)
             if verdict.next in (kinds.Next.ACCEPT, kinds.Next.GIVE_UP):
                 return
-            causes = ()
+            turns = model_calls.StepNames(turns.attempt + 1)
+
+    async def _first_prompt(
+        self,
+        turns: model_calls.StepNames,
+        instruction: str,
+        background: list[Quotation],
+        inputs: list[SourceText],
+    ) -> Prompt:
+        """Return the prompt of the first attempt, and keep the inputs for the judge.
+
+        A task of a team sees the request, the plan and its inputs, fitted to its model. Other tasks
+        see what their author wrote: the instruction and the inputs.
+        """
+        lane = self._policy.lanes.get(self._task.lane)
+        lane_instructions = lane.instructions if lane else ""
+        if not self._policy.is_team:
+            self._inputs = [*background, *(text.quote() for text in inputs)]
+            text = task_prompt(instruction, self._task.done_when, self._inputs)
+            return build_prompt(lane_instructions, text)
+        request = await asyncio.to_thread(self._read_request)
+        is_request = instruction.strip().encode() == request.text.strip()
+        shown = "Answer the request." if is_request else instruction
+        tools = [worker.ToolName(offer.name, offer.description) for offer in self._tools.offers()]
+
+        def build(request: Quotation, texts: Sequence[Quotation]) -> Prompt:
+            split = len(background)
+            material = worker.TaskMaterial(request, texts[:split], texts[split:])
+            return worker.build_prompt(
+                self._task,
+                shown,
+                self._case.plan,
+                material,
+                lane_instructions=lane_instructions,
+                tools=tools,
+            )
+
+        texts = [*(source_of(quotation) for quotation in background), *inputs]
+        fitted = await self._fitter.fit(
+            turns,
+            self._agent,
+            request,
+            texts,
+            purpose=instruction,
+            fixed=build(Quotation("the request", b"", 0), ()).text,
+        )
+        self._inputs = list(fitted.texts)
+        return build(fitted.request, fitted.texts)
+
+    def _read_request(self) -> SourceText:
+        request = context.read_request(self._ledger, self._case.run)
+        return SourceText("the request", request[:MAX_READ_BYTES], len(request))
 
     async def _approved_instruction(self) -> tuple[str, Hash]:
         """Return the approved instruction, and the entry that allows it.
@@ -111,48 +170,66 @@ class TaskDriver:
         )
 
     async def _run_attempt(
-        self, instruction: str, first: Prompt, causes: tuple[Hash, ...]
+        self, turns: model_calls.StepNames, instruction: str, first: Prompt
     ) -> tuple[kinds.VerdictFacts, Prompt]:
         """Make one attempt; return its verdict, and the prompt of the next attempt."""
         verdicts = self._caller.progress.advance(call_rules.AttemptBegun()).verdicts
-        number = len(verdicts) + 1
         agent = self._policy.ladder_of(self._agent)[call_rules.escalation_level(verdicts)]
-        prompt, turns, question, offers = (
-            first,
-            model_calls.StepNames(number),
-            b"",
-            self._tools.offers(),
-        )
+        result, outcomes = await self._call_with_tools(turns, agent, instruction, first)
+        opined, result = await self._judge_result(turns, agent, instruction, result, outcomes)
+        verdict = await self._record_verdict(turns.attempt, result, opined)
+        if result.replied.outcome is not Outcome.OK or not opined.feedback:
+            return verdict, first
+        own = result.quote_output(self._policy.input_bytes)
+        return verdict, first.with_rejection(self._shorten(own, instruction), opined.feedback)
+
+    async def _call_with_tools(
+        self, turns: model_calls.StepNames, agent: str, instruction: str, prompt: Prompt
+    ) -> tuple[model_calls.CallResult, list[Quotation]]:
+        """Call the agent until it requests no more tools; return its result and their outcomes."""
+        question, offers, outcomes = b"", self._tools.offers(), list[Quotation]()
         # A required output schema would leave the agent no way to ask for tools.
         schema = b"" if offers else acceptance_criteria.result_schema(self._task.done_when)
         while True:
-            ask = model_calls.CallSpec(
-                agent, prompt, causes, question, schema=schema, offers=offers
+            spec = model_calls.CallSpec(
+                agent=agent,
+                prompt=prompt,
+                causes=self._fitter.causes,
+                question=question,
+                schema=schema,
+                offers=offers,
             )
-            exchange = await self._caller.make_call(turns, ask)
-            causes = ()
-            if exchange.replied.outcome is not Outcome.OK or not exchange.uses:
-                break
+            result = await self._caller.make_call(turns, spec)
+            self._fitter.causes = ()
+            if result.replied.outcome is not Outcome.OK or not result.uses:
+                return result, outcomes
             # Record the reply before its tools are used: after a crash, the worker that takes over
             # finds the same tool calls in it, with their recorded intents.
-            await self._caller.record_reply(exchange)
+            await self._caller.record_reply(result)
             results = [
                 await self._tools.use_tool(turns, use, self._agent or context.ENGINE)
-                for use in exchange.uses
+                for use in result.uses
             ]
-            question = b"".join(quote(result) for result in results)
-            own = exchange.quote_output(self._policy.input_bytes)
-            prompt = prompt.with_tool_results(own, exchange.uses, results)
-        opined, exchange = await self._judge_result(instruction, turns, exchange)
-        verdict = await self._record_verdict(number, exchange, opined)
-        if exchange.replied.outcome is not Outcome.OK or not opined.words:
-            return verdict, first
-        return verdict, first.with_rejection(
-            exchange.quote_output(self._policy.input_bytes), opined.words
-        )
+            outcomes += results
+            question = b"".join(quote(quotation) for quotation in results)
+            own = result.quote_output(self._policy.input_bytes)
+            shown = [self._shorten(quotation, instruction) for quotation in results]
+            prompt = prompt.with_tool_results(own, result.uses, shown)
+
+    def _shorten(self, quotation: Quotation, purpose: str) -> Quotation:
+        """Return a text that was just produced, shortened so that the prompt can take several."""
+        if not self._policy.is_team:
+            return quotation
+        share = self._policy.prompt_tokens(self._agent) // 4
+        return excerpt(source_of(quotation), purpose, share)
 
     async def _judge_result(
-        self, instruction: str, turns: model_calls.StepNames, exchange: model_calls.CallResult
+        self,
+        turns: model_calls.StepNames,
+        agent: str,
+        instruction: str,
+        exchange: model_calls.CallResult,
+        outcomes: list[Quotation],
     ) -> tuple[AttributedJudgement, model_calls.CallResult]:
         """Judge a result by code, then by tools, then by a model for criteria that need one.
 
@@ -168,8 +245,9 @@ class TaskDriver:
         words = [
             demand.what for demand in demands if demand.check is acceptance_criteria.Check.MODEL
         ]
-        reader = self._policy.roles.get(Role.VALIDATOR) if words or not demands else None
-        if judgement.passed and (checks or reader is not None):
+        needs_model = bool(words) or not demands
+        judge = self._policy.judge_of(Role.VALIDATOR, [agent]) if needs_model else None
+        if judgement.passed and (checks or judge is not None):
             # Checks record entries of their own, and the reply must precede them in the strand.
             # Without checks the reply waits for the verdict, which saves a commit.
             await self._caller.record_reply(exchange)
@@ -177,19 +255,68 @@ class TaskDriver:
         for number, demand in enumerate(checks, 1):
             if judgement.passed:
                 judgement = await self._check_by_tool(turns, number, demand, exchange)
-        if not judgement.passed or reader is None:
-            return AttributedJudgement(judgement), exchange
-        result = Quotation("the result", exchange.output[: self._policy.input_bytes], exchange.size)
-        opinion = await judge_independently(
-            self._caller, turns, reader, instruction, "\n".join(words), result
-        )
-        reason = "" if opinion.passed else "not-accepted"
+        if not judgement.passed or judge is None:
+            return AttributedJudgement(judgement, feedback=self._explain(judgement)), exchange
+        prompt = await self._judge_prompt(turns, judge, instruction, words, exchange, outcomes)
+        verdict = await judge_independently(self._caller, turns, judge, prompt)
+        passed = verdict.opinion.passed
         judgement = Judgement(
-            passed=opinion.passed, check=acceptance_criteria.Check.MODEL, reason=reason
+            passed=passed,
+            check=acceptance_criteria.Check.MODEL,
+            reason="" if passed else "not-accepted",
         )
-        told = "" if opinion.passed else opinion.reason
-        who = independence(opinion.model, exchange.model)
-        return AttributedJudgement(judgement, reader, who, told), exchange
+        opined = AttributedJudgement(
+            judgement=judgement,
+            judge=judge,
+            independence=independence(verdict.model, exchange.model),
+            feedback="" if passed else verdict.opinion.feedback,
+        )
+        return opined, exchange
+
+    def _explain(self, judgement: Judgement) -> str:
+        """Return what the author of a result is told that a check by code or a tool rejected."""
+        if judgement.passed or not self._policy.is_team:
+            return ""
+        demanded = f" The criteria are:\n{self._task.done_when}" if self._task.done_when else ""
+        return f"The check {judgement.check.value!r} failed: {judgement.reason}.{demanded}"
+
+    async def _judge_prompt(
+        self,
+        turns: model_calls.StepNames,
+        judge: str,
+        instruction: str,
+        criteria: list[str],
+        exchange: model_calls.CallResult,
+        outcomes: list[Quotation],
+    ) -> Prompt:
+        """Return the prompt for the judge of a result, fitted to the judge's model."""
+        task = quote_whole("the instruction", instruction)
+        listed = prompt_parts.quote_text("criteria", "\n".join(criteria))
+        sources = [*map(source_of, (*self._inputs, *outcomes))]
+        sources.append(SourceText("the result", exchange.output[:MAX_READ_BYTES], exchange.size))
+        split = len(self._inputs)
+
+        def build(request: Quotation, texts: Sequence[Quotation]) -> Prompt:
+            *before, result = texts
+            return validator.build_prompt(
+                request,
+                task,
+                listed,
+                inputs=before[:split],
+                outcomes=before[split:],
+                result=result,
+            )
+
+        nothing = Quotation("the request", b"", 0)
+        fitted = await self._fitter.fit(
+            turns,
+            judge,
+            await asyncio.to_thread(self._read_request),
+            sources,
+            purpose=f"{instruction}\n{exchange.output[:4000].decode(errors='replace')}",
+            fixed=build(nothing, [nothing]).text,
+        )
+        return build(fitted.request, fitted.texts)
 
     async def _judge_by_code(self, outcome: Outcome, output: bytes) -> Judgement:
         """Judge by code, in a thread: many criteria may take a second and block the event loop."""
@@ -284,17 +411,23 @@ class TaskDriver:
         )
         return find_claims(output, receipts_of(self._ledger, task))
 
-    async def _delegate(self, instruction: str, prompt: Prompt, causes: tuple[Hash, ...]) -> None:
+    async def _delegate(
+        self,
+        turns: model_calls.StepNames,
+        instruction: str,
+        prompt: Prompt,
+        causes: tuple[Hash, ...],
+    ) -> None:
         """Carry out the task's own plan or panel in a child run, and judge the child's answer.
 
         The child run is recorded like a call: its allotment is the reservation, its answer the
         reply.  Raises `TaskSuspended` until it has ended.
         """
-        strand, turns = self._caller.strand, model_calls.StepNames(1)
+        strand = self._caller.strand
         call_step, reply_step = turns.next_call()
         found, call = strand.replay_step("delegate"), None
         if found is None:
-            found, _ = await self._reserve_allotment(call_step, prompt, causes)
+            found, _ = await self._reserve_allotment(call_step, turns.calls, prompt, causes)
         else:
             call = strand.replay_step(call_step)
         recorded = strand.replay_step(reply_step)
@@ -308,17 +441,17 @@ class TaskDriver:
                 agent=kinds.CHILD_RUN,
                 model=kinds.CHILD_RUN,
                 attempt=1,
-                turn=1,
+                turn=turns.calls,
                 usd=amount.usd,
                 tokens=amount.tokens,
             )
             exchange = self._caller.settle_reply(reply_step, facts, amount, reply)
         self._caller.count_reply(exchange)
-        opined, exchange = await self._judge_result(instruction, turns, exchange)
+        opined, exchange = await self._judge_result(turns, self._agent, instruction, exchange, [])
         await self._record_verdict(1, exchange, opined, final=True)
 
     async def _reserve_allotment(
-        self, step: str, prompt: Prompt, causes: tuple[Hash, ...]
+        self, step: str, turn: int, prompt: Prompt, causes: tuple[Hash, ...]
     ) -> tuple[RecordedEntry, RecordedEntry]:
         """Reserve the budget of the child run, and record its id in the same commit.
 
@@ -349,7 +482,7 @@ class TaskDriver:
                 agent=kinds.CHILD_RUN,
                 model=kinds.CHILD_RUN,
                 attempt=1,
-                turn=1,
+                turn=turn,
                 usd=amount.usd,
                 tokens=amount.tokens,
             )
@@ -408,7 +541,7 @@ class TaskDriver:
         return reply
 
     def _read_upstream(self) -> "_UpstreamInputs":
-        """Read the results of upstream tasks, each cut to the policy's input limit.
+        """Read the results of upstream tasks, each up to `MAX_READ_BYTES`.
 
         Every upstream task is a cause; only the results that this task needs are inputs.
         """
@@ -420,15 +553,16 @@ class TaskDriver:
             if task.last is not None:
                 causes.append(task.last)
             if name in self._task.needs and task.result and task.result.reply_at:
-                limit, at = self._policy.input_bytes, task.result.reply_at
+                at = task.result.reply_at
                 entry = next(read_strand_entries(self._ledger, at.run, at.strand, at.n))[1]
                 size = entry.bodies["output"].size if "output" in entry.bodies else 0
+                limit = MAX_READ_BYTES if self._policy.is_team else self._policy.input_bytes
                 head = context.read_body(self._ledger, at, "output", limit) if size else b""
-                inputs.append(Quotation(f"task {name}", head, size))
+                inputs.append(SourceText(f"task {name}", head, size))
         return _UpstreamInputs(inputs, causes)
 
 
 @dataclass(frozen=True, slots=True)
 class _UpstreamInputs:
-    inputs: list[Quotation]
+    inputs: list[SourceText]
     causes: list[Hash]

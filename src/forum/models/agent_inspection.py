@@ -12,7 +12,7 @@ from forum.models.prices import BilledTokens, price_of
 from forum.models.urls import is_loopback
 from forum.work import policy
 from forum.work.agent_inspection import AgentInspection, KeyStatus
-from forum.work.role_assignment import model_of
+from forum.work.policy import model_of
 from forum.work.team_settings import authority_of
 
 _PROBE_PROMPT = "Reply with the one word: ready"

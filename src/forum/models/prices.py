@@ -126,6 +126,23 @@ def price_of(spec: Chat | Library) -> Price:
         raise UnknownPrice(spec.model, str(error)) from None
 
 
+def listed_context_tokens(spec: Chat | Library) -> int:
+    """Return the context length of a model in the table; 0 if the table does not have it."""
+    if isinstance(spec, Chat) and is_loopback(spec.url):
+        return 0
+    provider, model = None, spec.model
+    if isinstance(spec, Library):
+        provider, _, model = spec.model.partition(":")
+    snapshot = import_module("genai_prices.data_snapshot").get_snapshot()
+    try:
+        _, listed = snapshot.find_provider_model(
+            model, None, provider, spec.url if isinstance(spec, Chat) else None
+        )
+    except LookupError:
+        return 0
+    return listed.context_window or 0
+
+
 def _check_options(spec: Chat | Library) -> None:
     for name in filter(_is_priced_option, spec.options):
         raise UnknownPrice(spec.model, f"the table does not have what the option {name!r} costs")

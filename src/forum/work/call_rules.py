@@ -20,7 +20,7 @@ from forum.ledger.ports import UNLIMITED, Amount
 from forum.work import kinds
 from forum.work.acceptance_criteria import Check
 from forum.work.judging import Judgement
-from forum.work.policy import ASK_TOOL, Policy, ToolCall
+from forum.work.policy import ASK_TOOL, TEAM_RULES, Policy, ToolCall
 from forum.work.prompt import Quotation
 
 MAX_LOST_CALLS = 8
@@ -153,9 +153,11 @@ def _advance_v1(policy: Policy, state: CallState, event: CallEvent) -> CallState
     return replace(state, limit=_find_limit(policy, state))
 
 
-RULES: Mapping[int, Advance] = {1: _advance_v1}
+# Version 2 has the same transitions. It differs in who is called: results that do not fit are
+# summarized first, and another model than the worker is preferred as judge (`Policy.judge_of`).
+RULES: Mapping[int, Advance] = {1: _advance_v1, TEAM_RULES: _advance_v1}
 """The transition function of each released version of the rules."""
-CURRENT_RULES = 1
+CURRENT_RULES = TEAM_RULES
 """The version that new runs follow."""
 
 
@@ -265,6 +267,14 @@ def digest_reply(question: bytes, output: bytes, uses: bytes) -> bytes:
     It covers the new part of the prompt: the same reply to another question is no repetition.
     """
     return b"".join(sha256(part).digest() for part in (question, output, uses))
+
+
+def summary_question(number: int) -> bytes:
+    """Return the question of the n-th summary in a strand.
+
+    It differs for each: two parts of a text may well have the same summary, which is no loop.
+    """
+    return f"summary {number}".encode()
 
 
 def decide_verdict(

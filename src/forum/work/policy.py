@@ -7,7 +7,7 @@ way. Keys of models and servers are never part of it, only where to find them.
 import re
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
-from typing import Any
+from typing import Any, assert_never
 
 import msgspec
 
@@ -20,6 +20,19 @@ from forum.work.plan import Plan, Task
 
 MAX_ROLE_CHARS = 20_000
 """Length limit of a role's reply, for agents without a limit of their own."""
+
+DEFAULT_CONTEXT_TOKENS = 32_768
+"""The assumed context length of an agent for which none is configured or listed."""
+MIN_PROMPT_TOKENS = 256
+
+TEAM_RULES = 2
+"""The version of the call rules since which every role of a team sees the request and the plan."""
+
+PROMPT_VERSION = 2
+"""The version of the role prompts. A change of any of them is a new version.
+
+A run that was recorded with another version is replayed with its recorded prompts.
+"""
 
 ASK_TOOL = "ask"
 """The tool by which an agent asks another one; the call is paid by the same run."""
@@ -78,6 +91,8 @@ class Command(_PolicyPart, frozen=True, tag="command", tag_field="kind"):
     tokens: Count = 0
     output_bytes: Count = 1 << 30
     """How much of the output is read at most."""
+    context_tokens: Count = 0
+    """How many tokens a prompt and its reply may have together; 0: not known."""
 
 
 class Api(StrEnum):
@@ -111,6 +126,8 @@ class Chat(_PolicyPart, frozen=True, tag="chat", tag_field="kind"):
     """How many calls one process may have in flight with this key; 0: any number."""
     options: dict[str, Any] = {}
     """Further members of every request, such as a temperature."""
+    context_tokens: Count = 0
+    """The context length: tokens of prompt and reply together; 0: not known."""
 
 
 class Library(_PolicyPart, frozen=True, tag="pydantic-ai", tag_field="kind"):
@@ -122,6 +139,8 @@ class Library(_PolicyPart, frozen=True, tag="pydantic-ai", tag_field="kind"):
     input_usd: Count | None = None
     output_usd: Count | None = None
     options: dict[str, Any] = {}
+    context_tokens: Count = 0
+    """The context length: tokens of prompt and reply together; 0: not known."""
 
 
 Agent = Scripted | Command | Chat | Library
@@ -172,6 +191,8 @@ class Role(StrEnum):
     """Judges whether the answer answers, where code has doubts."""
     REVISER = "reviser"
     """Shortens an answer that is too long."""
+    SUMMARIZER = "summarizer"
+    """Shortens a result that does not fit into the prompt of another role or task."""
 
 
 class LaneBrief(_PolicyPart, frozen=True):
@@ -183,6 +204,8 @@ class LaneBrief(_PolicyPart, frozen=True):
     """The agent that works in this lane."""
     tools: tuple[str, ...] = ()
     """The tools that the lane's agents may use."""
+    confidence: Count = 0
+    """How well the router thinks that the lane fits the request, in thousandths."""
 
 
 class Answer(StrEnum):
@@ -233,6 +256,8 @@ class Policy(_PolicyPart, frozen=True):
     """The panel that deliberates on the request; None: the request is planned and executed."""
     rules: Count = 0
     """The version of the call rules, set when the run is accepted; 0: none was recorded."""
+    prompts: Count = 0
+    """The version of the role prompts, set when the run is accepted; 0: before versions."""
 
     def check(self, plan: Plan | None) -> None:
         """Check that a plan uses only agents, lanes, tools and gates that exist.
@@ -314,6 +339,46 @@ class Policy(_PolicyPart, frozen=True):
         # Assumes at least two characters per token, so that a schema never asks for more than fits.
         return 2 * spec.max_tokens if isinstance(spec, Chat | Library) else MAX_ROLE_CHARS
 
+    @property
+    def is_team(self) -> bool:
+        """Whether the run follows the rules of a team: every role sees the request and the plan.
+
+        Runs of the first version of the rules, and those without roles, have tasks that see their
+        instruction and inputs only.
+        """
+        return self.rules >= TEAM_RULES and bool(self.roles)
+
+    def prompt_tokens(self, agent: str) -> int:
+        """Return how many tokens the prompt of an agent may have.
+
+        The reply needs its part of the context, and a margin covers what a provider adds.
+        """
+        spec = self.agents[agent]
+        context = (
+            0 if isinstance(spec, Scripted) else spec.context_tokens
+        ) or DEFAULT_CONTEXT_TOKENS
+        reply = spec.max_tokens if isinstance(spec, Chat | Library) else context // 4
+        return max(MIN_PROMPT_TOKENS, context // 4, context - reply - context // 20)
+
+    def ranked_lanes(self) -> dict[str, LaneBrief]:
+        """Return the lanes in the order of the router's confidence, the best first."""
+        ranked = sorted(self.lanes.items(), key=lambda lane: (-lane[1].confidence, lane[0]))
+        return dict(ranked)
+
+    def judge_of(self, role: Role, producers: Iterable[str]) -> str | None:
+        """Return the agent that judges the work of some agents; None if nobody has the role.
+
+        Another model than those of the producers is preferred. If there is none, the agent of the
+        role judges, and its verdict records that it is not independent.
+        """
+        judge = self.roles.get(role)
+        if judge is None or self.rules < TEAM_RULES:
+            return judge
+        models = {model_of(self.agents[name]) for name in producers if name in self.agents}
+        others = (judge, *reversed(self.ladder), *sorted(self.agents))
+        independent = (name for name in others if model_of(self.agents[name]) not in models)
+        return next(independent, judge)
+
     def tools_of(self, task: Task) -> tuple[str, ...]:
         """Return the tools that the agent of a task may use.
 
@@ -336,11 +401,29 @@ class Policy(_PolicyPart, frozen=True):
     def with_rules(self, version: int) -> "Policy":
         """Return the policy of a new run that follows this version of the call rules.
 
-        A session names only versions after the first: verifiers of earlier releases read the policy
-        of a session, and refuse members that they do not know.
+        A session names no version, because both versions have the same rules for sessions:
+        verifiers of earlier releases read the policy of a session, and refuse members that they do
+        not know.
         """
-        named = version if self.panel is None or version > 1 else 0
-        return msgspec.structs.replace(self, rules=named)
+        if self.panel is not None or version == 0:
+            return self._without_versions()
+        return msgspec.structs.replace(self, rules=version, prompts=PROMPT_VERSION)
+
+    def _without_versions(self) -> "Policy":
+        """Return the policy without the members that an earlier release does not know."""
+        lanes = {
+            name: msgspec.structs.replace(brief, confidence=0) for name, brief in self.lanes.items()
+        }
+        agents = {
+            name: agent
+            if isinstance(agent, Scripted)
+            else msgspec.structs.replace(agent, context_tokens=0)
+            for name, agent in self.agents.items()
+        }
+        roles = {role: agent for role, agent in self.roles.items() if role is not Role.SUMMARIZER}
+        return msgspec.structs.replace(
+            self, lanes=lanes, agents=agents, roles=roles, rules=0, prompts=0
+        )
 
     def with_reject_default(self) -> "Policy":
         """Return the policy for a gate of the operator, where a timeout must never approve."""
@@ -383,6 +466,21 @@ class Policy(_PolicyPart, frozen=True):
         """Return the delay before a retry in milliseconds; the first retry is 1."""
         # The exponent is limited as well, so that a huge retry number cannot create a huge integer.
         return min(self.backoff_milliseconds << min(retry - 1, 20), 60_000)
+
+
+def model_of(agent: Agent) -> str:
+    """Return the name by which the record tells whether two agents are the same model."""
+    match agent:
+        case Chat() | Library():
+            return agent.model
+        case Command():
+            # Without its folder: a copy of the program at another path is the same model, and so
+            # not an independent judge.
+            return agent.argv[0].rpartition("/")[2] if agent.argv else ""
+        case Scripted():
+            return "scripted"
+        case _:
+            assert_never(agent)
 
 
 def write_policy(policy: Policy) -> bytes:

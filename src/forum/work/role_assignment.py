@@ -4,15 +4,14 @@ Agents named `cheap`, `capable` and `frontier` are the tiers. All functions depe
 specifications only; no agent is called.
 """
 
-from collections.abc import Collection, Iterable
-from typing import assert_never
+from collections.abc import Collection, Mapping
 
 import msgspec
 
 from forum.errors import BadPlan
 from forum.work.kinds import Basis, RouteFacts
 from forum.work.plan import Plan
-from forum.work.policy import Agent, Chat, Command, LaneBrief, Library, Policy, Role, Scripted
+from forum.work.policy import LaneBrief, Policy, Role, model_of
 from forum.work.roster import Lane, Roster, Tier
 from forum.work.routing import Route
 
@@ -29,18 +28,20 @@ def agent_for(tier: Tier, agents: Collection[str]) -> str:
     """
     place = _WEAKEST_FIRST.index(tier)
     wished = (*_WEAKEST_FIRST[place:], *reversed(_WEAKEST_FIRST[:place]))
-    return next((one.value for one in wished if one in agents), "")
+    return next((tier.value for tier in wished if tier in agents), "")
 
 
 def build_team_policy(
-    policy: Policy, roster: Roster, candidates: Iterable[str], *, roles: bool
+    policy: Policy, roster: Roster, candidates: Mapping[str, int], *, roles: bool
 ) -> Policy:
     """Return a policy with these lanes, the tiers as its ladder and, with `roles`, all roles.
 
-    Settings of the policy take precedence. Raises `BadPlan` for an unknown lane.
+    `candidates` maps each lane to the router's confidence in thousandths. Settings of the policy
+    take precedence. Raises `BadPlan` for an unknown lane.
     """
     lanes = {
-        name: _lane_brief(_find_lane(roster, name), policy) for name in candidates
+        name: _lane_brief(_find_lane(roster, name), policy, confidence)
+        for name, confidence in candidates.items()
     } | policy.lanes
     # A single tier is no ladder: escalation would repeat the agent that just failed.
     tiers = tuple(tier.value for tier in _WEAKEST_FIRST if tier in policy.agents)
@@ -60,9 +61,14 @@ def _find_lane(roster: Roster, name: str) -> Lane:
     return roster.by_name[name]
 
 
-def _lane_brief(lane: Lane, policy: Policy) -> LaneBrief:
-    tools = tuple(tool for tool in policy.tools if _may_use(lane, tool, policy))
-    return LaneBrief(lane.does, lane.instructions, agent_for(lane.tier, policy.agents), tools)
+def _lane_brief(lane: Lane, policy: Policy, confidence: int) -> LaneBrief:
+    return LaneBrief(
+        does=lane.does,
+        instructions=lane.instructions,
+        agent=agent_for(lane.tier, policy.agents),
+        tools=tuple(tool for tool in policy.tools if _may_use(lane, tool, policy)),
+        confidence=confidence,
+    )
 
 
 def _may_use(lane: Lane, tool: str, policy: Policy) -> bool:
@@ -87,6 +93,7 @@ def _assign_roles(policy: Policy) -> dict[Role, str]:
         Role.SYNTHESIZER: capable,
         Role.INTENT: judge,
         Role.REVISER: agent_for(Tier.CHEAP, policy.agents),
+        Role.SUMMARIZER: agent_for(Tier.CHEAP, policy.agents),
     }
 
 
@@ -108,21 +115,6 @@ def _pick_judge(policy: Policy) -> str:
     ranked = [*tiers, *(name for name in policy.agents if name not in tiers)]
     others = (name for name in ranked if model_of(policy.agents[name]) not in models)
     return next(others, ranked[0] if ranked else "")
-
-
-def model_of(agent: Agent) -> str:
-    """Return the name by which the record tells whether two agents are the same model."""
-    match agent:
-        case Chat() | Library():
-            return agent.model
-        case Command():
-            # Without its folder: a copy of the program at another path is the same model, and so
-            # not an independent judge.
-            return agent.argv[0].rpartition("/")[2] if agent.argv else ""
-        case Scripted():
-            return "scripted"
-        case _:
-            assert_never(agent)
 
 
 def agents_in(policy: Policy, plan: Plan | None) -> frozenset[str]:

@@ -107,7 +107,9 @@ class Calibration(msgspec.Struct, frozen=True):
 
     def confidence(self, margin: float) -> float:
         """Return the expected share of correct routes with this margin."""
-        chance = 1 / (1 + math.exp(-self.slope * margin - self.offset))
+        # Bounded, because the exponential of a large number overflows.
+        exponent = max(-700.0, min(700.0, -self.slope * margin - self.offset))
+        chance = 1 / (1 + math.exp(exponent))
         return min(_MAX_CONFIDENCE, round(chance, 6))
 
 
@@ -145,7 +147,7 @@ class Router:
             for feature, says in opinions
         ]
         # `fsum` is exact, so the sum does not depend on the order of the features.
-        margin = max(0.0, round(math.fsum(one.weight for one in evidence), 6))
+        margin = max(0.0, round(math.fsum(item.weight for item in evidence), 6))
         confidence = self._calibration.confidence(margin)
         decided = confidence >= self._calibration.sure and self._names[first] != ELSEWHERE
         return Route(
@@ -158,12 +160,17 @@ class Router:
             rung=self._semantic.name if self._semantic else "lexical",
         )
 
-    def nearest(self, text: str, most: int) -> tuple[str, ...]:
-        """Return the lanes with the highest scores, the highest first."""
+    def rank_lanes(self, text: str, most: int) -> tuple[tuple[str, float], ...]:
+        """Return the lanes with the highest scores, each with its confidence, the best first."""
         totals = _sum_weights(self._weigh_features(text), len(self._names))
         # The last class is `elsewhere`, which is not a lane.
-        lanes = range(len(self._names) - 1)
-        return tuple(self._names[n] for n in sorted(lanes, key=lambda n: (-totals[n], n))[:most])
+        lanes = sorted(range(len(self._names) - 1), key=lambda n: (-totals[n], n))[:most]
+        return tuple((self._names[n], self._confidence_of(n, totals)) for n in lanes)
+
+    def _confidence_of(self, lane: int, totals: list[float]) -> float:
+        """Return the confidence in a lane by its margin to the best other class."""
+        others = max(total for n, total in enumerate(totals) if n != lane)
+        return self._calibration.confidence(totals[lane] - others)
 
     def _weigh_features(self, text: str) -> list[FeatureWeights]:
         opinions = self._lexicon.weigh_features(text)

@@ -57,11 +57,11 @@ def check(agents: submit_options.AgentOptions, *, call: bool, as_json: bool) -> 
     Exit status: 0 all agents are usable, 1 one of them is not, 2 usage.
     """
     settings = common_options.current_settings()
-    known = load_team_settings(settings)
-    policy = submit_options.apply_agents(Policy(), known, agents, own=False)
-    roster = submit_options.read_roster_file(None, known)
+    configured = load_team_settings(settings)
+    policy = submit_options.apply_agents(Policy(), configured, agents, own=False)
+    roster = submit_options.read_roster_file(None, configured)
     # With all lanes and roles, to list what each agent would be used for.
-    team = build_team_policy(policy, roster, roster.by_name, roles=True)
+    team = build_team_policy(policy, roster, dict.fromkeys(roster.by_name, 0), roles=True)
     lines = [_line(team, name, agents, settings) for name in list_shown_agents(policy)]
     if call:
         lines = [_ask_agent(line, policy.agents[line.name], settings) for line in lines]
@@ -70,7 +70,7 @@ def check(agents: submit_options.AgentOptions, *, call: bool, as_json: bool) -> 
         print_json("forum.models/1", models_form(lines, independent=apart))
     else:
         click.echo("\n\n".join("\n".join(_block(line)) for line in lines))
-    if not known.agents and not agents.names_default:
+    if not configured.agents and not agents.names_default:
         click.echo(_NO_AGENT, err=True)
     elif not apart:
         click.echo(_JUDGE_NOT_INDEPENDENT, err=True)
@@ -103,15 +103,15 @@ def _ask_agent(line: AgentView, agent: Agent, settings: Settings) -> AgentView:
 
 
 def _block(line: AgentView) -> list[str]:
-    found, room = line.found, terminal_width() - 13
+    agent, room = line.found, terminal_width() - 13
     mark, color = ("✓", "green") if line.is_usable else ("✗", "red")
     facts = [
-        ("model", f"{found.model} ({found.kind}) at {found.where}"),
-        ("key", f"{found.key.value}: {found.key_name}" if found.key_name else found.key.value),
-        ("price", _describe_price(found)),
+        ("model", f"{agent.model} ({agent.kind}) at {agent.where}"),
+        ("key", f"{agent.key.value}: {agent.key_name}" if agent.key_name else agent.key.value),
+        ("price", _describe_price(agent)),
         ("used for", _uses(line)),
-        ("problem", found.problem),
-        ("warning", found.warning),
+        ("problem", agent.problem),
+        ("warning", agent.warning),
         ("call", _describe_reply(line.reply) if line.reply else ""),
     ]
     head = click.style(f"{mark} {line.name or '(default)'}", fg=color, bold=True)
@@ -123,13 +123,13 @@ def _block(line: AgentView) -> list[str]:
     return lines
 
 
-def _describe_price(found: AgentInspection) -> str:
-    if found.call_usd is not None:
-        return f"${format_usd(found.call_usd)} a call, as declared"
-    if found.read_usd is None or found.said_usd is None:
+def _describe_price(agent: AgentInspection) -> str:
+    if agent.call_usd is not None:
+        return f"${format_usd(agent.call_usd)} a call, as declared"
+    if agent.read_usd is None or agent.said_usd is None:
         return "not known"
-    read, said = usd_per_million_tokens(found.read_usd), usd_per_million_tokens(found.said_usd)
-    return f"${read} in, ${said} out, for a million tokens ({found.prices})"
+    read, written = usd_per_million_tokens(agent.read_usd), usd_per_million_tokens(agent.said_usd)
+    return f"${read} in, ${written} out, for a million tokens ({agent.prices})"
 
 
 def _uses(line: AgentView) -> str:

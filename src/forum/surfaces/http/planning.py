@@ -17,28 +17,29 @@ _SUBMIT_OR_READ = frozenset({Scope.SUBMIT, Scope.READ})
 _SUBMIT_OR_READERS = endpoints.READERS | {Scope.SUBMIT}
 
 
-async def find_route(visit: endpoints.RequestContext) -> lanes.RouteForm:
+async def find_route(context: endpoints.RequestContext) -> lanes.RouteForm:
     """Say where a request belongs, and why."""
     return await run_cpu_bounded(
-        lambda: lanes.route_form(visit.desk.staff.router.route(visit.body.text))
+        lambda: lanes.route_form(context.desk.staff.router.route(context.body.text))
     )
 
 
-async def preview_plan(visit: endpoints.RequestContext) -> Response:
+async def preview_plan(context: endpoints.RequestContext) -> Response:
     """Say what would be done."""
-    staff, authority = visit.desk.staff, visit.principal.authority
-    order = await visit.desk.build_run_request(
-        lambda: run_request_from_form(visit.body, staff, authority)
+    staff, authority = context.desk.staff, context.principal.authority
+    order = await context.desk.build_run_request(
+        lambda: run_request_from_form(context.body, staff, authority)
     )
     return Response(
         await run_cpu_bounded(lambda: encode(plan_form(order))), media_type=endpoints.JSON
     )
 
 
-def list_agents(visit: endpoints.RequestContext) -> models.ModelsForm:
+def list_agents(context: endpoints.RequestContext) -> models.ModelsForm:
     """Say who would be asked for what.  Of keys only whether this process has them."""
-    staff = visit.desk.staff
-    team = build_team_policy(staff.base_policy, staff.roster, staff.roster.by_name, roles=True)
+    staff = context.desk.staff
+    lanes = dict.fromkeys(staff.roster.by_name, 0)
+    team = build_team_policy(staff.base_policy, staff.roster, lanes, roles=True)
     views = [
         models.agent_view(
             team, name, PROJECT_FILE if name in staff.team_settings.agents else "default"
@@ -48,9 +49,9 @@ def list_agents(visit: endpoints.RequestContext) -> models.ModelsForm:
     return models.models_form(views, independent=is_independent(team, Role.VALIDATOR))
 
 
-def get_roster(visit: endpoints.RequestContext) -> lanes.RosterForm:
+def get_roster(context: endpoints.RequestContext) -> lanes.RosterForm:
     """List the specialists."""
-    return lanes.roster_form(visit.desk.staff.roster)
+    return lanes.roster_form(context.desk.staff.roster)
 
 
 PLANNING = (

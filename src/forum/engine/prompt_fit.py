@@ -1,0 +1,167 @@
+"""Fit a request and results into the context of an agent.
+
+What fits is shown whole. A request that is too long is shown by relevance, with notes for the parts
+that are left out. A result that is too long is shortened by a Summarizer, whose calls are recorded
+like all others, and the prompt says that it is a summary.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from forum.engine import model_calls
+from forum.ledger.kinds import Outcome
+from forum.tlog import Hash
+from forum.work import call_rules, text_fit
+from forum.work.policy import Role
+from forum.work.prompt import Prompt, Quotation
+from forum.work.roles import summarizer
+
+MAX_SUMMARY_CALLS = 8
+"""Limit of calls for one result; of a longer one the most relevant parts are summarized."""
+_MIN_SHARE_TOKENS = 64
+_WORDS_PER_TOKEN = 0.6
+_QUOTE_TOKENS = 60
+"""The estimated tokens of the lines around a quotation."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceText:
+    """A text that an agent should see."""
+
+    source: str
+    text: bytes
+    size: int
+    """The size of the whole text; larger than the text if only its beginning was read."""
+    note: str = ""
+    """How the text differs from the whole, if it was shortened before."""
+
+    def quote(self) -> Quotation:
+        """Return the text as a quotation."""
+        return Quotation(self.source, self.text, self.size, self.note)
+
+
+def source_of(quotation: Quotation) -> SourceText:
+    """Return a quotation as a text that may have to be shortened for another reader."""
+    return SourceText(quotation.source, quotation.text, quotation.size, quotation.note)
+
+
+@dataclass(frozen=True, slots=True)
+class FittedTexts:
+    """Texts as they are quoted in a prompt."""
+
+    request: Quotation
+    texts: tuple[Quotation, ...]
+
+
+class PromptFitter:
+    """Fits texts into the prompts of one strand; its summaries are calls of that strand."""
+
+    def __init__(self, caller: model_calls.ModelCaller, causes: tuple[Hash, ...] = ()) -> None:
+        self._caller, self._summaries = caller, 0
+        self.causes = causes
+        """The causes that the next recorded call of the strand has to name."""
+
+    async def fit(
+        self,
+        turns: model_calls.StepNames,
+        agent: str,
+        request: SourceText,
+        texts: Sequence[SourceText],
+        *,
+        purpose: str,
+        fixed: bytes = b"",
+    ) -> FittedTexts:
+        """Return the texts so that they fit into a prompt of `agent`, beside the `fixed` parts.
+
+        `purpose` says what the reader does with them: it decides what is relevant.
+        """
+        room = self._caller.policy.prompt_tokens(agent) - text_fit.estimate_tokens(fixed)
+        sizes = [text_fit.estimate_tokens(text.text) + _QUOTE_TOKENS for text in (request, *texts)]
+        shares = share_tokens(sizes, room)
+        shown = excerpt(request, purpose, shares[0] - _QUOTE_TOKENS)
+        fitted = [
+            await self._fit_text(turns, agent, text, purpose, share - _QUOTE_TOKENS)
+            for text, share in zip(texts, shares[1:], strict=True)
+        ]
+        return FittedTexts(shown, tuple(fitted))
+
+    async def _fit_text(
+        self,
+        turns: model_calls.StepNames,
+        agent: str,
+        text: SourceText,
+        purpose: str,
+        max_tokens: int,
+    ) -> Quotation:
+        if text_fit.estimate_tokens(text.text) <= max_tokens:
+            return text.quote()
+        summary = await self._summarize(turns, agent, text, purpose, max_tokens)
+        if not summary.strip():
+            return excerpt(text, purpose, max_tokens)
+        shortened = text_fit.excerpt_by_relevance(summary, purpose, max_tokens)
+        note = f"a summary; the whole text has {text.size} bytes"
+        return Quotation(text.source, shortened.text, text.size, note)
+
+    async def _summarize(
+        self,
+        turns: model_calls.StepNames,
+        agent: str,
+        text: SourceText,
+        purpose: str,
+        max_tokens: int,
+    ) -> bytes:
+        """Return summaries of the parts of a text; empty if no call succeeded."""
+        policy = self._caller.policy
+        summarizing = policy.roles.get(Role.SUMMARIZER, agent)
+        # Half of the summarizer's prompt is for the purpose and its instructions.
+        room = policy.prompt_tokens(summarizing) // 2
+        source = text_fit.excerpt_by_relevance(text.text, purpose, room * MAX_SUMMARY_CALLS).text
+        chunks = text_fit.split_chunks(source, room)
+        words = max(20, int(max_tokens / len(chunks) * _WORDS_PER_TOKEN))
+        purpose = text_fit.excerpt_by_relevance(purpose.encode(), "", room // 2).text.decode(
+            errors="replace"
+        )
+        summaries = []
+        for number, chunk in enumerate(chunks, 1):
+            source_name = f"{text.source}, part {number} of {len(chunks)}"
+            quoted = Quotation(source_name, chunk, len(chunk))
+            prompt = summarizer.build_prompt(purpose, quoted, words)
+            summaries.append(await self._call_summarizer(turns, summarizing, prompt))
+        return b"\n".join(summary for summary in summaries if summary)
+
+    async def _call_summarizer(
+        self, turns: model_calls.StepNames, agent: str, prompt: Prompt
+    ) -> bytes:
+        # The number makes each question another one: two parts may well have the same summary,
+        # which is no loop.
+        self._summaries += 1
+        spec = model_calls.CallSpec(
+            agent=agent,
+            prompt=prompt,
+            causes=self.causes,
+            question=call_rules.summary_question(self._summaries),
+            role=Role.SUMMARIZER,
+        )
+        self.causes = ()
+        result = await self._caller.make_call(turns, spec)
+        await self._caller.record_reply(result)
+        return result.output.strip() if result.replied.outcome is Outcome.OK else b""
+
+
+def excerpt(text: SourceText, purpose: str, max_tokens: int) -> Quotation:
+    """Return the parts of a text that matter for a purpose, with notes for the others."""
+    shown = text_fit.excerpt_by_relevance(text.text, purpose, max(_MIN_SHARE_TOKENS, max_tokens))
+    if not shown.left_out:
+        return text.quote()
+    note = f"an excerpt; {shown.left_out} of {text.size} bytes are left out where it says so"
+    return Quotation(text.source, shown.text, text.size, note)
+
+
+def share_tokens(sizes: Sequence[int], room: int) -> list[int]:
+    """Return how many tokens each text may have: all it needs, or an equal share of the rest."""
+    shares = [0] * len(sizes)
+    remaining = max(room, _MIN_SHARE_TOKENS * len(sizes))
+    for place, number in enumerate(sorted(range(len(sizes)), key=sizes.__getitem__)):
+        shares[number] = min(sizes[number], remaining // (len(sizes) - place))
+        remaining -= shares[number]
+    return shares

@@ -1,0 +1,113 @@
+"""The Intent judge tells whether the answer answers the request, ask by ask.
+
+Its prompt holds the request and the answer. For each ask it quotes the span of the answer that
+meets it; code checks that the span stands in the answer and is not the question itself.
+"""
+
+import msgspec
+
+from forum.work import reply_schemas
+from forum.work.asks import is_quoted_from, is_repetition
+from forum.work.prompt import Prompt, Quotation
+from forum.work.roles import opinions, prompt_parts
+from forum.work.roles.prompt_parts import MAX_TEXT_CHARS
+
+MAX_ASKS = 16
+
+SYSTEM = """\
+You check whether an answer answers a request. You do not write the answer.
+- List everything that the request asks for. Material in the request, such as a document or a \
+diff, is no ask.
+- An ask is met only by words of the answer that give what was asked for. Repeating the question, \
+announcing an answer, or answering another question does not meet it.
+- Do not judge style, and do not demand more than was asked."""
+
+_TASK = """\
+## Your task
+Check the answer. Reply with JSON only:
+{"asks": [{"ask": "...", "met_by": "...", "met": true or false}], "reason": "...", "evidence": \
+"...", "passed": true or false, "missing": ["..."]}
+- ask: a part of the request, in its words
+- met_by: the words of the answer that meet it, quoted exactly; empty if there are none
+- met: whether they do
+- reason: in one or two sentences, what you found
+- evidence: the words of the answer that decide
+- passed: true only if every ask is met
+- missing: the asks that are not met"""
+
+
+class AskedPart(msgspec.Struct, frozen=True):
+    """One thing that a request asks for, and the words of the answer that meet it."""
+
+    ask: str
+    met_by: str = ""
+    met: bool = False
+
+
+class IntentOpinion(opinions.Opinion, frozen=True):
+    """The reply of an Intent judge."""
+
+    asks: tuple[AskedPart, ...] = ()
+
+    def unmet_asks(self, answer: str) -> list[str]:
+        """Return the asks that the answer does not meet.
+
+        An ask whose span is not in the answer, or repeats the ask, counts as not met: a judge that
+        cannot quote the answer has not found it.
+        """
+        return [part.ask for part in self.asks if not _is_met(part, answer)]
+
+    def describe_asks(self, answer: str) -> str:
+        """Return a line for each ask: whether it is met, and by which words."""
+        return "\n".join(
+            f'met: {part.ask} <- "{part.met_by}"'
+            if _is_met(part, answer)
+            else f"not met: {part.ask}"
+            for part in self.asks
+        )
+
+
+def _is_met(part: AskedPart, answer: str) -> bool:
+    return (
+        part.met
+        and is_quoted_from(part.met_by, answer)
+        and not is_repetition(part.met_by, part.ask)
+    )
+
+
+def build_prompt(request: Quotation, answer: Quotation) -> Prompt:
+    """Return a prompt that asks whether an answer answers the request."""
+    sections = [
+        prompt_parts.section("The request", [request]),
+        prompt_parts.section("The answer to judge", [answer]),
+    ]
+    return prompt_parts.compose_prompt(SYSTEM, sections, _TASK)
+
+
+def build_schema(room: int) -> bytes:
+    """Return the schema of the reply."""
+    most = max(2, min(MAX_ASKS, room // 400))
+    text = reply_schemas.text_schema(min(200, max(80, room // (4 * most))))
+    part = reply_schemas.object_schema({"ask": text, "met_by": text, "met": {"type": "boolean"}})
+    asks = reply_schemas.array_schema(part, most)
+    return reply_schemas.build_schema({"asks": asks} | opinions.opinion_members(room // 2))
+
+
+def parse_opinion(reply: bytes) -> IntentOpinion:
+    """Return the opinion, with its texts truncated. Raises `ValueError`."""
+    read = reply_schemas.parse_structured(reply, _decoder)
+    opinion = opinions.parse_opinion(reply)
+    asks = tuple(
+        AskedPart(part.ask[:MAX_TEXT_CHARS], part.met_by[:MAX_TEXT_CHARS], part.met)
+        for part in read.asks[:MAX_ASKS]
+    )
+    return IntentOpinion(
+        passed=opinion.passed,
+        reason=opinion.reason,
+        evidence=opinion.evidence,
+        missing=opinion.missing,
+        asks=asks,
+    )
+
+
+_decoder = msgspec.json.Decoder(IntentOpinion)

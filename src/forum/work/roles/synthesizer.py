@@ -1,0 +1,94 @@
+"""The Synthesizer writes the one answer of a run from the results of its tasks.
+
+Its prompt holds the request, every accepted result, and the names of the tasks that failed or were
+skipped; for a second answer, also what the first one lacked.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from forum.work import reply_schemas
+from forum.work.prompt import Prompt, Quotation
+from forum.work.roles import prompt_parts
+
+SYSTEM = f"""\
+You write the one answer to a request from the results of a team.
+- Answer everything that the request asks for, in its order, and nothing else.
+- Use only the results. Keep every fact that the answer needs; keep numbers, names, code and \
+conditions exactly as they are. Leave out what is said twice.
+- If results contradict each other, say so and name both.
+- If a task failed or was skipped, say plainly which part of the answer is therefore missing.
+- Write for the person who asked: do not mention tasks, the plan or the team.
+- {prompt_parts.LANGUAGE_RULE}"""
+
+_TASK = """\
+## Your task
+Write the answer. Reply with JSON only:
+{"parts": [{"from": "...", "text": "..."}]}
+- parts: the answer in the order in which it is to be read
+- from: the task whose result the part is made from
+- text: the part of the answer"""
+
+
+class AnswerPart(msgspec.Struct, frozen=True):
+    """A part of an answer, and the task whose result it comes from."""
+
+    source: str = msgspec.field(name="from")
+    text: str
+
+
+class AnswerParts(msgspec.Struct, frozen=True):
+    """The reply of a Synthesizer."""
+
+    parts: tuple[AnswerPart, ...]
+
+
+def build_prompt(
+    request: Quotation,
+    results: Sequence[Quotation],
+    *,
+    absent: Sequence[str] = (),
+    missing: str = "",
+) -> Prompt:
+    """Return a prompt that asks for one answer; `absent` are the tasks without a result."""
+    sections = [
+        prompt_parts.section("The request", [request]),
+        prompt_parts.section("Results", results),
+        prompt_parts.section(
+            "Tasks without a result", prompt_parts.quote_text("tasks", "\n".join(absent))
+        ),
+        prompt_parts.section(
+            "What an earlier answer lacked",
+            prompt_parts.quote_text("the judge", missing),
+            "The new answer must contain it, if the results do." if missing else "",
+        ),
+    ]
+    return prompt_parts.compose_prompt(SYSTEM, sections, _TASK)
+
+
+def build_schema(tasks: Sequence[str], room: int) -> bytes:
+    """Return the schema of an answer in parts, each of at most `room` characters."""
+    text = reply_schemas.text_schema(max(200, room * 3 // 4))
+    part = reply_schemas.object_schema({"from": {"enum": list(tasks)}, "text": text})
+    most = max(len(tasks), 4)
+    return reply_schemas.build_schema({"parts": reply_schemas.array_schema(part, most, least=1)})
+
+
+def parse_parts(reply: bytes, tasks: Sequence[str]) -> str:
+    """Return the answer from its parts, each followed by the task that it comes from.
+
+    Raises `ValueError`.
+    """
+    parts = [
+        part for part in reply_schemas.parse_structured(reply, _decoder).parts if part.text.strip()
+    ]
+    if not parts:
+        raise ValueError("there is no text in it")
+    for part in parts:
+        if part.source not in tasks:
+            raise ValueError(f"from: {part.source[:40]!r} is none of the tasks")
+    return "\n\n".join(f"{part.text.strip()} [{part.source}]" for part in parts)
+
+
+_decoder = msgspec.json.Decoder(AnswerParts)
