@@ -87,7 +87,7 @@ def build_router(roster: Roster, semantic: RoutingStage | None = None) -> Router
 
 
 def make_router(
-    roster: Roster, rung: str = "auto", tell: Callable[[str], None] = lambda _: None
+    roster: Roster, stage: str = "auto", tell: Callable[[str], None] = lambda _: None
 ) -> Router:
     """Return a router of the given stage: `lexical`, `semantic` or `auto`.
 
@@ -95,7 +95,7 @@ def make_router(
     result; `auto` uses a cached one and falls back to the lexical stage. Raises `MissingExtra` for
     `semantic` without its extra.
     """
-    if rung == "lexical":
+    if stage == "lexical":
         return build_router(roster)
     from forum.models.user_cache import cache_folder
 
@@ -106,10 +106,10 @@ def make_router(
 
             semantic = open_semantic_stage(roster, cache)
     except errors.MissingExtra:
-        if rung == "semantic":
+        if stage == "semantic":
             raise
         return build_router(roster)
-    if semantic is None and rung == "semantic":
+    if semantic is None and stage == "semantic":
         tell("reading the examples of this roster, once; that takes a while")
         semantic = fit_semantic_stage(roster, cache)
     return build_router(roster, semantic)
@@ -120,16 +120,16 @@ def load_team_settings(settings: Settings) -> TeamSettings:
 
     Relative paths are resolved against the folder of the project file.
     """
-    found = read_team_settings(str(settings.file or settings.user_file), settings.team)
+    team = read_team_settings(str(settings.file or settings.user_file), settings.team)
     home = settings.file.parent if settings.file else Path()
     agents: dict[str, Agent] = {
         name: msgspec.structs.replace(agent, key_file=str(home / agent.key_file))
         if isinstance(agent, Chat) and agent.key_file
         else agent
-        for name, agent in found.agents.items()
+        for name, agent in team.agents.items()
     }
-    roster = str(home / found.roster) if found.roster else ""
-    return msgspec.structs.replace(found, agents=agents, roster=roster)
+    roster = str(home / team.roster) if team.roster else ""
+    return msgspec.structs.replace(team, agents=agents, roster=roster)
 
 
 def pin_tools(policy: Policy, settings: Settings) -> Policy:
@@ -237,29 +237,29 @@ class Planner:
         from forum.engine import RouteDecision
 
         if lane:
-            taken = RouteDecision(RouteFacts(lane, Basis.GIVEN, roster=self.roster.digest))
+            decision = RouteDecision(RouteFacts(lane, Basis.GIVEN, roster=self.roster.digest))
         else:
-            found = self.router.route(order.request)
-            taken = RouteDecision(
-                role_assignment.route_facts(found, self.roster), msgspec.json.encode(found)
+            route = self.router.route(order.request)
+            decision = RouteDecision(
+                role_assignment.route_facts(route, self.roster), msgspec.json.encode(route)
             )
-            lane = taken.facts.lane
+            lane = decision.facts.lane
         policy = role_assignment.build_team_policy(
             order.policy,
             self.roster,
-            self._lane_candidates(order.request, taken.facts, team=team),
+            self._lane_candidates(order.request, decision.facts, team=team),
             roles=team,
         )
         if team:
             policy = fill_context_lengths(policy)
-            return replace(order, policy=policy, route=taken if lane else None)
+            return replace(order, policy=policy, route=decision if lane else None)
         plan = single_task_plan(order.request, lane)
         if not lane:
             worker = role_assignment.agent_for(Tier.CAPABLE, policy.agents)
             # Tools belong to lanes. Without a certain lane nobody has granted any tools.
             policy = _withhold_tools(policy, LaneBrief(agent=worker))
             plan = Plan((Task("answer", order.request, agent=worker),))
-        return replace(order, policy=policy, plan=plan, route=taken)
+        return replace(order, policy=policy, plan=plan, route=decision)
 
     def _lane_candidates(self, request: str, facts: RouteFacts, *, team: bool) -> dict[str, int]:
         """Return the lanes that a run may use, with the router's confidence in thousandths.
@@ -345,9 +345,9 @@ class AgentRegistry(Planner):
     @cached_property
     def base_policy(self) -> Policy:
         """The policy with all configured agents, tools, servers and roles."""
-        known = self.team_settings
-        policy = Policy(tools=known.tools, servers=known.servers, roles=known.roles)
-        return msgspec.structs.replace(policy, agents=known.agents) if known.agents else policy
+        team = self.team_settings
+        policy = Policy(tools=team.tools, servers=team.servers, roles=team.roles)
+        return msgspec.structs.replace(policy, agents=team.agents) if team.agents else policy
 
     def warm_up(self) -> None:
         """Load everything that the first request would have to wait for.
@@ -377,12 +377,12 @@ class AgentRegistry(Planner):
         try:
             if monotonic() >= self._refresh_at:
                 self._refresh_tools()
-            found = self._policy_or_error
+            current = self._policy_or_error
         finally:
             self._lock.release()
-        if isinstance(found, Policy):
-            return found
-        raise errors.ServerUnusable(*found.args)
+        if isinstance(current, Policy):
+            return current
+        raise errors.ServerUnusable(*current.args)
 
     def _refresh_tools(self) -> None:
         """Ask the servers for their tools, and keep the list or the error."""

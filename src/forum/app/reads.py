@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Any
 from forum import tlog
 from forum.app.environment import DELIBERATION_KINDS, KINDS, POLL_INTERVAL_S, now
 from forum.app.project import ProjectContext
-from forum.app.records import MAX_DETAILED_TASKS, RunView, decode_prefix
+from forum.app.records import (
+    MAX_DETAILED_TASKS,
+    RunView,
+    decode_prefix,
+    read_opinion,
+    read_opinions,
+)
 from forum.deliberation.steps import NoteBody, Session
 from forum.deliberation.steps import SessionNote as Noted
 from forum.errors import (
@@ -32,6 +38,8 @@ from forum.work.claims import read_claims
 from forum.work.kinds import (
     TURN_PREFIX,
     AcceptedFacts,
+    CheckFacts,
+    VerdictFacts,
     gate_strand,
     task_strand,
 )
@@ -186,22 +194,46 @@ class RunReads:
             task.id: self._error_prefix(task.result.reply_at) for task in tasks if task.result
         }
         entries = self._indexes({task.id: task.last for task in tasks})
+        session, notes = self._read_session(run, state, until.index if until else None)
+        has_failed = state.outcome not in (None, kinds.Outcome.OK)
         return RunView(
-            run,
-            state,
-            until.entry.ts if until else now(),
-            request.decode(errors="replace") if request is not None else None,
-            read_plan(plan) if plan is not None else None,
-            answer,
-            {task: error for task, error in errors.items() if error},
-            tuple(self.open_gates(run, state)),
-            entries,
-            until.index if until else None,
-            read_claims(bodies.get("claims", b"")),
-            self._entry_indexes(state),
-            *self._read_session(run, state, until.index if until else None),
-            self._failed_replies(tasks) if state.outcome not in (None, kinds.Outcome.OK) else {},
+            run=run,
+            state=state,
+            at=until.entry.ts if until else now(),
+            request=request.decode(errors="replace") if request is not None else None,
+            plan=read_plan(plan) if plan is not None else None,
+            answer=answer,
+            errors={task: error for task, error in errors.items() if error},
+            gates=tuple(self.open_gates(run, state)),
+            entries=entries,
+            until=until.index if until else None,
+            claims=read_claims(bodies.get("claims", b"")),
+            places=self._entry_indexes(state),
+            session=session,
+            notes=notes,
+            replies=self._failed_replies(tasks) if has_failed else {},
+            opinions=read_opinions(tasks, lambda at: self._body_at(at, "output")),
+            check_details=self._check_details(run) if state.checks else {},
         )
+
+    def explain_entry(self, located: LocatedEntry) -> str:
+        """Return what a judge wrote for a verdict or a check; empty for any other entry."""
+        facts, at = located.entry.facts, located.position
+        if isinstance(facts, CheckFacts):
+            return decode_prefix(self._body_at(at, "detail"))
+        if isinstance(facts, VerdictFacts) and facts.judge and at.n:
+            # The judge's reply is recorded right before the verdict that follows from it.
+            opinion = read_opinion(self._body_at(at._replace(n=at.n - 1), "output"))
+            return opinion.feedback if opinion else ""
+        return ""
+
+    def _check_details(self, run: str) -> dict[str, str]:
+        """Return what was found in each check of a run's answer, by entry id in hex."""
+        return {
+            leaf.hex(): decode_prefix(read_body(self._project.store, entry, "detail"))
+            for leaf, entry in read_strand_entries(self._project.ledger, run, MAIN_STRAND)
+            if isinstance(entry.facts, CheckFacts) and "detail" in entry.bodies
+        }
 
     def read_run_record(self, run: str) -> RunRecord:
         """Return the entries of a run in log order, with a function that reads their bodies."""
@@ -285,11 +317,14 @@ class RunReads:
 
     def _body_prefix(self, at: ports.Position | None, name: str) -> str:
         """Return the beginning of a body as text."""
-        body = self._project.store.body(at, name) if at else None
-        if at is None or body is None:
-            return ""
+        return decode_prefix(self._body_at(at, name))
+
+    def _body_at(self, at: ports.Position | None, name: str) -> bytes | None:
+        """Return a body, checked against its entry; None if it is absent or erased."""
+        if at is None or self._project.store.body(at, name) is None:
+            return None
         _, entry = next(read_strand_entries(self._project.ledger, at.run, at.strand, at.n))
-        return decode_prefix(read_body(self._project.store, entry, name))
+        return read_body(self._project.store, entry, name)
 
     @property
     def has_workers(self) -> bool:

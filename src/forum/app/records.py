@@ -1,7 +1,7 @@
 """Views of a run, read from the database or from a bundle."""
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,11 +21,10 @@ from forum.ledger.log import (
 )
 from forum.work import run_fold
 from forum.work.claims import ActionClaim, read_claims
-from forum.work.kinds import (
-    AcceptedFacts,
-)
+from forum.work.kinds import AcceptedFacts, CheckFacts
 from forum.work.plan import Plan, read_plan
 from forum.work.policy import read_policy
+from forum.work.roles.opinions import Opinion, parse_opinion
 from forum.work.run_record import RunRecord, sort_by_index
 
 if TYPE_CHECKING:
@@ -69,6 +68,10 @@ class RunView(Struct, frozen=True):
     """The session's entries, without the bodies that were erased."""
     replies: Mapping[str, str] = {}
     """The beginning of the last reply of each task that did not pass."""
+    opinions: Mapping[tuple[str, int], Opinion] = {}
+    """What a judge wrote about a result, by task and attempt."""
+    check_details: Mapping[str, str] = {}
+    """What was found in a check of the answer, by the id of its entry in hex."""
 
 
 def verify_bundle_file(
@@ -153,12 +156,40 @@ def view_record(record: RunRecord) -> RunView:
         session=session,
         notes=notes,
         replies={name: words for name, words in replies.items() if words},
+        opinions=read_opinions(tasks, lambda at: read_at(at, "output")),
+        check_details={
+            entry.leaf.hex(): decode_prefix(record.read(entry, "detail"))
+            for entry in record.entries
+            if isinstance(entry.entry.facts, CheckFacts) and "detail" in entry.entry.bodies
+        },
     )
 
 
 def _bodies_in(record: RunRecord, located: LocatedEntry) -> tuple[NoteBody, ...]:
     bodies = {name: record.read(located, name) for name in located.entry.bodies}
     return tuple(NoteBody(name, body) for name, body in bodies.items() if body is not None)
+
+
+def read_opinion(body: bytes | None) -> Opinion | None:
+    """Return what a judge wrote; None if it is gone or was no usable opinion."""
+    if body is None:
+        return None
+    with suppress(ValueError):
+        return parse_opinion(body)
+    return None
+
+
+def read_opinions(
+    tasks: Iterable[run_fold.TaskRun],
+    read_output: Callable[[ports.Position], bytes | None],
+) -> dict[tuple[str, int], Opinion]:
+    """Return the opinions of the judges of some tasks, by task and attempt."""
+    opinions = {
+        (task.id, attempt): read_opinion(read_output(at))
+        for task in tasks
+        for attempt, at in run_fold.opinion_positions(task).items()
+    }
+    return {key: opinion for key, opinion in opinions.items() if opinion is not None}
 
 
 def decode_prefix(body: bytes | None) -> str:

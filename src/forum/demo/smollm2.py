@@ -35,7 +35,9 @@ READY_TIMEOUT_S: Final = 60.0
 EXIT_GRACE_S: Final = 3.0
 """Seconds that the process has to exit after SIGTERM."""
 
-_SLOTS, _SLOT_TOKENS = 4, 2048  # concurrent requests, and tokens of a prompt with its reply
+_SLOTS = 4  # concurrent requests
+CONTEXT_TOKENS = 2048
+"""The number of tokens of a prompt with its reply."""
 _STOPS = (signal.SIGTERM, signal.SIGINT)
 _READY = "ready"
 
@@ -147,7 +149,7 @@ def _parameters(xllamacpp: Any, weights: Path, host: str, port: int) -> Any:  # 
     chosen.offline, chosen.ui, chosen.endpoint_slots = True, False, False
     chosen.cors_origins = f"http://{LOOPBACK}"  # keeps web pages in a browser from calling it
     chosen.verbosity = 1  # errors only
-    chosen.n_parallel, chosen.n_ctx = _SLOTS, _SLOTS * _SLOT_TOKENS
+    chosen.n_parallel, chosen.n_ctx = _SLOTS, _SLOTS * CONTEXT_TOKENS
     chosen.use_jinja = True
     chosen.chat_template = files("forum.demo").joinpath("smollm2.jinja").read_text()
     # These settings make a reply depend on the request alone, not on chance or earlier requests.

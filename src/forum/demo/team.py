@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 
-from forum.app import Forum
+from forum.app import Forum, RunView
 from forum.config import Settings
 from forum.demo.project import create_project
-from forum.demo.smollm2 import MODEL, start_smollm2
+from forum.demo.smollm2 import CONTEXT_TOKENS, MODEL, start_smollm2
 from forum.engine import RunRequest
 from forum.planning import CallerAuthority, Planner
 from forum.work.kinds import ROLE_PREFIX
@@ -21,7 +21,7 @@ from forum.work.policy import Chat, Policy
 from forum.work.run_fold import Run
 
 REQUEST = "Explain to a beginner what a hash function is, in one short paragraph."
-_MAX_TOKENS = 160
+_MAX_TOKENS = 320
 _CALL_MILLISECONDS = 120_000
 
 
@@ -50,6 +50,8 @@ class TeamDemoResult:
     diverged: int
     """Number of differences between the record and a replay from it."""
     seconds: float
+    view: RunView
+    """The run as `forum show` sees it."""
 
 
 def run_team_demo(home: Path, request: str, tell: Callable[[str], None]) -> TeamDemoResult:
@@ -84,11 +86,18 @@ def run_team_demo(home: Path, request: str, tell: Callable[[str], None]) -> Team
         verified=verified,
         diverged=diverged,
         seconds=monotonic() - started,
+        view=view,
     )
 
 
 def _build_run_request(request: str, url: str, settings: Settings) -> RunRequest:
-    chat = Chat(url, MODEL, max_tokens=_MAX_TOKENS, options={"temperature": 0})
+    chat = Chat(
+        url=url,
+        model=MODEL,
+        max_tokens=_MAX_TOKENS,
+        options={"temperature": 0},
+        context_tokens=CONTEXT_TOKENS,
+    )
     policy = Policy(agents={"": chat}, call_milliseconds=_CALL_MILLISECONDS, retries=1)
     order = RunRequest(request, None, policy, RunBudget(calls=40, milliseconds=600_000))
     return Planner(settings).decide(order, CallerAuthority.OPERATOR, team=True)

@@ -81,8 +81,8 @@ def accept_run(  # noqa: PLR0913  the last three have a default
     )
     try:
         ledger.open_run(run, actor, *drafts, new=True)
-    except errors.IdempotencyKeyUsed as asked:
-        return _existing_run(ledger, asked, ticket)
+    except errors.IdempotencyKeyUsed as error:
+        return _existing_run(ledger, error, ticket)
     return run
 
 
@@ -103,20 +103,20 @@ async def accept_run_async(  # noqa: PLR0913  the last two have a default
     drafts = _opening_drafts(ledger, run, order, actor, kinds.AcceptedFacts(), ticket, charges)
     try:
         await ledger.open_new_run_async(run, actor, past, *drafts)
-    except errors.IdempotencyKeyUsed as asked:
-        return _existing_run(ledger, asked, ticket)
+    except errors.IdempotencyKeyUsed as error:
+        return _existing_run(ledger, error, ticket)
     return run
 
 
 def _existing_run(
-    ledger: Ledger, asked: errors.IdempotencyKeyUsed, ticket: IdempotencyKey | None
+    ledger: Ledger, error: errors.IdempotencyKeyUsed, ticket: IdempotencyKey | None
 ) -> str:
-    """Return the run that the key was used for; raise `asked` if that was another request."""
-    if ticket is None or asked.digest != ticket.digest:
-        raise asked
+    """Return the run that the key was used for; raise `error` if that was another request."""
+    if ticket is None or error.digest != ticket.digest:
+        raise error
     # The row is outside the log: whoever can write the database could point the key at any run.
-    ledger.check_idempotency_row(ticket.name, asked)
-    return asked.run
+    ledger.check_idempotency_row(ticket.name, error)
+    return error.run
 
 
 def _opening_drafts(  # noqa: PLR0913, PLR0917  all that the first commit of a run says

@@ -38,14 +38,14 @@ def allot_budget(
     """
     cap, used = account or BudgetAccount(NO_COST, NO_COST)
     members = (
-        wish if whole == NO_LIMIT else _share_of(wish, max(0, whole - spent), sharers)
-        for wish, whole, spent in zip(task.budget.cap, cap, used, strict=True)
+        limit if whole == NO_LIMIT else _share_of(limit, max(0, whole - spent), sharers)
+        for limit, whole, spent in zip(task.budget.cap, cap, used, strict=True)
     )
     return kinds.DelegationFacts(_child_run_id(run, task.id), *members)
 
 
-def _share_of(wish: int, left: int, sharers: int) -> int:
-    return min(wish, left) if wish != NO_LIMIT else left // max(1, sharers)
+def _share_of(limit: int, left: int, sharers: int) -> int:
+    return min(limit, left) if limit != NO_LIMIT else left // max(1, sharers)
 
 
 def reservation_of(delegated: kinds.DelegationFacts) -> Amount:

@@ -153,9 +153,9 @@ def read_last_facts(ledger: Ledger, run: str) -> Facts | None:
 def fold_new_entries(ledger: Ledger, run: str, state: Run, strands: Iterable[str]) -> Run:
     """Return the state with the new entries of some strands folded into it."""
     fresh = [
-        told
+        pair
         for strand in strands
-        for told in read_strand_entries(ledger, run, strand, state.lengths.get(strand, 0))
+        for pair in read_strand_entries(ledger, run, strand, state.lengths.get(strand, 0))
     ]
     return fold(fresh, state) if fresh else state
 
@@ -220,25 +220,25 @@ async def join_causes(
     strand: Strand,
     causes: Sequence[Hash],
     place: str = "join",
-    known: Mapping[str, Hash] | None = None,
+    recorded: Mapping[str, Hash] | None = None,
 ) -> tuple[Hash, ...]:
     """Return at most `MAX_PARENTS` entries that stand for these causes, recording joins if needed.
 
     A join is an entry that names sixteen causes and takes their place.  A caller whose strand was
-    opened at its end cannot replay earlier joins, and passes them as `known`, by step.
+    opened at its end cannot replay earlier joins, and passes them as `recorded`, by step.
     """
     left, number = list(dict.fromkeys(causes)), 0
     while len(left) > MAX_PARENTS:
         number += 1
         step, named = f"{place}/{number}", tuple(left[:MAX_PARENTS])
-        joint = (known or {}).get(step)
+        joint = (recorded or {}).get(step)
         if joint is None:
-            found = strand.replay_step(step)
-            if found is None:
-                (found,) = await strand.append_exclusive_async(
+            entry = strand.replay_step(step)
+            if entry is None:
+                (entry,) = await strand.append_exclusive_async(
                     Draft(step, ENGINE, JoinFacts(), named)
                 )
-            joint = found.leaf
+            joint = entry.leaf
         left = [*left[MAX_PARENTS:], joint]
     return tuple(left)
 

@@ -224,16 +224,16 @@ class Engine:
     def _run_context(self, run: str) -> context.RunContext:
         """Return the context of a run, cached: no task starts before the plan is final."""
         with self._lock:
-            known = self._contexts.get(run)
-        if known is None:
-            known = context.read_run_context(self._ledger, run)
+            run_context = self._contexts.get(run)
+        if run_context is None:
+            run_context = context.read_run_context(self._ledger, run)
             with self._lock:
                 # Another thread may have stored its context meanwhile.  Both were read from the
                 # same entries, so either may be kept.
-                self._contexts[run] = known
+                self._contexts[run] = run_context
                 while len(self._contexts) > _MAX_CACHED_CONTEXTS:
                     self._contexts.popitem(last=False)
-        return known
+        return run_context
 
     async def dispatch_due_runs(self, runner: ports.Runner) -> bool:
         """Dispatch one batch of due timers, and return whether more may be due."""

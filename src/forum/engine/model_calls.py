@@ -245,10 +245,10 @@ class ModelCaller:
         derived from the step, so that every worker that replays the step waits equally long.
         """
         throttled = self.progress.state.throttled
-        asked = exchange.replied.pause or self.policy.retry_delay_ms(throttled)
+        delay = exchange.replied.pause or self.policy.retry_delay_ms(throttled)
         seed = sha256(f"{self.run_input.run}/{self.task}/{reply.entry.step}".encode()).digest()
         spread = int.from_bytes(seed[:4], "big") / 2**32
-        await self.wait_before_retry(reply.entry.ts, int(1000 * asked * (1 + spread / 2)))
+        await self.wait_before_retry(reply.entry.ts, int(1000 * delay * (1 + spread / 2)))
 
     def read_recorded_call(
         self, call: strand.RecordedEntry, reply: strand.RecordedEntry
@@ -302,13 +302,13 @@ class ModelCaller:
             offers=ask.offers,
             schema=ask.schema,
         )
-        known = (
+        recorded = (
             await asyncio.to_thread(self.reply_source.find_reply, call)
             if self.reply_source
             else None
         )
-        if known is not None:
-            return await self._record_replayed_call(known, call_step, reply_step, turns, ask)
+        if recorded is not None:
+            return await self._record_replayed_call(recorded, call_step, reply_step, turns, ask)
         self.check_limits()
         model = self._model(ask.agent)
         bound = model.bound(call)
@@ -324,27 +324,27 @@ class ModelCaller:
 
     async def _record_replayed_call(
         self,
-        known: ports.RecordedReply,
+        recorded: ports.RecordedReply,
         call_step: str,
         reply_step: str,
         turns: StepNames,
         ask: CallSpec,
     ) -> CallResult:
         """Record a call and the reply taken from an earlier record; no model is called."""
-        if known.prompt is not None:
-            prompt = Prompt(known.prompt, ask.prompt.turns)
-            ask = replace(ask, prompt=prompt, schema=known.schema)
-        facts = self._call_facts(known.model, known.bound, turns, ask)
+        if recorded.prompt is not None:
+            prompt = Prompt(recorded.prompt, ask.prompt.turns)
+            ask = replace(ask, prompt=prompt, schema=recorded.schema)
+        facts = self._call_facts(recorded.model, recorded.bound, turns, ask)
         # Not guarded by the budget: in a replay, other tasks may spend in another order than in the
         # record, and a call that was allowed there must not be refused here.
-        charge = BudgetCharge(self.run_input.run, known.bound, guarded=False)
+        charge = BudgetCharge(self.run_input.run, recorded.bound, guarded=False)
         await self.reserve_and_record(call_step, facts, ask, charge)
-        if known.reply.why is kinds.Why.LOST:
+        if recorded.reply.why is kinds.Why.LOST:
             return await self._close_lost_call(reply_step, facts)
         # A secret may have been configured after the reply was recorded, and the judge must see
         # the same text as this run records.
-        reply = await self._mask_reply(known.reply)
-        return self.settle_reply(reply_step, facts, known.bound, reply, known.source)
+        reply = await self._mask_reply(recorded.reply)
+        return self.settle_reply(reply_step, facts, recorded.bound, reply, recorded.source)
 
     def _call_facts(
         self, model: str, bound: Amount, turns: StepNames, ask: CallSpec
@@ -538,8 +538,8 @@ class ModelCaller:
         A call that raises or is cancelled costs its full reservation: it may have been billed.
         """
         try:
-            with stream_reply(call, self.services.delta_sink, self.ledger.mask) as heard:
-                reply = await self.run_until(model.reply(heard), call.seconds + _CANCEL_GRACE_S)
+            with stream_reply(call, self.services.delta_sink, self.ledger.mask) as streamed:
+                reply = await self.run_until(model.reply(streamed), call.seconds + _CANCEL_GRACE_S)
         except Exception as error:  # noqa: BLE001  recorded: what an agent does must not end a run
             reply = replace(error_reply(error), spent=bound)
         if reply is None:
@@ -680,9 +680,9 @@ class ModelCaller:
 
 def error_reply(error: Exception) -> ports.CallReply:
     """Return the failed reply of an agent or a tool that raised this exception."""
-    said = BytesContent(str(error).encode(errors="replace"))
+    message = BytesContent(str(error).encode(errors="replace"))
     return ports.CallReply(
-        Outcome.FAILED, why=kinds.Why.ERROR, code=type(error).__name__, error=said
+        Outcome.FAILED, why=kinds.Why.ERROR, code=type(error).__name__, error=message
     )
 
 

@@ -195,7 +195,7 @@ class ReplySource(Protocol):
         """Raise `TaskHalted` if the recorded task was stopped before it reached this step."""
         ...
 
-    def find_outcome(self, deed: ToolInvocation) -> CallReply | None:
+    def find_outcome(self, call: ToolInvocation) -> CallReply | None:
         """Return the recorded outcome of an effect, or None to run it.  Raises `ReplayMiss`."""
         ...
 

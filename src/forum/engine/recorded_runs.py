@@ -52,9 +52,9 @@ class RecordedRun:
 
     def last_reply_at(self, task: str) -> int:
         """Return the time of a task's last reply, or 0 without one."""
-        told = (entry for _, entry in self._steps(task).values())
+        entries = (entry for _, entry in self._steps(task).values())
         return max(
-            (entry.ts for entry in told if isinstance(entry.facts, kinds.ReplyFacts)), default=0
+            (entry.ts for entry in entries if isinstance(entry.facts, kinds.ReplyFacts)), default=0
         )
 
     def reply(self, entry: Entry[Any]) -> ports.CallReply:
@@ -106,8 +106,8 @@ class RecordedRun:
 
     def _steps(self, task: str) -> dict[str, tuple[Hash, Entry[Any]]]:
         if task not in self._strands:
-            told = log.read_strand_entries(self._ledger, self._run, kinds.task_strand(task))
-            self._strands[task] = {entry.step: (leaf, entry) for leaf, entry in told}
+            entries = log.read_strand_entries(self._ledger, self._run, kinds.task_strand(task))
+            self._strands[task] = {entry.step: (leaf, entry) for leaf, entry in entries}
         return self._strands[task]
 
 
@@ -136,30 +136,30 @@ class ForkSource:
     def find_reply(self, call: ports.ModelCall) -> ports.RecordedReply | None:
         """Return the forked run's reply to the same prompt up to the fork index, or None."""
         reply = self._past.step(call.task, call.step)
-        made = self._past.step(call.task, call.step.removesuffix("/reply"))
-        if reply is None or made is None or not self._is_before_fork(reply[0]):
+        recorded = self._past.step(call.task, call.step.removesuffix("/reply"))
+        if reply is None or recorded is None or not self._is_before_fork(reply[0]):
             return None
-        if self._past.prompt(made[1]) != b"".join(call.prompt.chunks()):
+        if self._past.prompt(recorded[1]) != b"".join(call.prompt.chunks()):
             return None
         if reply[1].facts.why is kinds.Why.CANCELLED:
             return None  # the forked run was cancelled, this one is not
         paid_there = replace(self._past.reply(reply[1]), spent=ports.NO_COST)
         return ports.RecordedReply(
-            paid_there, ports.NO_COST, kinds.ReplyOrigin.RECORDED, made[1].facts.model
+            paid_there, ports.NO_COST, kinds.ReplyOrigin.RECORDED, recorded[1].facts.model
         )
 
-    def find_outcome(self, deed: ports.ToolInvocation) -> ports.CallReply | None:
+    def find_outcome(self, call: ports.ToolInvocation) -> ports.CallReply | None:
         """Return the outcome of the same effect in the forked run, or None.
 
         A fork does not repeat an effect of the forked run.
         """
-        found = self._past.step(deed.task, deed.step)
-        intent = self._past.step(deed.task, deed.step.removesuffix("/outcome"))
-        if found is None or intent is None or not self._is_before_fork(found[0]):
+        outcome = self._past.step(call.task, call.step)
+        intent = self._past.step(call.task, call.step.removesuffix("/outcome"))
+        if outcome is None or intent is None or not self._is_before_fork(outcome[0]):
             return None
-        if self._past.arguments(intent[1]) != (deed.tool, b"".join(deed.arguments.chunks())):
+        if self._past.arguments(intent[1]) != (call.tool, b"".join(call.arguments.chunks())):
             return None
-        return self._past.outcome(found[1])
+        return self._past.outcome(outcome[1])
 
     def has_gate(self, subject: str) -> bool:  # noqa: ARG002
         """Return False: only the policy decides, and approvals are not inherited by a fork."""
@@ -206,26 +206,26 @@ class ReplaySource:
 
     def allotment(self, task: str) -> kinds.DelegationFacts | None:
         """Return the recorded allotment of a child run, or None."""
-        found = self._past.step(task, "delegate")
-        return found[1].facts if found else None
+        recorded = self._past.step(task, "delegate")
+        return recorded[1].facts if recorded else None
 
     def recorded_end(self) -> ports.RecordedEnd:
         """Return the end of the recorded run."""
-        stopped, spent, asked, steps = None, b"", "", set()
+        stopped, spent, canceller, steps = None, b"", "", set()
         for _, entry in log.read_strand_entries(self._ledger, self._run, MAIN_STRAND):
             steps.add(entry.step)
             if isinstance(entry.facts, kinds.StopFacts):
                 stopped = entry.facts
                 spent = context.read_body(self._ledger, _position_of(entry), "spent")
         for _, entry in log.read_strand_entries(self._ledger, self._run, kinds.CONTROL):
-            asked = entry.actor if isinstance(entry.facts, kinds.CancelFacts) else asked
+            canceller = entry.actor if isinstance(entry.facts, kinds.CancelFacts) else canceller
         tasks = context.read_run(self._ledger, self._run).tasks
         skipped = {task.id: task.skipped for task in tasks.values() if task.skipped}
         roles = frozenset(name for name in tasks if name.startswith(kinds.ROLE_PREFIX))
         return ports.RecordedEnd(
             stopped=stopped,
             spent=spent,
-            cancelled_by=asked,
+            cancelled_by=canceller,
             skipped=skipped,
             roles=roles,
             steps=frozenset(steps),
@@ -243,17 +243,17 @@ class ReplaySource:
         """Return the recorded reply.  Raises `TaskHalted` if the record was stopped instead."""
         step = call.step.removesuffix("/reply")
         self.raise_if_stopped_before(call.task, step)
-        made, reply = self._past.step(call.task, step), self._past.step(call.task, call.step)
-        if made is None:
+        recorded, reply = self._past.step(call.task, step), self._past.step(call.task, call.step)
+        if recorded is None:
             raise ReplayMiss(call.task, step)
         if reply is None:
             raise ReplayMiss(call.task, call.step)
-        called: kinds.CallFacts = made[1].facts
+        called: kinds.CallFacts = recorded[1].facts
         source = reply[1].facts.source
         prompt, schema = None, b""
         if self._has_other_prompts:
-            prompt = self._past.prompt(made[1])
-            schema = self._past.schema(made[1])
+            prompt = self._past.prompt(recorded[1])
+            schema = self._past.schema(recorded[1])
         return ports.RecordedReply(
             reply=self._past.reply(reply[1]),
             bound=called.reserved,
@@ -281,12 +281,12 @@ class ReplaySource:
         """
         return self._ledger.store.last_entry(self._run, kinds.gate_strand(subject)) is not None
 
-    def find_outcome(self, deed: ports.ToolInvocation) -> ports.CallReply:
+    def find_outcome(self, call: ports.ToolInvocation) -> ports.CallReply:
         """Return the recorded outcome of an effect.  Raises `ReplayMiss`."""
-        found = self._past.step(deed.task, deed.step)
-        if found is None:
-            raise ReplayMiss(deed.task, deed.step)
-        return self._past.outcome(found[1])
+        outcome = self._past.step(call.task, call.step)
+        if outcome is None:
+            raise ReplayMiss(call.task, call.step)
+        return self._past.outcome(outcome[1])
 
 
 _FORKED_BODIES: dict[type[Facts], frozenset[str]] = {
@@ -360,16 +360,16 @@ def read_steps(
 
     `until` leaves out entries after an index of the log.
     """
-    told = [
+    rows = [
         (entry.ts, entry.strand, entry.n, leaf, entry)
         for strand in ledger.store.strands(run)
         for leaf, entry in log.read_strand_entries(ledger, run, strand)
         if not isinstance(entry.facts, _FRAME_KINDS)
     ]
     if until is not None:
-        told = [each for each in told if log.is_before(ledger.store, each[3], until)]
-    names = {leaf.hex(): f"{strand}/{entry.step}" for _, strand, _, leaf, entry in told}
-    inorder = sorted(told, key=lambda each: each[:3])
+        rows = [each for each in rows if log.is_before(ledger.store, each[3], until)]
+    names = {leaf.hex(): f"{strand}/{entry.step}" for _, strand, _, leaf, entry in rows}
+    inorder = sorted(rows, key=lambda each: each[:3])
     return [_step(ledger, each[4], ignoring, names) for each in inorder]
 
 
@@ -377,8 +377,8 @@ def _step(
     ledger: log.Ledger, entry: Entry[Any], ignoring: frozenset[str], names: Mapping[str, str]
 ) -> RunStep:
     # The identity of the person who decided is no result of the run, and may be erased.
-    said = (name for name in entry.bodies if name != kinds.IDENTITY)
-    bodies = tuple((name, _digest(ledger, entry, name, names)) for name in said)
+    body_names = (name for name in entry.bodies if name != kinds.IDENTITY)
+    bodies = tuple((name, _digest(ledger, entry, name, names)) for name in body_names)
     facts = comparable_facts(entry.facts, ignoring=ignoring)
     return RunStep(
         strand=entry.strand, step=entry.step, kind=entry.kind, facts=facts, bodies=bodies

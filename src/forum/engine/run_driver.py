@@ -209,24 +209,24 @@ class RunDriver:
         done = self._task(task)
         causes = (done.last or run_input.cause,)
         call = done.calls[-1] if done.state is run_fold.TaskState.PASSED else None
-        said = b""
+        output = b""
         if call is not None and call.reply_at is not None:
             try:
-                said = await asyncio.to_thread(
+                output = await asyncio.to_thread(
                     context.read_body, self._ledger, call.reply_at, "output", MAX_READ_BYTES
                 )
             except errors.BodyGone:
                 call = None  # erased meanwhile: treat the role as failed
         if role is Role.CLASSIFIER:
             # A classifier that fails chooses no lane; the run continues without one.
-            lane = classifier.parse_choice(said, run_input.policy.lanes) if call else ""
+            lane = classifier.parse_choice(output, run_input.policy.lanes) if call else ""
             facts = kinds.RouteFacts(lane, kinds.Basis.CLASSIFIER)
             await self._main.append_exclusive_async(Draft("route", context.ENGINE, facts, causes))
         elif call is None:
             stage = _stage_context(run_input, run_input.cause, task)
             await self._stop(stage, kinds.StopFacts(kinds.StopReason.ROLE, by=task))
         else:
-            plan = coordinator.parse_plan(said, run_input.policy, run_input.ordered_lane)
+            plan = coordinator.parse_plan(output, run_input.policy, run_input.ordered_lane)
             await self._record_plan(plan, causes)
         await self._fold_main(run_input.run)
 
@@ -306,15 +306,15 @@ class RunDriver:
 
     async def _wait_for_progress(self, case: context.RunContext, look: float) -> float:
         """Wait for a signal or the poll interval, fold the news, and return the next interval."""
-        heard = await self._listener.wait_for_signal(self._poll_timeout_s(case, look))
+        wakeup = await self._listener.wait_for_signal(self._poll_timeout_s(case, look))
         self._local_runner.raise_failures()
-        if heard:
+        if wakeup:
             await self._fold_tasks(
-                case, self._started if heard.anything else heard.tasks, others=heard.anything
+                case, self._started if wakeup.anything else wakeup.tasks, others=wakeup.anything
             )
             # A worker leaves its task at a gate.  If the gate was decided before this fold, the
             # task looks as if it were still running, and only a later poll would start it again.
-            self._started -= {name for name in heard.tasks if self._has_passed_gate(name)}
+            self._started -= {name for name in wakeup.tasks if self._has_passed_gate(name)}
             return _MIN_POLL_INTERVAL_S
         await self._fold_tasks(case, self._started)
         # Signals are best effort, and the workers of these tasks may have died.  Enqueue the tasks
@@ -450,8 +450,8 @@ class RunDriver:
                 agent or run_fold.UNNAMED_AGENT: spent
                 for agent, spent in self._state.spent_by.items()
             }
-            known = spent or msgspec.json.encode(table)
-            body = Attachment("spent", BytesContent(known), "application/json")
+            amounts = spent or msgspec.json.encode(table)
+            body = Attachment("spent", BytesContent(amounts), "application/json")
             causes = [
                 task.last
                 for task in self._state.tasks.values()
@@ -564,14 +564,14 @@ class RunDriver:
     async def _deliberate(self, case: context.RunContext) -> Conclusion:
         """Run the panel's session until it closes, and return its conclusion."""
         reply_source = self._find_reply_source(case)
-        sitting = SessionRunner(
+        runner = SessionRunner(
             ledger=self._ledger,
             run_input=case,
             main=self._main,
             reply_source=reply_source,
             agenda=self._pending_turns,
         )
-        closing = await sitting.run_to_close(
+        closing = await runner.run_to_close(
             lambda names, cause: self._run_turns(case, names, cause)
         )
         await self._stop_as_recorded(case)
@@ -617,11 +617,11 @@ class RunDriver:
 
     async def _record_checks(self, conclusion: Conclusion) -> None:
         """Record the checks of the answer, except those that an earlier driver recorded."""
-        known = len(self._state.checks)
-        for number, (checked, said) in enumerate(conclusion.checks, 1):
-            detail = Attachment("detail", BytesContent(said.encode(errors="replace")))
-            causes, bodies = tuple(conclusion.causes[:1]), (detail,) if said else ()
-            if number > known:
+        recorded = len(self._state.checks)
+        for number, (checked, text) in enumerate(conclusion.checks, 1):
+            detail = Attachment("detail", BytesContent(text.encode(errors="replace")))
+            causes, bodies = tuple(conclusion.causes[:1]), (detail,) if text else ()
+            if number > recorded:
                 draft = Draft(
                     step=f"check/{number}",
                     actor=context.ENGINE,
@@ -643,12 +643,12 @@ class RunDriver:
             bodies.append(Attachment("claims", listed, "application/json"))
         parts = len(conclusion.causes)
         facts = kinds.AnswerFacts(conclusion.outcome, parts, len(claims), count_unverified(claims))
-        known: dict[str, Hash] = {}
+        leaves: dict[str, Hash] = {}
         if parts > MAX_PARENTS:  # a driver that died here may have recorded some of the joins
-            known = await asyncio.to_thread(
+            leaves = await asyncio.to_thread(
                 context.leaves_by_step, self._ledger, self._main.run, MAIN_STRAND
             )
-        named = await context.join_causes(self._main, conclusion.causes, known=known)
+        named = await context.join_causes(self._main, conclusion.causes, recorded=leaves)
         await self._main.append_exclusive_async(
             Draft(
                 step="answer",

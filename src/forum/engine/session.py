@@ -55,8 +55,8 @@ def read_session(
     A replay takes the start from the record, so that the protocol computes with the same times.
     """
     problem = context.read_request(ledger, run_input.run).decode(errors="replace")
-    begun = reply_source.accepted_at() if reply_source else None
-    return Session(problem, run_input.policy, run_input.begun if begun is None else begun)
+    started = reply_source.accepted_at() if reply_source else None
+    return Session(problem, run_input.policy, run_input.begun if started is None else started)
 
 
 def note_draft(note: SessionNote, causes: tuple[Hash, ...], actor: str = context.ENGINE) -> Draft:
@@ -96,11 +96,11 @@ class SessionRecord:
 
         In a replay, the result carries the time of the original reply.
         """
-        said = read_turn_result(self.ledger, self.state.task(TURN_PREFIX + turn))
+        result = read_turn_result(self.ledger, self.state.task(TURN_PREFIX + turn))
         ended = self.reply_source.last_reply_at(TURN_PREFIX + turn) if self.reply_source else None
-        if said is None or not said.at or ended is None:
-            return said
-        return replace(said, at=ended)
+        if result is None or not result.at or ended is None:
+            return result
+        return replace(result, at=ended)
 
     def has_note(self, note: SessionNote) -> bool:
         """Return whether a note is recorded; if so, it becomes the last one."""
@@ -196,23 +196,23 @@ class SessionRunner:
         self._record = await asyncio.to_thread(
             read_session_record, ledger, run_input.run, reply_source
         )
-        steps, heard = start_protocol(session), None
+        steps, result = start_protocol(session), None
         while True:
             # In a thread: building the prompts of a hundred seats would block the event loop.
-            step = await asyncio.to_thread(advance_protocol, steps, heard)
+            step = await asyncio.to_thread(advance_protocol, steps, result)
             if isinstance(step, SessionResult):
                 return step
             if isinstance(step, SessionNote):
-                heard = await self._record_note(step)
+                result = await self._record_note(step)
             else:
-                heard = await self._run_turns(step, take)
+                result = await self._run_turns(step, take)
 
     async def _record_note(self, note: SessionNote) -> BatchResult:
         if not self._record.has_note(note):
-            place, known = f"{note.step}/join", self._record.notes
-            causes = await context.join_causes(self._main, note.causes, place, known)
-            (taken,) = await self._main.append_exclusive_async(note_draft(note, causes))
-            self._record.last = taken.leaf
+            place, notes = f"{note.step}/join", self._record.notes
+            causes = await context.join_causes(self._main, note.causes, place, notes)
+            (entry,) = await self._main.append_exclusive_async(note_draft(note, causes))
+            self._record.last = entry.leaf
         return BatchResult()
 
     async def _run_turns(self, step: TurnBatch, take: TurnExecutor) -> BatchResult:
@@ -223,8 +223,10 @@ class SessionRunner:
             PendingTurn(turn, self._run_input, cause) for turn in step.turns
         ):
             record.state = await take(names, cause)
-        said = await asyncio.to_thread(lambda: [record.read_turn(turn.name) for turn in step.turns])
-        return collect_results([one for one in said if one is not None], record.stopped)
+        results = await asyncio.to_thread(
+            lambda: [record.read_turn(turn.name) for turn in step.turns]
+        )
+        return collect_results([result for result in results if result is not None], record.stopped)
 
 
 class TurnDriver:
@@ -250,7 +252,7 @@ class TurnDriver:
     async def _ask_agent(self, turn: AgentTurn, cause: Hash) -> None:
         prompt = build_prompt(turn.briefing, turn.prompt)
         ask = model_calls.CallSpec(turn.agent, prompt, (cause,), schema=turn.schema)
-        said, exchange = await structured_output.ask_structured(
+        parsed, exchange = await structured_output.ask_structured(
             self._caller,
             Calls(1),
             ask,
@@ -262,11 +264,11 @@ class TurnDriver:
         if exchange.replied.why in CUT_OFF_REASONS:
             await self._halt_if_run_stopped(exchange)
         drafts = []
-        if said is not None and turn.note is not None:
+        if parsed is not None and turn.note is not None:
             note = await asyncio.to_thread(turn.note, exchange.output)  # see `ask_structured`
             if self._caller.strand.replay_step(note.step) is None:
                 drafts.append(note_draft(note, (), turn.agent or context.ENGINE))
-        await structured_output.record_form_verdict(self._caller, said, exchange, *drafts)
+        await structured_output.record_form_verdict(self._caller, parsed, exchange, *drafts)
 
     async def _halt_if_run_stopped(self, exchange: model_calls.CallResult | None = None) -> None:
         """Halt the turn without a verdict if its call was cut off because the whole run ends.

@@ -74,8 +74,8 @@ class SharedBudgets:
     def close(self) -> None:
         """Return all slices; call this when the process makes no more charges."""
         while self._slices:
-            _, taken = self._slices.popitem()
-            self._store.return_slice(taken)
+            _, budget_slice = self._slices.popitem()
+            self._store.return_slice(budget_slice)
 
     def _retry_delay(self, attempt: int) -> float:
         """Return the delay before taking another slice: none at first, then up to the maximum.
@@ -100,8 +100,8 @@ class SharedBudgets:
         )
 
     def _slice_of(self, limit: shared_caps.Limit) -> ports.BudgetSlice:
-        taken = self._slices.get((limit.scope, limit.per))
-        return taken or ports.BudgetSlice(limit.scope, limit.per.value, self._owner)
+        budget_slice = self._slices.get((limit.scope, limit.per))
+        return budget_slice or ports.BudgetSlice(limit.scope, limit.per.value, self._owner)
 
     def _take_slice(
         self,

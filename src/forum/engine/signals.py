@@ -49,10 +49,10 @@ class RunListener:
         if self._is_interrupted:
             raise ConcurrentUpdate("a run that was interrupted")
         self._event.clear()
-        heard = Wakeup(frozenset(self._tasks), self._anything)
+        wakeup = Wakeup(frozenset(self._tasks), self._anything)
         self._tasks.clear()
         self._anything = False
-        return heard
+        return wakeup
 
     @property
     def has_missed_signal(self) -> bool:
@@ -170,8 +170,8 @@ class RunSignals:
         for stop in stops:
             stop.cancel(cut=cut)
 
-    def _unregister(self, table: dict[str, list[T]], run: str, one: T) -> None:
+    def _unregister(self, table: dict[str, list[T]], run: str, item: T) -> None:
         with self._lock:
-            table[run].remove(one)
+            table[run].remove(item)
             if not table[run]:
                 del table[run]

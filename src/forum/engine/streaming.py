@@ -44,9 +44,9 @@ class RedactingStream:
         # The mask yields one piece for each that it reads, and one more when the iterator ends, so
         # one `next` per call never makes it read from an empty deque.
         self._given.append(piece)
-        told = self._decoder.decode(next(self._hidden, b""), final=piece is None)
-        if told:
-            self._on_delta(told)
+        text = self._decoder.decode(next(self._hidden, b""), final=piece is None)
+        if text:
+            self._on_delta(text)
 
 
 class ThrottledStream:
@@ -64,10 +64,10 @@ class ThrottledStream:
         if self._room <= 0:
             return
         data = text.encode()
-        told = data[: self._room].decode(errors="ignore")
+        part = data[: self._room].decode(errors="ignore")
         self._room -= len(data)
-        if told:
-            self._on_delta(told)
+        if part:
+            self._on_delta(part)
 
 
 @contextmanager

@@ -84,10 +84,10 @@ VERDICT_STEP = "attempt/1/verdict"
 
 
 async def record_form_verdict(
-    caller: model_calls.ModelCaller, said: object, exchange: model_calls.CallResult, *notes: Draft
+    caller: model_calls.ModelCaller, parsed: object, exchange: model_calls.CallResult, *notes: Draft
 ) -> None:
     """Record the last reply, the notes, and a verdict on whether the reply was well-formed."""
-    verdict = call_rules.form_verdict(exchange.replied.outcome, usable=said is not None)
+    verdict = call_rules.form_verdict(exchange.replied.outcome, usable=parsed is not None)
     await _record_verdict(caller, *exchange.unrecorded, *notes, verdict=verdict)
 
 

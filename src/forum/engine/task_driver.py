@@ -150,10 +150,10 @@ class TaskDriver:
         if not self._is_guarded(subject):
             return self._task.instruction, case.plan_entry
         shown = self._task.instruction.encode()
-        asked = self._policy.with_gate_rules(()).is_gated(self._task)
+        gated = self._policy.with_gate_rules(()).is_gated(self._task)
         # Where an operator's rule requires approval, a missing decision counts as a rejection,
         # whatever default the run's own policy sets for its gates.
-        ruled = not asked or any(r.holds_for_task(self._task.lane) for r in self._policy.gate_rules)
+        ruled = not gated or any(r.holds_for_task(self._task.lane) for r in self._policy.gate_rules)
         policy = self._policy.with_reject_default() if ruled else self._policy
         decision = await pass_gate(self._ledger, case.run, subject, shown, policy, case.plan_entry)
         if decision is None:
@@ -338,8 +338,8 @@ class TaskDriver:
             use = ToolCall(DIGEST_TOOL, acceptance_criteria.parse_file_criterion(demand.what)[0])
         else:
             use = ToolCall(demand.what, exchange.output.decode(errors="replace"))
-        outcome, said = await self._tools.run_check(step, use)
-        return judge_tool_result(demand, outcome, said)
+        outcome, output = await self._tools.run_check(step, use)
+        return judge_tool_result(demand, outcome, output)
 
     async def _record_verdict(
         self,
@@ -350,22 +350,22 @@ class TaskDriver:
         final: bool = False,
     ) -> kinds.VerdictFacts:
         step = f"attempt/{number}/verdict"
-        found = self._caller.strand.replay_step(step)
+        recorded = self._caller.strand.replay_step(step)
         state = self._caller.progress.advance(
             call_rules.AttemptJudged(
                 opined.judgement,
                 exchange.replied.outcome,
                 self._agent,
                 final=final,
-                recorded=found.entry.facts if found else None,
+                recorded=recorded.entry.facts if recorded else None,
             )
         )
-        if found is None:
+        if recorded is None:
             draft = await self._verdict_draft(step, exchange, opined, state.verdicts[-1])
-            found = (await self._caller.append_with_retry(*exchange.unrecorded, draft))[-1]
-        judged: kinds.VerdictFacts = found.entry.facts
+            recorded = (await self._caller.append_with_retry(*exchange.unrecorded, draft))[-1]
+        judged: kinds.VerdictFacts = recorded.entry.facts
         # Counted from the recorded time, so that a restart does not begin the pause again.
-        await self._caller.wait_before_retry(found.entry.ts, 1000 * judged.pause)
+        await self._caller.wait_before_retry(recorded.entry.ts, 1000 * judged.pause)
         return judged
 
     async def _verdict_draft(
@@ -425,16 +425,16 @@ class TaskDriver:
         """
         strand = self._caller.strand
         call_step, reply_step = turns.next_call()
-        found, call = strand.replay_step("delegate"), None
-        if found is None:
-            found, _ = await self._reserve_allotment(call_step, turns.calls, prompt, causes)
+        delegation, call = strand.replay_step("delegate"), None
+        if delegation is None:
+            delegation, _ = await self._reserve_allotment(call_step, turns.calls, prompt, causes)
         else:
             call = strand.replay_step(call_step)
         recorded = strand.replay_step(reply_step)
         if recorded is not None and call is not None:
             exchange = self._caller.read_recorded_call(call, recorded)
         else:
-            delegated: kinds.DelegationFacts = found.entry.facts
+            delegated: kinds.DelegationFacts = delegation.entry.facts
             amount = child_runs.reservation_of(delegated)
             reply = await asyncio.to_thread(self._child_reply, delegated, prompt.text, reply_step)
             facts = kinds.CallFacts(
@@ -458,8 +458,8 @@ class TaskDriver:
         The id and the allotment are recorded before the child run is opened, so a worker that takes
         over opens the same run.  Raises `TaskHalted` if depth or budget do not allow it.
         """
-        known = self._reply_source.allotment(self._task.id) if self._reply_source else None
-        if known is None:
+        recorded = self._reply_source.allotment(self._task.id) if self._reply_source else None
+        if recorded is None:
             self._caller.check_limits()
         if self._case.accepted.depth == 0:
             raise TaskHalted(
@@ -474,7 +474,7 @@ class TaskDriver:
             )
         while True:
             account, sharers = await asyncio.to_thread(self._remaining_budget)
-            delegated = known or child_runs.allot_budget(
+            delegated = recorded or child_runs.allot_budget(
                 self._case.run, self._task, account, sharers
             )
             amount = child_runs.reservation_of(delegated)
@@ -487,7 +487,7 @@ class TaskDriver:
                 tokens=amount.tokens,
             )
             naming = Draft("delegate", context.ENGINE, delegated, causes)
-            charge = BudgetCharge(self._case.run, amount, guarded=known is None)
+            charge = BudgetCharge(self._case.run, amount, guarded=recorded is None)
             try:
                 named, call = await self._caller.reserve_and_record(
                     step, facts, model_calls.CallSpec(kinds.CHILD_RUN, prompt), charge, naming
@@ -521,9 +521,9 @@ class TaskDriver:
                 prompt=BytesContent(prompt),
                 seconds=0.0,
             )
-            known = self._reply_source.find_reply(call)
-            if known is not None:
-                return known.reply
+            recorded = self._reply_source.find_reply(call)
+            if recorded is not None:
+                return recorded.reply
         self._caller.check_left()
         stopped = self._caller.cancel_token.stop_requested.is_set()
         # A child run that is already open (it has strands) has spent money, which only its end

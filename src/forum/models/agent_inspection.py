@@ -29,8 +29,8 @@ def describe_agent(agent: policy.Agent) -> AgentInspection:
             return _add_price(agent, _inspect_chat(agent))
         case policy.Library():
             provider = agent.model.partition(":")[0]
-            found = AgentInspection("pydantic-ai", agent.model, provider, KeyStatus.PROVIDER)
-            return _add_price(agent, replace(found, problem=_missing_library()))
+            inspection = AgentInspection("pydantic-ai", agent.model, provider, KeyStatus.PROVIDER)
+            return _add_price(agent, replace(inspection, problem=_missing_library()))
         case _:
             assert_never(agent)
 
@@ -43,16 +43,16 @@ def _inspect_program(agent: policy.Command) -> AgentInspection:
 
 def _inspect_chat(agent: policy.Chat) -> AgentInspection:
     name = agent.key_env or agent.key_file
-    found = AgentInspection(
+    inspection = AgentInspection(
         agent.api.value, agent.model, authority_of(agent.url) or agent.url, key_name=name
     )
     bare = agent.url.startswith("http://") and not is_loopback(agent.url)
     warning = "its key crosses the network without TLS" if name and bare else ""
-    found = replace(found, warning=warning)
+    inspection = replace(inspection, warning=warning)
     try:
-        return replace(found, key=KeyStatus.SET) if _read_key(agent) else found
+        return replace(inspection, key=KeyStatus.SET) if _read_key(agent) else inspection
     except errors.KeyUnreadable as error:
-        return replace(found, key=KeyStatus.MISSING, problem=str(error))
+        return replace(inspection, key=KeyStatus.MISSING, problem=str(error))
 
 
 def _read_key(agent: policy.Chat) -> str:
@@ -68,14 +68,14 @@ def _missing_library() -> str:
     return str(errors.MissingExtra("agents", "the package pydantic-ai-slim is not installed"))
 
 
-def _add_price(agent: policy.Chat | policy.Library, found: AgentInspection) -> AgentInspection:
+def _add_price(agent: policy.Chat | policy.Library, inspection: AgentInspection) -> AgentInspection:
     try:
         price = price_of(agent)
     except errors.UnknownPrice as error:
-        problems = (found.problem, str(error))
-        return replace(found, problem="; ".join(filter(None, problems)))
+        problems = (inspection.problem, str(error))
+        return replace(inspection, problem="; ".join(filter(None, problems)))
     read, written = price.cost(BilledTokens(1000, 0)), price.cost(BilledTokens(0, 1000))
-    return replace(found, prices=price.id, read_usd=read, said_usd=written)
+    return replace(inspection, prices=price.id, read_usd=read, said_usd=written)
 
 
 def require_agent(name: str, agent: policy.Agent, make: engine.ModelFactory, *, key: bool) -> None:

@@ -139,8 +139,8 @@ class AnthropicWire(wire.Wire):
         self.reply.model = message.model
         for index, block in enumerate(message.content):
             self._start_block(index, block)
-            given = bytes(block.input).decode() if block.type == "tool_use" else ""
-            self._add_delta(index, _AnthropicDelta(block.text, given))
+            arguments = bytes(block.input).decode() if block.type == "tool_use" else ""
+            self._add_delta(index, _AnthropicDelta(block.text, arguments))
         self.reply.finish = _FINISHES.get(message.stop_reason or "", wire.Finish.COMPLETE)
         self._add_usage(message.usage)
         self.reply.tokens = _tokens(self._usage)
@@ -182,8 +182,8 @@ class AnthropicWire(wire.Wire):
 
 def _answer_name(call: ModelCall) -> str:
     """Return a name for the output tool that no offered tool has."""
-    name, taken = wire.ANSWER_NAME, {offer.name for offer in call.offers}
-    while name in taken:
+    name, offered = wire.ANSWER_NAME, {offer.name for offer in call.offers}
+    while name in offered:
         name += "_"
     return name
 

@@ -157,8 +157,8 @@ def _is_priced_option(option: str) -> bool:
 def _find_listed_price(model: str, provider: str | None, url: str | None) -> Price:
     table: Any = import_module("genai_prices")
     snapshot = import_module("genai_prices.data_snapshot").get_snapshot()
-    owner, found = snapshot.find_provider_model(model, None, provider, url)
-    price = ListedPrice(f"genai-prices/{table.__version__}", found, owner, table.Usage)
+    owner, model_info = snapshot.find_provider_model(model, None, provider, url)
+    price = ListedPrice(f"genai-prices/{table.__version__}", model_info, owner, table.Usage)
     # A missing price in the table would look like a price of zero.
     if not all(price.cost(tokens) for tokens in (BilledTokens(10**6, 0), BilledTokens(0, 10**6))):
         raise LookupError(f"the table has the model {model!r}, but not its price")

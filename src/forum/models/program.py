@@ -54,13 +54,13 @@ class Program:
 
 
 async def run_program(
-    program: Program, given: Content, hear: engine.DeltaCallback = engine.ignore_delta
+    program: Program, content: Content, hear: engine.DeltaCallback = engine.ignore_delta
 ) -> engine.CallReply:
     """Run a program with the given input; return its output and how it ended.
 
     Its whole process group has been killed when this returns, raises or is cancelled.
     """
-    began, chunks = time.monotonic_ns(), given.chunks()
+    began, chunks = time.monotonic_ns(), content.chunks()
     try:
         # Before the program is started, so that an unusable temporary
         # directory fails the call before it has any effect.
@@ -76,7 +76,7 @@ async def run_program(
     running = _RunningProgram(
         process=process,
         handle=handle,
-        given=_StdinWriter(stdin, chunks),
+        writer=_StdinWriter(stdin, chunks),
         output=_OutputReader(stdout, _tee_to_listener(output.append, hear), program.output_bytes),
         errors=_OutputReader(stderr, errors.extend, MAX_STDERR_BYTES),
     )
@@ -150,9 +150,9 @@ class _OutputReader:
             return 0
         self.at_end = not piece
         self.too_much |= len(piece) > self._room
-        kept = piece[: self._room]
-        self._room -= len(kept)
-        self._keep(kept)
+        part = piece[: self._room]
+        self._room -= len(part)
+        self._keep(part)
         return len(piece)
 
 
@@ -180,18 +180,18 @@ class _RunningProgram:
         self,
         process: Popen[bytes],
         handle: int,
-        given: _StdinWriter,
+        writer: _StdinWriter,
         output: _OutputReader,
         errors: _OutputReader,
     ) -> None:
-        self._process, self._handle, self._given = process, handle, given
+        self._process, self._handle, self._given = process, handle, writer
         self._output, self._streams = output, (output, errors)
         self._verdict: engine.CallReply | None = None
         self._fault: Exception | None = None
         self._exited, self._changed = False, asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(handle, self._on_exit)
-        self._loop.add_writer(given.pipe, self._on_room)
+        self._loop.add_writer(writer.pipe, self._on_room)
         for stream in self._streams:
             self._loop.add_reader(stream.pipe, self._on_output, stream)
 

@@ -205,8 +205,8 @@ class Sandbox:
     def _place(self, secrets: SecretFilter) -> tuple[str, ...]:
         """Return the arguments for the working directory and the hosts file."""
         wanted = [Path.cwd(), *([self.folder.resolve()] if self.folder else [])]
-        seen = (path for path in wanted if self._is_bound(path) and not secrets.hides(path))
-        where = next(seen, Path(_SCRATCH[0]))
+        visible = (path for path in wanted if self._is_bound(path) and not secrets.hides(path))
+        where = next(visible, Path(_SCRATCH[0]))
         return (
             "--ro-bind",
             str(self._private_folder / "hosts"),
@@ -228,10 +228,10 @@ class Sandbox:
 
     def _find_program(self, name: str, secrets: SecretFilter) -> str:
         """Return the path of a program.  Raises `FileNotFoundError` if it is not visible inside."""
-        found = shutil.which(name)
-        if found is None:
+        location = shutil.which(name)
+        if location is None:
             raise FileNotFoundError(errno.ENOENT, "no such program", name)
-        path = Path(os.path.abspath(found))  # noqa: PTH100  `resolve` would follow the link of a launcher
+        path = Path(os.path.abspath(location))  # noqa: PTH100  `resolve` would follow the link of a launcher
         places = (path, path.resolve())
         if not all(self._is_bound(place) and not secrets.hides(place) for place in places):
             why = "confined programs cannot see it; name its folder in [agents] read"
@@ -241,9 +241,9 @@ class Sandbox:
     @property
     def _ips(self) -> list[tuple[AllowedAddress, str]]:
         names = list(dict.fromkeys(a.host for a in self.connect if not a.is_loopback))
-        given = {name: f"{_RELAY_IP_PREFIX}{number}" for number, name in enumerate(names, 1)}
-        given["localhost"] = "127.0.0.1"
-        return [(address, given.get(address.host, address.host)) for address in self.connect]
+        ips = {name: f"{_RELAY_IP_PREFIX}{number}" for number, name in enumerate(names, 1)}
+        ips["localhost"] = "127.0.0.1"
+        return [(address, ips.get(address.host, address.host)) for address in self.connect]
 
     def _relay_arguments(self) -> Iterable[str]:
         """Yield the relay's arguments (IP, port, socket); the worker listens on each socket."""
@@ -261,12 +261,12 @@ def make_sandbox(settings: Settings) -> Sandbox | None:
     rules = settings.agents
     if not rules.confine:
         return None
-    kept = (settings.data, settings.state)
+    folders = (settings.data, settings.state)
     named = secret_paths.list_named_secrets(settings)
     return Sandbox(
         folder=settings.file.parent if settings.file else None,
         hidden=secret_paths.list_secrets(settings),
-        required=tuple(path for path in named if not any(map(path.is_relative_to, kept))),
+        required=tuple(path for path in named if not any(map(path.is_relative_to, folders))),
         registry=settings.state / "projects",
         read=rules.read,
         write=rules.write,

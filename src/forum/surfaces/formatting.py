@@ -307,6 +307,9 @@ def _explain_task_failure(view: RunView, task: run_fold.TaskRun) -> str:
         why = " ".join(_describe_verdict(view, task).split())
     else:
         why = describe_rejection(verdict, rejected_demand(view, task.id, verdict))
+        opinion = view.opinions.get((task.id, verdict.attempt))
+        if opinion and opinion.reason:
+            why = f"{why}: {first_line(opinion.reason, _MAX_QUOTED)}"
     return f"{turn_name(task.id)} was given up {tries}, because {why}"
 
 

@@ -61,20 +61,20 @@ def find_lost_facts(request: str, before: str, after: str) -> tuple[str, ...]:
     # A term that the longer answer lacked as well is not a fault of the revision.
     terms = (terms_of(request) & terms_of(before)) - terms_of(after)
     facts = _count_facts(before)
-    kept = _count_facts(after)
+    remaining = _count_facts(after)
     missing = [
         fact
         for fact, times in facts.items()
-        if kept.get(fact, 0) < (times if fact in _NEGATIONS else 1)
+        if remaining.get(fact, 0) < (times if fact in _NEGATIONS else 1)
     ]
     return (*sorted(terms), *sorted(missing))
 
 
 def _count_facts(text: str) -> dict[str, int]:
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for fact in _facts(text):
-        found[fact] = found.get(fact, 0) + 1
-    return found
+        counts[fact] = counts.get(fact, 0) + 1
+    return counts
 
 
 def _facts(text: str) -> Iterator[str]:

@@ -48,9 +48,9 @@ def is_quoted_from(span: str, text: str) -> bool:
 
 def is_repetition(span: str, ask: str) -> bool:
     """Tell whether a span is the ask itself, or most of it, word for word."""
-    words, asked = _normalize(span), _normalize(ask)
-    is_part = f" {words} " in f" {asked} "
-    return is_part and len(words.split()) > max(2, len(asked.split()) // 2)
+    words, ask_words = _normalize(span), _normalize(ask)
+    is_part = f" {words} " in f" {ask_words} "
+    return is_part and len(words.split()) > max(2, len(ask_words.split()) // 2)
 
 
 def _normalize(text: str) -> str:

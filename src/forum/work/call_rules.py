@@ -242,19 +242,19 @@ def _find_limit(policy: Policy, state: CallState) -> kinds.StopFacts | None:
     return None
 
 
-def find_loop(said: Sequence[tuple[str, bytes]], repeats: int) -> kinds.StopReason | None:
+def find_loop(replies: Sequence[tuple[str, bytes]], repeats: int) -> kinds.StopReason | None:
     """Return the reason to stop a task whose replies repeat, or None.
 
-    `said` holds the agent and the reply of each call so far. A loop is one agent giving the same
+    `replies` holds the agent and the reply of each call so far. A loop is one agent giving the same
     reply `repeats` times, or two agents alternating with the same two replies.
     """
     # In a policy, 0 means no limit; `max` below would turn it into 2.
     if repeats == 0:
         return None
     most = max(2, repeats)  # a reply that came once is not a repetition
-    if len(said) >= most and len(set(said[-most:])) == 1:
+    if len(replies) >= most and len(set(replies[-most:])) == 1:
         return kinds.StopReason.REPEAT
-    turns = said[-2 * most :]
+    turns = replies[-2 * most :]
     two = len(turns) == 2 * most and len({agent for agent, _ in turns}) > 1
     if two and len(set(turns[::2])) == 1 and len(set(turns[1::2])) == 1:
         return kinds.StopReason.PING_PONG
@@ -293,10 +293,10 @@ def decide_verdict(
     attempt = len(before) + 1
     if judgement.passed:
         return kinds.VerdictFacts(attempt, Outcome.OK, judgement.check, kinds.Next.ACCEPT)
-    rung, retries = escalation_level(before), _count_retries(before)
+    level, retries = escalation_level(before), _count_retries(before)
     # A stronger agent helps against a bad result, and time against a broken connection: results
     # escalate at once, failed calls only after the retries.
-    stronger = rung + 1 < len(policy.ladder_of(agent))
+    stronger = level + 1 < len(policy.ladder_of(agent))
     answered = outcome is Outcome.OK
     ended = Outcome.FAILED if answered else outcome
     spent = retries >= policy.retries or outcome is Outcome.DENIED
@@ -371,12 +371,12 @@ class AgentQuestion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def read_agent_question(use: ToolCall, policy: Policy) -> AgentQuestion | Quotation:
     """Return the question of an agent to another, or what it is told if it cannot be asked."""
     try:
-        asked = msgspec.json.decode(use.arguments, type=AgentQuestion)
+        question = msgspec.json.decode(use.arguments, type=AgentQuestion)
     except (msgspec.MsgspecError, UnicodeError) as error:
         return _quote(f"{ASK_TOOL}, failed", str(error))
-    if asked.agent not in policy.agents:
-        return _quote(f"{ASK_TOOL}, denied", f"there is no agent {asked.agent!r}")
-    return asked
+    if question.agent not in policy.agents:
+        return _quote(f"{ASK_TOOL}, denied", f"there is no agent {question.agent!r}")
+    return question
 
 
 def _quote(source: str, text: str) -> Quotation:

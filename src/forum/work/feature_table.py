@@ -27,11 +27,11 @@ def pack_features(counts: Sequence[Counter[str]]) -> bytes:
     for place, counter in enumerate(counts):
         for feature, count in counter.items():
             places.setdefault(feature, []).append(_COUNT.pack(place, count))
-    rows = sorted((_key(feature), b"".join(found)) for feature, found in places.items())
+    rows = sorted((_key(feature), b"".join(packed)) for feature, packed in places.items())
     starts, data = [], bytearray()
-    for _, found in rows:
+    for _, packed in rows:
         starts.append(len(data))
-        data += pack(">H", len(found) // _COUNT.size) + found
+        data += pack(">H", len(packed) // _COUNT.size) + packed
     sizes = [counter.total() for counter in counts]
     head = pack(f">I{len(sizes)}II", len(sizes), *sizes, len(rows))
     keys = b"".join(key for key, _ in rows)

@@ -72,14 +72,14 @@ def _read_amount(arguments: str, name: str) -> Decimal | None:
     """Return a named argument as a number; None if it is missing or ambiguous."""
     try:
         # Of two members with one name, this parser might use one and the tool the other.
-        given = json.loads(
+        values = json.loads(
             arguments,
             object_pairs_hook=_reject_duplicates,
             parse_float=Decimal,
             parse_int=Decimal,
             parse_constant=_reject_constant,
         )
-        value = given[name]
+        value = values[name]
         if not isinstance(value, Decimal) and not (isinstance(value, str) and _DECIMAL(value)):
             return None
         amount = Decimal(value)

@@ -72,18 +72,18 @@ def _find_fault(demand: acceptance_criteria.Criterion, text: str) -> str:
 
 
 def judge_tool_result(
-    demand: acceptance_criteria.Criterion, outcome: Outcome, said: bytes
+    demand: acceptance_criteria.Criterion, outcome: Outcome, output: bytes
 ) -> Judgement:
     """Judge by the result of the tool that was run for a criterion."""
-    reason = _find_tool_fault(demand, said.decode(errors="replace"))
+    reason = _find_tool_fault(demand, output.decode(errors="replace"))
     if outcome is not Outcome.OK:
         reason = outcome.value
     return Judgement(passed=not reason, check=demand.check, reason=reason)
 
 
-def _find_tool_fault(demand: acceptance_criteria.Criterion, said: str) -> str:
+def _find_tool_fault(demand: acceptance_criteria.Criterion, output: str) -> str:
     if demand.check is acceptance_criteria.Check.TESTS:
-        tests = count_tests(said)
+        tests = count_tests(output)
         # A tool that counted no tests at all has shown nothing, so zero passed tests fail as well.
         if tests.failed:
             return "tests-failed"
@@ -91,7 +91,7 @@ def _find_tool_fault(demand: acceptance_criteria.Criterion, said: str) -> str:
     if demand.check is acceptance_criteria.Check.FILE:
         return (
             ""
-            if said.split()[:1] == [acceptance_criteria.parse_file_criterion(demand.what)[1]]
+            if output.split()[:1] == [acceptance_criteria.parse_file_criterion(demand.what)[1]]
             else "other-digest"
         )
     return ""
@@ -113,16 +113,16 @@ _COUNTS = (
 _UNITTEST = re2.compile(r"\bRan (\d{1,9}) tests? in [0-9.]+s\s+OK\b")
 
 
-def count_tests(said: str) -> CountedTests:
+def count_tests(output: str) -> CountedTests:
     """Return the counts in the summary lines of common test runners; the last match counts."""
     # The summary is at the end; the limit bounds the time for a huge output.
-    tail = said[-20_000:]
-    found: dict[str, int] = {}
+    tail = output[-20_000:]
+    counts: dict[str, int] = {}
     for name, pattern in _COUNTS:
         numbers = pattern.findall(tail)
         if numbers:
-            found[name] = max(found.get(name, 0), int(numbers[-1]))
+            counts[name] = max(counts.get(name, 0), int(numbers[-1]))
     ran = _UNITTEST.findall(tail)
     if ran:
-        found["passed"] = max(found.get("passed", 0), int(ran[-1]))
-    return CountedTests(found.get("passed", 0), found.get("failed", 0))
+        counts["passed"] = max(counts.get("passed", 0), int(ran[-1]))
+    return CountedTests(counts.get("passed", 0), counts.get("failed", 0))

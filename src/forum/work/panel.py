@@ -83,10 +83,10 @@ def fill_seats(council: Council, agents: Sequence[str]) -> Council:
     """Return a council whose empty seats are filled with these agents in turn."""
     if not agents:
         return council
-    taken = cycle(agents)
+    names = cycle(agents)
     seats = (
-        one if one.agent else msgspec.structs.replace(one, agent=next(taken))
-        for one in council.seats
+        seat if seat.agent else msgspec.structs.replace(seat, agent=next(names))
+        for seat in council.seats
     )
     return msgspec.structs.replace(council, seats=tuple(seats))
 

@@ -119,11 +119,11 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     @cached_property
     def dependants(self) -> Mapping[str, tuple[str, ...]]:
         """The names of the tasks that wait for each task, in plan order."""
-        found: dict[str, list[str]] = {task.id: [] for task in self.tasks}
+        dependants: dict[str, list[str]] = {task.id: [] for task in self.tasks}
         for task in self.tasks:
             for name in task.upstream:
-                found[name].append(task.id)
-        return {name: tuple(waiting) for name, waiting in found.items()}
+                dependants[name].append(task.id)
+        return {name: tuple(waiting) for name, waiting in dependants.items()}
 
     @property
     def final_tasks(self) -> tuple[Task, ...]:

@@ -278,9 +278,9 @@ class Policy(_PolicyPart, frozen=True):
         self._check_tools(tasks)
         # A gate before a task that does not exist would guard nothing, and its submitter would rely
         # on it. Without a plan the names are not known yet.
-        known = {"plan", "tasks", *(f"task:{name}" for name in (plan.names if plan else ()))}
+        subjects = {"plan", "tasks", *(f"task:{name}" for name in (plan.names if plan else ()))}
         for gate in self.gates:
-            if gate not in known and (plan or not gate.startswith("task:")):
+            if gate not in subjects and (plan or not gate.startswith("task:")):
                 raise BadPlan(f"a gate before {gate!r}, which is not in the plan")
 
     def _check_panel(self, panel: Panel | None) -> None:
@@ -391,8 +391,8 @@ class Policy(_PolicyPart, frozen=True):
 
     def is_gated(self, task: Task) -> bool:
         """Tell whether a task needs approval before it begins."""
-        asked = "tasks" in self.gates or f"task:{task.id}" in self.gates
-        return asked or any(rule.holds_for_task(task.lane) for rule in self.gate_rules)
+        listed = "tasks" in self.gates or f"task:{task.id}" in self.gates
+        return listed or any(rule.holds_for_task(task.lane) for rule in self.gate_rules)
 
     def with_gate_rules(self, rules: Iterable[GateRule]) -> "Policy":
         """Return the policy with exactly these rules of the operator."""
@@ -431,14 +431,14 @@ class Policy(_PolicyPart, frozen=True):
 
     def ladder_of(self, name: str) -> tuple[str, ...]:
         """Return the agents that may work on a task, weakest first, without repeating one."""
-        known = self.agents.get(name)
+        agent = self.agents.get(name)
         # The starting agent may be on the ladder under its own or another name; only the agents
         # above it come next.
-        alike = [n for n, rung in enumerate(self.ladder) if self._is_same(rung, name, known)]
+        alike = [n for n, other in enumerate(self.ladder) if self._is_same(other, name, agent)]
         return (name, *self.ladder[alike[-1] + 1 if alike else 0 :])
 
-    def _is_same(self, rung: str, name: str, known: Agent | None) -> bool:
-        return rung == name or (known is not None and self.agents.get(rung) == known)
+    def _is_same(self, other: str, name: str, agent: Agent | None) -> bool:
+        return other == name or (agent is not None and self.agents.get(other) == agent)
 
     def for_child_run(self, gates: tuple[str, ...]) -> "Policy":
         """Return the policy of an inner run, whose results are validated within it.
@@ -446,7 +446,7 @@ class Policy(_PolicyPart, frozen=True):
         Its answer is checked by the outer run.
         """
         # Planning, synthesis and checks of the answer belong to the outer run.
-        roles = {role: who for role, who in self.roles.items() if role is Role.VALIDATOR}
+        roles = {role: agent for role, agent in self.roles.items() if role is Role.VALIDATOR}
         return msgspec.structs.replace(self, gates=gates, roles=roles, verifiers=())
 
     def for_panel(self, panel: Panel, question: str) -> "Policy":
@@ -510,5 +510,5 @@ def _tool_criteria(task: Task) -> Iterator[Criterion]:
     return (demand for demand in demands if demand.check in (Check.COMMAND, Check.TESTS))
 
 
-def _list_names(known: Iterable[str]) -> str:
-    return ", ".join(sorted(repr(name) for name in known)) or "none"
+def _list_names(names: Iterable[str]) -> str:
+    return ", ".join(sorted(repr(name) for name in names)) or "none"

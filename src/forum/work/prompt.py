@@ -87,14 +87,14 @@ def task_prompt(instruction: str, done_when: str, inputs: Sequence[Quotation]) -
         parts.append(f"Done when: {done_when}".encode())
     if inputs:
         parts.append(QUOTATION_NOTICE)
-        parts.extend(quote(one) for one in inputs)
+        parts.extend(quote(quotation) for quotation in inputs)
     return b"\n\n".join(parts)
 
 
-def _next_text(before: bytes, said: Quotation, results: Sequence[Quotation]) -> bytes:
+def _next_text(before: bytes, reply: Quotation, results: Sequence[Quotation]) -> bytes:
     """Return the prompt after tool calls: everything so far, the reply and the results."""
     marks = () if QUOTATION_NOTICE in before else (QUOTATION_NOTICE,)
-    return b"\n\n".join([before, *marks, quote(said), *(quote(result) for result in results)])
+    return b"\n\n".join([before, *marks, quote(reply), *(quote(result) for result in results)])
 
 
 class Prompt(msgspec.Struct, frozen=True):
@@ -104,12 +104,15 @@ class Prompt(msgspec.Struct, frozen=True):
     turns: tuple[PromptMessage, ...]
 
     def with_tool_results(
-        self, said: Quotation, uses: tuple[ToolCall, ...], results: Sequence[Quotation]
+        self, reply: Quotation, uses: tuple[ToolCall, ...], results: Sequence[Quotation]
     ) -> "Prompt":
         """Return the prompt after tool calls."""
-        own = PromptMessage(MessageRole.AGENT, said.text, uses)
-        told = (PromptMessage(MessageRole.TOOL, quote(one), use=n) for n, one in enumerate(results))
-        return Prompt(_next_text(self.text, said, results), (*self.turns, own, *told))
+        own = PromptMessage(MessageRole.AGENT, reply.text, uses)
+        messages = (
+            PromptMessage(MessageRole.TOOL, quote(result), use=n)
+            for n, result in enumerate(results)
+        )
+        return Prompt(_next_text(self.text, reply, results), (*self.turns, own, *messages))
 
     def with_rejection(self, result: Quotation, why: str) -> "Prompt":
         """Return the prompt for another attempt after a result was rejected."""

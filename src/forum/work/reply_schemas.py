@@ -38,19 +38,19 @@ def text_schema(most: int, least: int = 0) -> dict[str, Any]:
     return form | {"minLength": least} if least else form
 
 
-def strip_code_fence(said: bytes) -> str:
+def strip_code_fence(reply: bytes) -> str:
     """Return JSON without a Markdown fence, which many models add. Raises `ValueError`."""
     try:
-        words = said.decode().strip()
+        words = reply.decode().strip()
     except UnicodeDecodeError as error:
         raise ValueError(f"not UTF-8 at byte {error.start}") from None
     fenced = words.startswith("```") and words.endswith("```")
     return words.strip("`").removeprefix("json") if fenced else words
 
 
-def parse_structured(said: bytes, into: msgspec.json.Decoder[T]) -> T:
+def parse_structured(reply: bytes, into: msgspec.json.Decoder[T]) -> T:
     """Parse JSON that may be fenced. Raises `ValueError`."""
-    words = strip_code_fence(said)
+    words = strip_code_fence(reply)
     read_json(words)  # checks the depth, and refuses NaN, Infinity and numbers out of range
     try:
         return into.decode(words)
@@ -61,5 +61,5 @@ def parse_structured(said: bytes, into: msgspec.json.Decoder[T]) -> T:
 def compose_prompt(*words: str, quoted: Sequence[Quotation]) -> bytes:
     """Return a prompt: instructions, the quoted texts of others, and the form of the reply."""
     parts = [word.encode() for word in words[:-1] if word]
-    parts += [QUOTATION_NOTICE, *(quote(one) for one in quoted), words[-1].encode()]
+    parts += [QUOTATION_NOTICE, *(quote(quotation) for quotation in quoted), words[-1].encode()]
     return b"\n\n".join(parts)

@@ -56,8 +56,8 @@ def build_team_policy(
 def _find_lane(roster: Roster, name: str) -> Lane:
     # A misspelled lane must not silently become a task without a lane.
     if name not in roster.by_name:
-        known = ", ".join(sorted(roster.by_name))
-        raise BadPlan(f"no lane is called {name!r}; the roster has: {known}")
+        names = ", ".join(sorted(roster.by_name))
+        raise BadPlan(f"no lane is called {name!r}; the roster has: {names}")
     return roster.by_name[name]
 
 
@@ -75,10 +75,10 @@ def _may_use(lane: Lane, tool: str, policy: Policy) -> bool:
     """Tell whether a lane names a tool: directly, by its server, or by a prefix (`git-*`)."""
     server = policy.tools[tool].server
     return any(
-        wish == tool
-        or (wish.endswith("*") and tool.startswith(wish[:-1]))
-        or (server is not None and policy.servers.get(wish) == server)
-        for wish in lane.tools
+        pattern == tool
+        or (pattern.endswith("*") and tool.startswith(pattern[:-1]))
+        or (server is not None and policy.servers.get(pattern) == server)
+        for pattern in lane.tools
     )
 
 

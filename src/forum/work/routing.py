@@ -206,9 +206,9 @@ class LexicalClassifier:
         Features overlap, the more so the longer a text is, so each weight is divided by the square
         root of their number. Unknown features count towards that number.
         """
-        found = dict.fromkeys(extract_features(text))
-        share = 1 / math.sqrt(len(found) + _FEATURE_OFFSET)
-        opinions = [(feature, self._weigh_feature(feature, share)) for feature in found]
+        features = dict.fromkeys(extract_features(text))
+        share = 1 / math.sqrt(len(features) + _FEATURE_OFFSET)
+        opinions = [(feature, self._weigh_feature(feature, share)) for feature in features]
         return [(feature, says) for feature, says in opinions if says]
 
     def _weigh_feature(self, feature: str, share: float) -> dict[int, float]:
@@ -226,8 +226,8 @@ class LexicalClassifier:
 
     def _learn(self, feature: str) -> "_FeatureStatistics":
         """Compute and cache the statistics of a feature that do not depend on the text."""
-        found = self._features.find(feature)
-        rates = [(place, 1 + count * self._scales[place]) for place, count in found]
+        counts = self._features.find(feature)
+        rates = [(place, 1 + count * self._scales[place]) for place, count in counts]
         if not rates:
             # Not cached, so that the cache cannot outgrow the features of the roster.
             return _UNKNOWN
@@ -239,20 +239,20 @@ class LexicalClassifier:
 
 def extract_features(text: str) -> list[str]:
     """Split a text into words, stems, pairs of words, and n-grams of unspaced scripts."""
-    found: list[str] = []
+    features: list[str] = []
     before = _START_MARK
     for word in split_words(text):
         if re.match(f"[{_UNSPACED}]", word):
             # Text without spaces is not one word, so the next word must not be paired with it.
-            found += _ngrams(word)
+            features += _ngrams(word)
             before = _START_MARK
             continue
-        found.append(word)
+        features.append(word)
         if len(word) > _STEM_CHARS:
-            found.append(f"{word[:_STEM_CHARS]}*")
-        found.append(f"{before} {word}")
+            features.append(f"{word[:_STEM_CHARS]}*")
+        features.append(f"{before} {word}")
         before = word
-    return found
+    return features
 
 
 def split_words(text: str) -> list[str]:
@@ -322,9 +322,9 @@ def _two_highest(scores: Sequence[float]) -> tuple[int, int]:
 def _top_evidence(evidence: list[Evidence]) -> tuple[Evidence, ...]:
     """Return the evidence with the highest weights, and the sum of the rest as the last item."""
     # Ties are broken by name, so that every machine records the same evidence.
-    ranked = sorted(evidence, key=lambda one: (-abs(one.weight), one.feature))
+    ranked = sorted(evidence, key=lambda item: (-abs(item.weight), item.feature))
     named, rest = ranked[: MAX_EVIDENCE - 1], ranked[MAX_EVIDENCE - 1 :]
     if len(rest) > 1:
-        weight = round(math.fsum(one.weight for one in rest), 6)
+        weight = round(math.fsum(item.weight for item in rest), 6)
         rest = [Evidence(f"({len(rest)} others)", weight)]
     return (*named, *rest)

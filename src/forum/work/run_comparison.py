@@ -54,9 +54,9 @@ class Divergence(msgspec.Struct, frozen=True):
 
 def comparable_facts(facts: Facts, *, ignoring: frozenset[str] = frozenset()) -> bytes:
     """Return the facts of an entry as bytes, without facts that differ between any two runs."""
-    said = msgspec.to_builtins(facts)
+    members = msgspec.to_builtins(facts)
     left_out = _RUN_SPECIFIC_FACTS.get(type(facts), frozenset()) | ignoring
-    return msgspec.json.encode({name: said[name] for name in said if name not in left_out})
+    return msgspec.json.encode({name: members[name] for name in members if name not in left_out})
 
 
 def compare_steps(first: Sequence[RunStep], second: Sequence[RunStep]) -> Iterable[Divergence]:

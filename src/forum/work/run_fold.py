@@ -17,7 +17,7 @@ from forum.ledger.kinds import Outcome, RunCloseFacts
 from forum.ledger.ports import NO_LIMIT, Amount, Position
 from forum.tlog import Hash
 from forum.work import kinds
-from forum.work.policy import Answer
+from forum.work.policy import Answer, Role
 
 UNNAMED_AGENT = "agent"
 """The name under which a stop reports the spending of the agent without a name."""
@@ -187,8 +187,8 @@ class Run(msgspec.Struct, frozen=True):
         if self.open_gates and not running:
             return RunState.WAITING
         # A session has no plan: its first turn shows that it is running.
-        sitting = any(name.startswith(kinds.TURN_PREFIX) for name in self.tasks)
-        return RunState.RUNNING if self.plan or sitting else RunState.ACCEPTED
+        has_turns = any(name.startswith(kinds.TURN_PREFIX) for name in self.tasks)
+        return RunState.RUNNING if self.plan or has_turns else RunState.ACCEPTED
 
     @property
     def open_gates(self) -> tuple[Gate, ...]:
@@ -214,12 +214,12 @@ class Run(msgspec.Struct, frozen=True):
     @property
     def spent_by(self) -> Mapping[str, Amount]:
         """The cost of all calls by agent."""
-        found: dict[str, Amount] = {}
+        spent: dict[str, Amount] = {}
         for task in self.tasks.values():
             for call in task.calls:
                 agent = call.called.agent
-                found[agent] = found.get(agent, Amount()).plus(call.spent)
-        return dict(sorted(found.items()))
+                spent[agent] = spent.get(agent, Amount()).plus(call.spent)
+        return dict(sorted(spent.items()))
 
     def task(self, name: str) -> TaskRun:
         """Return the state of a task, also if it has not begun or is waiting."""
@@ -257,6 +257,15 @@ def last_reply_position(task: TaskRun) -> Position | None:
     own = [call for call in task.calls if call.replied is not None and not call.called.role]
     good = [call for call in own if call.replied and call.replied.outcome is Outcome.OK]
     return (good or own)[-1].reply_at if own else None
+
+
+def opinion_positions(task: TaskRun) -> dict[int, Position]:
+    """Return the position of the judge's last reply in each attempt of a task, by attempt."""
+    return {
+        call.called.attempt: call.reply_at
+        for call in task.calls
+        if call.called.role == Role.VALIDATOR and call.reply_at is not None
+    }
 
 
 def sum_amounts(amounts: Iterable[Amount]) -> Amount:
@@ -444,8 +453,8 @@ def _fold_tool_use(
     if not uses:
         return uses
     # A second outcome replaces the first: a person may settle an outcome that was unknown.
-    known = replace(uses[-1], happened=entry.facts, outcome_at=_position_of(entry), outcome=leaf)
-    return (*uses[:-1], known)
+    use = replace(uses[-1], happened=entry.facts, outcome_at=_position_of(entry), outcome=leaf)
+    return (*uses[:-1], use)
 
 
 def _position_of(entry: Entry[Any]) -> Position:

@@ -62,8 +62,8 @@ def _wind_up(plan: Plan, run: Run, started: frozenset[str]) -> NextSteps:
     """
     left = [name for name in unfinished_tasks(plan, run) if name not in started]
     skip = tuple((name, kinds.SkipFacts(STOP_CAUSE)) for name in left if name not in run.tasks)
-    begun = (name for name in left if name in run.tasks)
-    return NextSteps(skip, tuple(n for n in begun if run.task(n).state is not TaskState.WAITING))
+    active = (name for name in left if name in run.tasks)
+    return NextSteps(skip, tuple(n for n in active if run.task(n).state is not TaskState.WAITING))
 
 
 def _blocked_by(plan: Plan, run: Run, task: str) -> str | None:

@@ -73,15 +73,15 @@ class Limit(msgspec.Struct, frozen=True):
 def limits_for(caps: Iterable[SharedCap], actor: str, lanes: Iterable[str]) -> tuple[Limit, ...]:
     """Return all limits for a run or a task; of several for one scope, the lowest."""
     named = set(lanes) | {""}
-    found: dict[tuple[str, Period], Spend] = {}
+    lowest: dict[tuple[str, Period], Spend] = {}
     for cap in caps:
         for scope in {cap.scope_of(actor, lane) for lane in named}:
             if scope is not None:
                 # Two caps for one scope and period count in the same account, so only the lower
                 # limit matters.
-                before = found.get((scope, cap.per), cap.cap)
-                found[scope, cap.per] = Spend(*map(min, before, cap.cap))
-    return tuple(Limit(scope, per, cap) for (scope, per), cap in sorted(found.items()))
+                before = lowest.get((scope, cap.per), cap.cap)
+                lowest[scope, cap.per] = Spend(*map(min, before, cap.cap))
+    return tuple(Limit(scope, per, cap) for (scope, per), cap in sorted(lowest.items()))
 
 
 def limit_name(amount: str, per: str, scope: str) -> str:

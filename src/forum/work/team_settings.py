@@ -100,8 +100,8 @@ def read_team_settings(file: str, tables: Mapping[str, Table]) -> TeamSettings:
     """Return the settings of these sections. Raises `BadSettings` with the place and the reason."""
 
     def each(kind: str) -> list[tuple[str, "_Section"]]:
-        found = tables.get(kind, {}).items()
-        return [(name, _Section(file, f"{kind}.{name}", table)) for name, table in found]
+        items = tables.get(kind, {}).items()
+        return [(name, _Section(file, f"{kind}.{name}", table)) for name, table in items]
 
     named = {name: section.agent() for name, section in each("models")}
     agents = {"" if name == DEFAULT_AGENT else name: agent for name, agent in named.items()}
@@ -125,22 +125,22 @@ def read_team_settings(file: str, tables: Mapping[str, Table]) -> TeamSettings:
 
 def read_gate_rules(file: str, tables: Mapping[str, Table]) -> tuple[GateRule, ...]:
     """Return the rules of the sections [gates.NAME], by name. Raises `BadSettings`."""
-    found = sorted(tables.get("gates", {}).items())
-    return tuple(_Section(file, f"gates.{name}", table).gate_rule(name) for name, table in found)
+    items = sorted(tables.get("gates", {}).items())
+    return tuple(_Section(file, f"gates.{name}", table).gate_rule(name) for name, table in items)
 
 
 def read_shared_caps(file: str, tables: Mapping[str, Table]) -> tuple[SharedCap, ...]:
     """Return the caps over many runs of the sections [budgets.NAME]. Raises `BadSettings`."""
-    found = sorted(tables.get("budgets", {}).items())
-    return tuple(_Section(file, f"budgets.{name}", table).shared_cap(name) for name, table in found)
+    items = sorted(tables.get("budgets", {}).items())
+    return tuple(_Section(file, f"budgets.{name}", table).shared_cap(name) for name, table in items)
 
 
-def chat_agent(given: Table) -> policy.Chat:
+def chat_agent(settings: Table) -> policy.Chat:
     """Return a model behind an API, with the API's default URL and key variable if not given.
 
     Raises `ValueError`.
     """
-    spec = _convert(given, _EndpointSettings)
+    spec = _convert(settings, _EndpointSettings)
     where = spec.url or _DEFAULT_ENDPOINTS[spec.api][0]
     if not _is_address(where):
         raise ValueError(
@@ -153,15 +153,15 @@ def chat_agent(given: Table) -> policy.Chat:
         raise ValueError(f"options: {name!r} is not one; what Forum says itself stays as it is")
     _check_names(spec.key_env)
     key = spec.key_env or (_default_key_variable(where) if not spec.key_file else "")
-    return _convert({**given, "url": where, "key_env": key}, policy.Chat)
+    return _convert({**settings, "url": where, "key_env": key}, policy.Chat)
 
 
-def model_agent(given: Table) -> policy.Chat | policy.Library:
+def model_agent(settings: Table) -> policy.Chat | policy.Library:
     """Return a model from settings whose prices are in dollars. Raises `ValueError`."""
-    into, known = _AGENT_KINDS[given["kind"]]
-    for key in sorted(given.keys() - known - {"kind"}):
-        raise ValueError(f"it has no setting {key!r}; known: {', '.join(sorted(known))}")
-    table = _in_nano_dollars(dict(given))
+    into, names = _AGENT_KINDS[settings["kind"]]
+    for key in sorted(settings.keys() - names - {"kind"}):
+        raise ValueError(f"it has no setting {key!r}; known: {', '.join(sorted(names))}")
+    table = _in_nano_dollars(dict(settings))
     return chat_agent(table) if into is policy.Chat else _convert(table, policy.Library)
 
 
@@ -186,8 +186,8 @@ def _default_key_variable(url: str) -> str:
 
 
 def _is_address(url: str) -> bool:
-    found = _URL.fullmatch(url)
-    return found is not None and int(found["port"] or 0) < 1 << 16
+    match = _URL.fullmatch(url)
+    return match is not None and int(match["port"] or 0) < 1 << 16
 
 
 def _check_names(key_env: str, env: tuple[str, ...] = ()) -> None:
@@ -242,14 +242,14 @@ class _Section(msgspec.Struct, frozen=True):
         kind = self.get("kind", default="") or self._infer_kind()
         if kind not in _AGENT_KINDS:
             raise self._error(f"kind: {kind!r} is none of {', '.join(_AGENT_KINDS)}")
-        into, known = _AGENT_KINDS[kind]
-        given = self._checked_table(known | {"kind"})
+        into, names = _AGENT_KINDS[kind]
+        table = self._checked_table(names | {"kind"})
         try:
-            given = _in_nano_dollars(_with_argv(given))
+            table = _in_nano_dollars(_with_argv(table))
             return (
-                chat_agent(given)
+                chat_agent(table)
                 if into is policy.Chat
-                else _convert({**given, "kind": kind}, into)
+                else _convert({**table, "kind": kind}, into)
             )
         except ValueError as error:
             raise self._error(str(error)) from None
@@ -278,15 +278,15 @@ class _Section(msgspec.Struct, frozen=True):
         return server
 
     def roles(self, agents: Mapping[str, policy.Agent]) -> dict[policy.Role, str]:
-        known = {role.value for role in policy.Role}
-        wished = self._checked_table(known | {"team"})
-        for role in wished.keys() & known:
+        role_names = {role.value for role in policy.Role}
+        table = self._checked_table(role_names | {"team"})
+        for role in table.keys() & role_names:
             if self.get(role, default="") not in agents:
                 names = ", ".join(agents) or "none"
                 raise self._error(
-                    f"{role}: no model is called {wished[role]!r}; [models] has: {names}"
+                    f"{role}: no model is called {table[role]!r}; [models] has: {names}"
                 )
-        chosen = {role: name for role, name in wished.items() if role in known}
+        chosen = {role: name for role, name in table.items() if role in role_names}
         return {
             policy.Role(role): "" if name == DEFAULT_AGENT else name
             for role, name in chosen.items()
@@ -295,18 +295,18 @@ class _Section(msgspec.Struct, frozen=True):
     def budget(self) -> RunBudget:
         units = {"usd": NANO_USD, "tokens": 1, "calls": 1, "seconds": 1000, "depth": 1}
         try:
-            given = {
+            limits = {
                 name: _to_named_units(name, value, units[name])
                 for name, value in self.table.items()
             }
         except ValueError as error:
             raise self._error(str(error)) from None
-        if "seconds" in given:
-            given["milliseconds"] = given.pop("seconds")
-        return msgspec.structs.replace(RunBudget(), **given)
+        if "seconds" in limits:
+            limits["milliseconds"] = limits.pop("seconds")
+        return msgspec.structs.replace(RunBudget(), **limits)
 
     def shared_cap(self, name: str) -> SharedCap:
-        given = self._checked_table(_BUDGET_SETTINGS)
+        table = self._checked_table(_BUDGET_SETTINGS)
         per, periods = self.get("per", default=""), [period.value for period in Period]
         if per not in periods:
             raise self._error(f"per: {per!r} is none of {', '.join(periods)}")
@@ -316,7 +316,7 @@ class _Section(msgspec.Struct, frozen=True):
         units = {"usd": NANO_USD, "tokens": 1, "runs": 1}
         try:
             caps = {
-                n: _to_named_units(n, given[n], unit) for n, unit in units.items() if n in given
+                n: _to_named_units(n, table[n], unit) for n, unit in units.items() if n in table
             }
         except ValueError as error:
             raise self._error(str(error)) from None
@@ -327,17 +327,17 @@ class _Section(msgspec.Struct, frozen=True):
         )
 
     def gate_rule(self, name: str) -> GateRule:
-        given = self._checked_table(_GATE_SETTINGS)
+        table = self._checked_table(_GATE_SETTINGS)
         tool, lane = self.get("tool", default=""), self.get("lane", default="")
         argument = self.get("argument", default="")
         if not tool and not lane:
             raise self._error("it says neither tool nor lane: name what has to be approved")
         # A rule that guards nothing is refused, because the operator would rely on it.
-        if bool(argument) != ("above" in given) or (argument and not tool):
+        if bool(argument) != ("above" in table) or (argument and not tool):
             raise self._error(
                 "an amount needs three settings: the tool, the argument that holds it, and above"
             )
-        above = self._amount(given["above"]) if argument else ""
+        above = self._amount(table["above"]) if argument else ""
         return GateRule(name=name, tool=tool, lane=lane, argument=argument, above=above)
 
     def _amount(self, value: object) -> str:
@@ -366,15 +366,15 @@ class _Section(msgspec.Struct, frozen=True):
             raise self._error(f"{key}: {value!r} is not {wanted}")
         return value
 
-    def _read_struct(self, into: type[T], known: frozenset[str]) -> T:
+    def _read_struct(self, into: type[T], names: frozenset[str]) -> T:
         try:
-            return _convert(_with_argv(self._checked_table(known)), into)
+            return _convert(_with_argv(self._checked_table(names)), into)
         except ValueError as error:
             raise self._error(str(error)) from None
 
-    def _checked_table(self, known: frozenset[str] | set[str]) -> dict[str, Any]:
-        for key in sorted(self.table.keys() - known):
-            raise self._error(f"it has no setting {key!r}; known: {', '.join(sorted(known))}")
+    def _checked_table(self, names: frozenset[str] | set[str]) -> dict[str, Any]:
+        for key in sorted(self.table.keys() - names):
+            raise self._error(f"it has no setting {key!r}; known: {', '.join(sorted(names))}")
         return dict(self.table)
 
     def _error(self, why: str) -> BadSettings:
@@ -407,9 +407,9 @@ def _in_nano_dollars(table: dict[str, Any]) -> dict[str, Any]:
 def _convert_prices(name: str, value: Any) -> Any:  # noqa: ANN401  what a file holds
     """Return a value in which all dollars per call, at any depth, are nano-dollars."""
     if isinstance(value, dict):
-        return {key: _convert_prices(f"{name}.{key}", one) for key, one in value.items()}
+        return {key: _convert_prices(f"{name}.{key}", item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_convert_prices(name, one) for one in value]
+        return [_convert_prices(name, item) for item in value]
     is_price = name == "usd" or name.endswith(".usd")
     return _to_named_units(name, value, NANO_USD) if is_price else value
 
@@ -438,5 +438,5 @@ def _to_json_value(value: Any) -> Any:  # noqa: ANN401  what a file holds
             raise ValueError(f"{value} is not a number")
         return float(value)
     if isinstance(value, Mapping):
-        return {name: _to_json_value(one) for name, one in value.items()}
-    return [_to_json_value(one) for one in value] if isinstance(value, list | tuple) else value
+        return {name: _to_json_value(item) for name, item in value.items()}
+    return [_to_json_value(item) for item in value] if isinstance(value, list | tuple) else value

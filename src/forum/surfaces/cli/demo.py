@@ -15,7 +15,12 @@ import msgspec
 from forum.surfaces.cli import EXIT_FAILED, EXIT_REJECTED, common_options
 from forum.surfaces.cli.output import format_table, print_result, terminal_width
 from forum.surfaces.cli.panel_view import panel_lines
-from forum.surfaces.formatting import format_usd, short_id, strip_control_characters
+from forum.surfaces.formatting import (
+    explain_failure,
+    format_usd,
+    short_id,
+    strip_control_characters,
+)
 from forum.surfaces.schemas.deliberations import deliberation_form
 from forum.surfaces.schemas.runs import run_form
 
@@ -206,12 +211,25 @@ def team(request: str | None, keep: Path | None, *, as_json: bool) -> None:
 
     with _demo_folder(keep) as home:
         played = run_team_demo(home, request or REQUEST, _tell)
-    facts = msgspec.to_builtins(played)
-    print_result("forum.team/1", facts, _team_lines(played, keep), as_json=as_json)
-    raise SystemExit(0 if played.verified and not played.diverged else EXIT_FAILED)
+    reason = explain_failure(played.view)
+    facts = {
+        "run": played.run,
+        "request": played.request,
+        "lane": played.lane,
+        "calls": msgspec.to_builtins(played.calls),
+        "outcome": played.outcome,
+        "reason": reason,
+        "answer": played.answer,
+        "verified": played.verified,
+        "diverged": played.diverged,
+        "seconds": played.seconds,
+    }
+    print_result("forum.team/1", facts, _team_lines(played, reason, keep), as_json=as_json)
+    succeeded = not reason and played.verified and not played.diverged
+    raise SystemExit(0 if succeeded else EXIT_FAILED)
 
 
-def _team_lines(played: "TeamDemoResult", keep: Path | None) -> Iterator[str]:
+def _team_lines(played: "TeamDemoResult", reason: str, keep: Path | None) -> Iterator[str]:
     yield f"\n{played.request}\n-> lane: {played.lane or 'none'}\n"
     heads = ("for", "role", "tokens", "ms", "outcome")
     rows = [(c.task, c.role, str(c.tokens), str(c.milliseconds), c.outcome) for c in played.calls]
@@ -220,6 +238,8 @@ def _team_lines(played: "TeamDemoResult", keep: Path | None) -> Iterator[str]:
         textwrap.fill(line, terminal_width()) for line in played.answer.strip().split("\n")
     )
     yield f"\nanswer ({played.outcome}):\n{strip_control_characters(answer)}\n"
+    if reason:
+        yield f"The model was not able to answer. {reason}"
     yield f"ledger verified: {'yes' if played.verified else 'NO'}"
     same = "says the same" if not played.diverged else f"differs in {played.diverged} places"
     yield f"replay from the record alone: {same}"

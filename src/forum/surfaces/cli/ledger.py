@@ -136,14 +136,21 @@ def why(entry: str, limit: int, *, as_json: bool) -> None:
     """
     with common_options.open_forum() as forum, forum.open_reader() as reader:
         chain = list(log.walk_causes(reader, KINDS, log.find_entry(reader, KINDS, entry), limit))
-    lines = (_format_cause(depth, cause) for depth, cause in chain)
-    output.print_result("forum.why/1", ledger_forms.why_form(chain), lines, as_json=as_json)
+        form = ledger_forms.why_form(chain, forum.reads.explain_entry)
+    lines = (
+        _format_cause(depth, cause, item.judge)
+        for (depth, cause), item in zip(chain, form.causes, strict=True)
+    )
+    output.print_result("forum.why/1", form, lines, as_json=as_json)
 
 
-def _format_cause(depth: int, cause: log.LocatedEntry) -> str:
+def _format_cause(depth: int, cause: log.LocatedEntry, judge: str) -> str:
     name = cause.leaf.hex()[:10] if cause.index is None else cause.index
-    lead = f"{' ' * min(depth, 20)}{'because ' if depth else ''}"
-    return f"{lead}{click.style(f'#{name}', dim=True)} {describe_entry(cause)}"
+    indent = " " * min(depth, 20)
+    lead = f"{indent}{'because ' if depth else ''}"
+    words = [f"{indent}    | {line}" for line in (output.clean_lines(judge) if judge else ())]
+    line = f"{lead}{click.style(f'#{name}', dim=True)} {describe_entry(cause)}"
+    return "\n".join([line, *words])
 
 
 @ledger.command()

@@ -309,18 +309,37 @@ def _spent_table(title: str, spent: Iterable[tuple[str, Amount]]) -> list[str]:
 def _judgement_lines(view: RunView, columns: int) -> list[str]:
     """Return the verdicts of models on results, and the checks of the answer."""
     judged = [
-        (name, *_verdict(verdict))
+        (name, *_verdict(verdict), _opinion_words(view, name, verdict))
         for name in work_tasks(view.state)
         for verdict in view.state.tasks[name].verdicts
         if verdict.independence is not kinds.Independence.NONE
     ]
-    judged += [(f"answer: {check.subject}", *_check(check)) for _, check in view.state.checks]
-    size = min(24, max((len(strip_control_characters(name)) for name, _, _ in judged), default=0))
+    judged += [
+        (f"answer: {check.subject}", *_check(check), view.check_details.get(leaf.hex(), ""))
+        for leaf, check in view.state.checks
+    ]
+    names = (strip_control_characters(name) for name, *_ in judged)
+    size = min(24, max(map(len, names), default=0))
     lines = []
-    for name, words, color in judged:
+    for name, words, color, reason in judged:
         text = first_line(words, columns - size - 5)
         lines.append(f"  {first_line(name, size):<{size}}  {click.style(text, fg=color)}")
+        lead = " " * (size + 6)
+        lines += [
+            click.style(line, dim=True)
+            for part in output.clean_lines(reason)[:_MAX_REASON_LINES]
+            for line in output.wrap_lines(part, columns, lead)
+        ]
     return output.with_heading("judged", lines)
+
+
+_MAX_REASON_LINES = 6
+
+
+def _opinion_words(view: RunView, task: str, verdict: kinds.VerdictFacts) -> str:
+    """Return what the judge wrote about an attempt."""
+    opinion = view.opinions.get((task, verdict.attempt))
+    return opinion.feedback if opinion else ""
 
 
 def _verdict(verdict: kinds.VerdictFacts) -> tuple[str, str | None]:

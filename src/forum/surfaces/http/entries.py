@@ -153,7 +153,9 @@ def get_causes(context: endpoints.RequestContext) -> ledger.WhyForm:
     """Return what led to an entry."""
     ask: CausesAsk = context.query
     located = _find_entry(context)
-    return ledger.why_form(walk_causes(context.desk.forum.store, KINDS, located, ask.limit))
+    forum = context.desk.forum
+    chain = walk_causes(forum.store, KINDS, located, ask.limit)
+    return ledger.why_form(chain, forum.reads.explain_entry)
 
 
 def get_checkpoint(context: endpoints.RequestContext) -> ledger.CheckpointForm:

@@ -150,12 +150,13 @@ def explain_entry(caller: McpCaller, ask: arguments.WhyAsk) -> results.ToolReply
     """Tell what led to an entry."""
     with caller.forum.open_reader() as reader:
         chain = list(walk_causes(reader, KINDS, find_entry(reader, KINDS, ask.entry), ask.limit))
+    form = ledger.why_form(chain, caller.forum.reads.explain_entry)
     lines = [
         f"{'because ' if depth else ''}#{'?' if cause.index is None else cause.index} "
         f"{cause.entry.kind} by {cause.entry.actor}, {cause.position}"
         for depth, cause in chain
     ]
-    return results.ToolReply(ledger.why_form(chain), "\n".join(lines))
+    return results.ToolReply(form, "\n".join(lines))
 
 
 @tool_calls.threaded_tool

@@ -1,6 +1,6 @@
 """The ledger: entries, what led to them, and what it takes to believe them."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Annotated
 
 from msgspec import Meta, Raw, Struct
@@ -95,6 +95,9 @@ class CauseForm(Struct, frozen=True):
     id: EntryId
     index: Annotated[Index | None, Meta(description="Null until it is sequenced.")]
     entry: Object
+    judge: Annotated[
+        str, Meta(description="What the judge wrote, for a verdict or a check; else empty.")
+    ]
 
 
 class WhyForm(Struct, frozen=True):
@@ -103,11 +106,19 @@ class WhyForm(Struct, frozen=True):
     causes: tuple[CauseForm, ...]
 
 
-def why_form(chain: Iterable[tuple[int, LocatedEntry]]) -> WhyForm:
-    """Return what led to an entry, in its form."""
+def why_form(
+    chain: Iterable[tuple[int, LocatedEntry]], explain: Callable[[LocatedEntry], str]
+) -> WhyForm:
+    """Return what led to an entry, in its form; `explain` gives the words of its judge."""
     return WhyForm(
         tuple(
-            CauseForm(depth, cause.leaf.hex(), cause.index, Raw(cause.data))
+            CauseForm(
+                depth=depth,
+                id=cause.leaf.hex(),
+                index=cause.index,
+                entry=Raw(cause.data),
+                judge=explain(cause),
+            )
             for depth, cause in chain
         )
     )

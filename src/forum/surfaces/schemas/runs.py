@@ -67,6 +67,9 @@ class CheckForm(Struct, frozen=True):
     judge: str | None
     independence: kinds.Independence | None
     entry: fields.Index | None
+    detail: Annotated[
+        str, Meta(description="What was found: each ask, and the words that meet it.")
+    ]
 
 
 class ClaimForm(Struct, frozen=True):
@@ -143,7 +146,12 @@ def run_form(view: RunView) -> RunForm:
             for part in formatting.summarize_roles(state)
         ),
         checks=tuple(
-            fields.fill(CheckForm, checked, entry=view.places.get(leaf.hex()))
+            fields.fill(
+                CheckForm,
+                checked,
+                entry=view.places.get(leaf.hex()),
+                detail=view.check_details.get(leaf.hex(), ""),
+            )
             for leaf, checked in state.checks
         ),
         claims=tuple(

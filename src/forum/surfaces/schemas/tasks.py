@@ -13,6 +13,14 @@ from forum.work.kinds import Independence, Next
 from forum.work.run_fold import TaskRun, TaskState, ToolUseRecord
 
 
+class OpinionForm(Struct, frozen=True):
+    """What a judge wrote about a result."""
+
+    reason: str
+    evidence: Annotated[str, Meta(description="The words of the result that decided.")]
+    missing: tuple[str, ...]
+
+
 class VerdictForm(Struct, frozen=True):
     """What was found of one attempt, by what, and what followed from it."""
 
@@ -25,6 +33,9 @@ class VerdictForm(Struct, frozen=True):
     independence: Independence | None
     claims: int
     unverified: int
+    opinion: Annotated[
+        OpinionForm | None, Meta(description="What the judge wrote; null if no model judged.")
+    ]
 
 
 class TaskForm(Struct, frozen=True):
@@ -60,7 +71,10 @@ def task_form(view: RunView, task: TaskRun) -> TaskForm:
         agent=last.agent if last else planned.agent if planned else "",
         model=last.model if last else None,
         attempts=task.attempts,
-        verdicts=tuple(fields.fill(VerdictForm, verdict) for verdict in task.verdicts),
+        verdicts=tuple(
+            fields.fill(VerdictForm, verdict, opinion=_opinion_form(view, task.id, verdict.attempt))
+            for verdict in task.verdicts
+        ),
         lost=formatting.count_lost_calls(task),
         spent=fields.amount_form(task.spent),
         seconds=round(formatting.task_duration(task, view.at) / 1e6, 3),
@@ -69,6 +83,11 @@ def task_form(view: RunView, task: TaskRun) -> TaskForm:
         run=task.delegated.run if task.delegated else None,
         entry=view.entries.get(task.id),
     )
+
+
+def _opinion_form(view: RunView, task: str, attempt: int) -> OpinionForm | None:
+    opinion = view.opinions.get((task, attempt))
+    return fields.fill(OpinionForm, opinion) if opinion else None
 
 
 class EffectForm(Struct, frozen=True):

@@ -51,13 +51,7 @@ write the tasks. Reply with JSON only:
 covered
 - done_when: how to tell that the task is done, one criterion on a line. Code checks the lines \
 "contains TEXT", "matches REGEX" and "json"; a judge checks lines in plain words. Ask only for \
-what the task can deliver.
-Example for "Which of the two routes is shorter, and is it open in winter?":
-{"asks": ["Which of the two routes is shorter", "is it open in winter"], "tasks": [{"id": \
-"length", "instruction": "Compare the two routes and name the shorter one.", "lane": "none", \
-"needs": [], "after": [], "covers": [1], "done_when": "names the shorter route and both lengths"}, \
-{"id": "winter", "instruction": "Tell whether the shorter route is open in winter.", "lane": \
-"none", "needs": ["length"], "after": [], "covers": [2], "done_when": "says open or closed"}]}"""
+what the task can deliver."""
 
 _NAME = {"type": "string", "pattern": "^[a-z][a-z0-9-]{0,30}$"}
 
