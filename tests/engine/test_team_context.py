@@ -1,0 +1,282 @@
+"""What the members of a team see, and what follows from what their judges write."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from forum.engine import RouteDecision, RunRequest, accept_run
+from forum.ledger.kinds import Outcome
+from forum.work.acceptance_criteria import Check
+from forum.work.kinds import Basis, CallFacts, Next, RouteFacts
+from forum.work.plan import Task
+from forum.work.policy import Chat, Policy, Role, Scripted, ScriptStep
+from tests.engine.office import PERSON, RUN, Office, plan
+from tests.engine.team import CHIEF, JUDGE, LANES, PLAN, REQUEST, ROLES, YES, order, said, team
+from tests.engine.test_replay import play
+
+CHAIN = plan(
+    Task("elbe", "How long is the Elbe?", "a length is given", lane="geography"),
+    Task("sum", "Add the lengths.", "contains 1094", needs=("elbe",), lane="geography"),
+)
+DONE = said({"parts": [{"from": "sum", "text": "1094 km"}]})
+
+
+def agents_with(
+    worker: Scripted, judge: Scripted = JUDGE, chief: Scripted = CHIEF
+) -> dict[str, Scripted]:
+    """Return the agents of a team with these members."""
+    return {"": Scripted(), "worker": worker, "judge": judge, "chief": chief}
+
+
+def moves(agent: Scripted, **steps: tuple[ScriptStep, ...]) -> Scripted:
+    """Return an agent with other steps; `at_x` is the role `@x`."""
+    named = {name.replace("at_", "@").replace("_2", ".2"): step for name, step in steps.items()}
+    return Scripted({**agent.moves, **named}, agent.usd)
+
+
+def test_a_rejection_goes_back_with_reason_evidence_and_what_is_missing(office: Office) -> None:
+    """An author who is told no more than "no" can only guess what to mend."""
+    no = {"reason": "No unit.", "evidence": "1094", "passed": False, "missing": ["the unit"]}
+    worker = Scripted(
+        {"elbe": (ScriptStep("1094"), ScriptStep("1094 km")), "sum": (ScriptStep("1094"),)}
+    )
+    agents = agents_with(
+        worker, moves(JUDGE, elbe=(said(no), said(YES))), moves(CHIEF, at_synthesizer=(DONE,))
+    )
+    run = office.do(RunRequest(REQUEST, CHAIN, team(agents=agents)))
+
+    assert run.outcome is Outcome.OK
+    assert [verdict.next for verdict in run.task("elbe").verdicts] == [Next.RETRY, Next.ACCEPT]
+    second = office.prompt("elbe", 2)
+    for part in (b"No unit.", b"Evidence in the result: 1094", b"Missing: the unit"):
+        assert part in second
+    assert office.findings() == ()
+
+
+def test_a_criterion_that_code_checks_is_explained_too(office: Office) -> None:
+    """A result that lacks a demanded text is written again by an author who knows which."""
+    worker = Scripted(
+        {"elbe": (ScriptStep("1094 km"),), "sum": (ScriptStep("none"), ScriptStep("1094"))}
+    )
+    agents = agents_with(worker, chief=moves(CHIEF, at_synthesizer=(DONE,)))
+    run = office.do(RunRequest(REQUEST, CHAIN, team(agents=agents)))
+
+    assert run.outcome is Outcome.OK
+    assert b"The check 'contains' failed" in office.prompt("sum", 1)
+    assert b"contains 1094" in office.prompt("sum", 1)
+
+
+def test_the_validator_sees_what_the_worker_saw(office: Office) -> None:
+    """A judge that sees neither request nor inputs can compare with nothing."""
+    tasks = plan(
+        Task("elbe", "How long is the Elbe?", "contains km", lane="geography"),
+        Task("sum", "Add the lengths.", "the sum is right", needs=("elbe",), lane="geography"),
+    )
+    worker = Scripted({"elbe": (ScriptStep("1094 km"),), "sum": (ScriptStep("in all 1094"),)})
+    agents = agents_with(
+        worker, moves(JUDGE, sum=(said(YES),)), moves(CHIEF, at_synthesizer=(DONE,))
+    )
+    office.do(RunRequest(REQUEST, tasks, team(agents=agents)))
+
+    judged = office.prompt("sum", 1)
+    for part in (REQUEST, "Add the lengths.", "the sum is right", "1094 km", "in all 1094"):
+        assert part.encode() in judged
+
+
+def test_a_long_result_is_summarized_by_recorded_calls(office: Office, tmp_path: Path) -> None:
+    """It is never cut in silence: the reader is told, and the summary is on record."""
+    long = "\n\n".join(f"Section {n}. " + "water " * 150 for n in range(300))
+    worker = Scripted({"elbe": (ScriptStep(long),), "sum": (ScriptStep("1094"),)})
+    chief = moves(CHIEF, at_synthesizer=(DONE,), sum=(ScriptStep("all sections are water"),))
+    chief = moves(chief, elbe=(ScriptStep("water"),))
+    policy = team(
+        agents=agents_with(worker, moves(JUDGE, elbe=(said(YES),)), chief),
+        roles={**ROLES, Role.SUMMARIZER: "chief"},
+    )
+    run = office.do(RunRequest(REQUEST, CHAIN, policy))
+
+    assert run.outcome is Outcome.OK
+    roles = [call.called.role for call in run.task("sum").calls]
+    assert roles[0] == "summarizer"
+    own = office.prompt("sum", roles.index(""))
+    assert f"a summary; the whole text has {len(long)} bytes".encode() in own
+    assert b"all sections are water" in own
+    assert b"water water" not in own
+    assert office.findings() == ()
+    assert play(office, tmp_path) == []
+
+
+def test_a_summarizer_that_fails_leaves_an_excerpt_that_says_so(office: Office) -> None:
+    """The work goes on with what fits, and the prompt names what is left out."""
+    long = "\n\n".join(f"Section {n}. " + "water " * 150 for n in range(300))
+    worker = Scripted({"elbe": (ScriptStep(long),), "sum": (ScriptStep("1094"),)})
+    broken = (ScriptStep(fail="503"),)
+    chief = moves(CHIEF, at_synthesizer=(DONE,), sum=broken, elbe=broken)
+    policy = team(
+        agents=agents_with(worker, moves(JUDGE, elbe=(said(YES),)), chief),
+        roles={**ROLES, Role.SUMMARIZER: "chief"},
+    )
+    run = office.do(RunRequest(REQUEST, CHAIN, policy))
+
+    own = office.prompt("sum", [c.called.role for c in run.task("sum").calls].index(""))
+    assert b"bytes are left out where it says so" in own
+    assert b"bytes left out here, beginning" in own
+    assert office.findings() == ()
+
+
+def test_the_ordered_lane_holds_for_every_task(office: Office) -> None:
+    """Who orders a specialist gets that one, whatever the Coordinator writes."""
+    ordered = RouteDecision(RouteFacts("cooking", Basis.GIVEN))
+    run = office.do(replace(order(), route=ordered))
+
+    assert run.outcome is Outcome.OK
+    assert office.prompt("elbe").startswith(LANES["cooking"].instructions.encode())
+    assert office.prompt("danube").startswith(LANES["cooking"].instructions.encode())
+    planning = [
+        e for e in office.entries() if e.strand == "role/coordinator" and e.kind == "call/1"
+    ]
+    assert b"geography" not in office.body(planning[0], "prompt")
+
+
+def test_a_plan_that_leaves_out_an_ask_is_revised_once(office: Office) -> None:
+    """The Coordinator is told what is missing, and its second plan is carried out."""
+    gap = {**PLAN, "asks": ["the Elbe", "the Danube"]}
+    gap["tasks"] = [{**PLAN["tasks"][0], "covers": [1]}]
+    full = {**PLAN, "asks": ["the Elbe", "the Danube"]}
+    full["tasks"] = [{**task, "covers": [n]} for n, task in enumerate(PLAN["tasks"], 1)]
+    agents = agents_with(
+        Scripted({"elbe": (ScriptStep("1094 km"),), "danube": (ScriptStep("2850 km"),)}),
+        chief=moves(CHIEF, at_coordinator=(said(gap), said(full))),
+    )
+    run = office.do(order(agents=agents))
+
+    assert run.outcome is Outcome.OK
+    calls = [e for e in office.entries() if e.strand == "role/coordinator" and e.kind == "call/1"]
+    assert b"no task covers ask 2: the Danube" in office.body(calls[1], "prompt")
+    assert office.findings() == ()
+
+
+def test_a_plan_that_still_has_the_hole_is_carried_out(office: Office) -> None:
+    """Most of an answer is better than none; the check of the answer finds the rest."""
+    gap = {"asks": ["the Elbe", "the Danube"], "tasks": [{**PLAN["tasks"][0], "covers": [1]}]}
+    agents = agents_with(
+        Scripted({"elbe": (ScriptStep("1094 km"),)}),
+        chief=moves(CHIEF, at_coordinator=(said(gap), said(gap))),
+    )
+    run = office.do(order(agents=agents))
+
+    assert run.outcome is Outcome.OK
+    assert office.answer() == b"1094 km"
+
+
+@pytest.mark.parametrize(
+    "answer", [REQUEST, REQUEST.upper(), f'"{REQUEST}"'], ids=["same", "case", "quotes"]
+)
+def test_an_answer_that_repeats_the_request_fails(office: Office, answer: str) -> None:
+    """All words of the request occur in it, and it says nothing."""
+    one = {"tasks": [PLAN["tasks"][0]]}
+    agents = agents_with(
+        Scripted({"elbe": (ScriptStep(answer),)}),
+        chief=moves(CHIEF, at_coordinator=(said(one),), at_synthesizer_2=(ScriptStep("no JSON"),)),
+    )
+    run = office.do(order(agents=agents))
+
+    assert run.outcome is Outcome.FAILED
+    ((_, check),) = run.checks
+    assert (check.check, check.reason) == (Check.COVERAGE, "echo")
+
+
+def test_an_ask_counts_as_met_only_by_words_of_the_answer(office: Office) -> None:
+    """A judge that says yes and quotes what is not there has not found it."""
+    invented = {
+        "asks": [{"ask": "say which is longer", "met_by": "the Rhine is longest", "met": True}],
+        "reason": "fine",
+        "evidence": "",
+        "passed": True,
+        "missing": [],
+    }
+    met = {**invented, "asks": [{**invented["asks"][0], "met_by": "The Danube is longer"}]}  # type: ignore[dict-item]
+    agents = agents_with(
+        Scripted({"elbe": (ScriptStep("1094 km"),), "danube": (ScriptStep("2850 km"),)}),
+        judge=moves(JUDGE, at_intent=(said(invented),), at_intent_2=(said(met),)),
+        chief=Scripted({**CHIEF.moves, "@synthesizer.2": CHIEF.moves["@synthesizer"]}),
+    )
+    run = office.do(order(agents=agents))
+
+    assert run.outcome is Outcome.OK
+    again = [e for e in office.entries() if e.strand == "role/synthesizer.2"]
+    assert b"not met: say which is longer" in office.body(again[0], "prompt")
+
+
+def test_a_team_answers_what_it_can_and_has_failed_all_the_same(office: Office) -> None:
+    """What one task found is not lost because another failed; the answer says what is missing."""
+    partial = said({"parts": [{"from": "elbe", "text": "1094 km; the Danube is missing"}]})
+    agents = agents_with(
+        Scripted({"elbe": (ScriptStep("1094 km"),), "danube": (ScriptStep("unknown"),)}),
+        chief=moves(CHIEF, at_synthesizer=(partial,)),
+    )
+    run = office.do(order(agents=agents))
+
+    assert run.outcome is Outcome.FAILED
+    assert office.answer() == b"1094 km; the Danube is missing [elbe]"
+    (call,) = [e for e in office.entries() if e.strand == "role/synthesizer" and e.kind == "call/1"]
+    assert b"danube (failed): How long is the Danube?" in office.body(call, "prompt")
+    assert office.findings() == ()
+
+
+def test_a_run_of_the_first_rules_keeps_its_course(office: Office, tmp_path: Path) -> None:
+    """It was accepted by an earlier release, and its record is audited by those rules."""
+    accept_run(office.ledger, RUN, RunRequest(REQUEST, None, team().with_rules(1)), PERSON)
+    run = office.work()
+
+    assert run.outcome is Outcome.OK
+    assert office.prompt("elbe").startswith(b"Give lengths in km.\n\nHow long is the Elbe?")
+    assert "@intent" not in run.tasks
+    assert office.findings() == ()
+    assert play(office, tmp_path) == []
+
+
+def test_prompts_of_another_version_are_taken_from_the_record(
+    office: Office, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A release with other prompts replays what it would word in another way."""
+    run = office.do(order())
+    assert run.outcome is Outcome.OK
+    monkeypatch.setattr("forum.work.roles.worker.SYSTEM", "Other words.")
+    monkeypatch.setattr("forum.work.roles.validator.SYSTEM", "Other words.")
+
+    (tmp_path / "same").mkdir()
+    assert play(office, tmp_path / "same") != []
+    monkeypatch.setattr("forum.engine.recorded_runs.PROMPT_VERSION", 99)
+    (tmp_path / "other").mkdir()
+    assert play(office, tmp_path / "other") == []
+
+
+def chat(model: str) -> Chat:
+    """Return an agent that is this model."""
+    return Chat("http://127.0.0.1:9", model)
+
+
+def test_the_judge_is_another_model_than_the_author_wherever_there_is_one() -> None:
+    """A model that judges its own work finds it good; where there is no other, it is said."""
+    agents = {"": chat("a"), "strong": chat("b"), "same": chat("a")}
+    policy = Policy(
+        agents=agents, roles={Role.VALIDATOR: "same"}, ladder=("", "strong")
+    ).with_rules(2)
+
+    assert policy.judge_of(Role.VALIDATOR, [""]) == "strong"
+    assert policy.judge_of(Role.VALIDATOR, ["strong"]) == "same"
+    assert policy.judge_of(Role.VALIDATOR, ["", "strong"]) == "same"
+    assert policy.judge_of(Role.INTENT, [""]) is None
+    assert policy.with_rules(1).judge_of(Role.VALIDATOR, [""]) == "same"
+
+
+def test_no_call_is_recorded_that_the_rules_do_not_have(office: Office) -> None:
+    """A team asks each role as often as it needs, and no more."""
+    office.do(order())
+    calls = [e.facts for e in office.entries() if isinstance(e.facts, CallFacts)]
+
+    assert sorted(call.role for call in calls) == sorted(
+        ["", "", "classifier", "coordinator", "intent", "synthesizer", "validator"]
+    )
