@@ -10,7 +10,7 @@ from forum.ledger.kinds import Outcome
 from forum.work.acceptance_criteria import Check
 from forum.work.kinds import Basis, CallFacts, Next, RouteFacts
 from forum.work.plan import Task
-from forum.work.policy import Chat, Policy, Role, Scripted, ScriptStep
+from forum.work.policy import Agent, Chat, Policy, Role, Scripted, ScriptStep
 from tests.engine.office import PERSON, RUN, Office, plan
 from tests.engine.team import CHIEF, JUDGE, LANES, PLAN, REQUEST, ROLES, YES, order, said, team
 from tests.engine.test_replay import play
@@ -189,17 +189,20 @@ def test_an_answer_that_repeats_the_request_fails(office: Office, answer: str) -
 
 def test_an_ask_counts_as_met_only_by_words_of_the_answer(office: Office) -> None:
     """A judge that says yes and quotes what is not there has not found it."""
-    invented = {
-        "asks": [{"ask": "say which is longer", "met_by": "the Rhine is longest", "met": True}],
-        "reason": "fine",
-        "evidence": "",
-        "passed": True,
-        "missing": [],
-    }
-    met = {**invented, "asks": [{**invented["asks"][0], "met_by": "The Danube is longer"}]}  # type: ignore[dict-item]
+
+    def opinion(words: str) -> ScriptStep:
+        ask = {"ask": "say which is longer", "met_by": words, "met": True}
+        return said(
+            {"asks": [ask], "reason": "fine", "evidence": "", "passed": True, "missing": []}
+        )
+
     agents = agents_with(
         Scripted({"elbe": (ScriptStep("1094 km"),), "danube": (ScriptStep("2850 km"),)}),
-        judge=moves(JUDGE, at_intent=(said(invented),), at_intent_2=(said(met),)),
+        judge=moves(
+            JUDGE,
+            at_intent=(opinion("the Rhine is longest"),),
+            at_intent_2=(opinion("The Danube is longer"),),
+        ),
         chief=Scripted({**CHIEF.moves, "@synthesizer.2": CHIEF.moves["@synthesizer"]}),
     )
     run = office.do(order(agents=agents))
@@ -260,7 +263,7 @@ def chat(model: str) -> Chat:
 
 def test_the_judge_is_another_model_than_the_author_wherever_there_is_one() -> None:
     """A model that judges its own work finds it good; where there is no other, it is said."""
-    agents = {"": chat("a"), "strong": chat("b"), "same": chat("a")}
+    agents: dict[str, Agent] = {"": chat("a"), "strong": chat("b"), "same": chat("a")}
     policy = Policy(
         agents=agents, roles={Role.VALIDATOR: "same"}, ladder=("", "strong")
     ).with_rules(2)
