@@ -627,6 +627,41 @@ def require_extra(name: str) -> Iterator[None]:
         raise MissingExtra(name, str(error)) from None
 
 
+class WeightsMissing(SetupError):
+    """The weights of a model are not installed."""
+
+    model: str
+    folder: str
+
+    text = "the weights {model} are not in {folder}; get them with: forum models pull {model}"
+    remedy = "forum models pull {model}"
+
+
+class WeightsUnavailable(Unavailable):
+    """The weights of a model could not be fetched."""
+
+    model: str
+    why: str
+    steps: str
+    """How to fetch them without this command, on lines of their own."""
+
+    text = "the weights {model} were not installed: {why}.\n{steps}"
+    remedy = "forum models pull {model}"
+
+
+class WeightsRejected(Untrusted):
+    """A file is not the one that is pinned for a model."""
+
+    model: str
+    file: str
+    why: str
+    step: str
+
+    exit_code = 3
+    text = "{file} is not the file that is pinned for {model}: {why}. It is not used. {step}"
+    remedy = "forum models pull {model}"
+
+
 class NotConfined(SetupError):
     """The programs of agents must run in a sandbox, and cannot."""
 

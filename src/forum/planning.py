@@ -26,6 +26,7 @@ from forum.work.acceptance_criteria import Check, parse_criteria
 from forum.work.agent_inspection import AgentInspection
 from forum.work.feature_table import FeatureTable
 from forum.work.kinds import Basis, RouteFacts
+from forum.work.model_weights import MODEL_WEIGHTS, ModelWeights, WeightsInspection
 from forum.work.panel import Panel, Symposium, fill_seats
 from forum.work.plan import Plan, RunBudget, Task, single_task_plan
 from forum.work.policy import Agent, Chat, LaneBrief, Library, Policy
@@ -92,8 +93,8 @@ def make_router(
     """Return a router of the given stage: `lexical`, `semantic` or `auto`.
 
     Fitting the semantic stage to a roster takes a while. Only `semantic` does it, and caches the
-    result; `auto` uses a cached one and falls back to the lexical stage. Raises `MissingExtra` for
-    `semantic` without its extra.
+    result; `auto` uses a cached one and falls back to the lexical stage. Raises `MissingExtra` and
+    `WeightsMissing` for `semantic` without its extra or its weights.
     """
     if stage == "lexical":
         return build_router(roster)
@@ -105,7 +106,7 @@ def make_router(
             from forum.models.semantic_routing import fit_semantic_stage, open_semantic_stage
 
             semantic = open_semantic_stage(roster, cache)
-    except errors.MissingExtra:
+    except (errors.MissingExtra, errors.WeightsMissing):
         if stage == "semantic":
             raise
         return build_router(roster)
@@ -508,3 +509,37 @@ def check_confinement(settings: Settings) -> bool:
     if sandbox is not None:
         sandbox.check_usable()
     return sandbox is not None
+
+
+def inspect_weights() -> list[WeightsInspection]:
+    """Return which weights are installed, without reading them."""
+    from forum.models.weights import inspect_weights
+
+    return [inspect_weights(model) for model in MODEL_WEIGHTS.values()]
+
+
+def load_weights(model: ModelWeights) -> Path:
+    """Return the folder with the verified weights of a model.
+
+    Raises `WeightsMissing` and `WeightsRejected`.
+    """
+    from forum.models.weights import load_weights
+
+    return load_weights(model)
+
+
+def pull_weights(
+    model: ModelWeights,
+    source: str | Path,
+    tell: Callable[[str], None],
+    progress: Callable[[str, int, int], None],
+) -> list[str]:
+    """Install the weights of a model from an address, a folder or a file.
+
+    Return the names of the files that were not installed before. `progress` is called with the
+    name of a file, the bytes that are there, and its size. Raises `WeightsUnavailable` and
+    `WeightsRejected`.
+    """
+    from forum.models.weights_pull import pull_weights
+
+    return pull_weights(model, source, tell, progress)

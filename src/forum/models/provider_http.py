@@ -118,7 +118,7 @@ async def send_request(request: HttpRequest, seconds: float, reader: ResponseRea
     except TimeoutError:
         return HttpOutcome(HttpEnd.LATE)
     except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.ProxyError) as error:
-        end = HttpEnd.TLS if _is_tls(error) else HttpEnd.CONNECT
+        end = HttpEnd.TLS if is_tls_error(error) else HttpEnd.CONNECT
         return HttpOutcome(
             end, error=_truncate_error(str(error) or "no connection was established in time")
         )
@@ -315,7 +315,8 @@ def _empty_ssl_context() -> ssl.SSLContext:
     return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
-def _is_tls(error: BaseException) -> bool:
+def is_tls_error(error: BaseException) -> bool:
+    """Return whether an error was caused by a failed TLS handshake."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, ssl.SSLError):
