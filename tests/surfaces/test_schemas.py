@@ -29,7 +29,7 @@ from forum.surfaces.schemas.ledger import (
     WhyForm,
     entry_form,
 )
-from forum.surfaces.schemas.models import AgentView, ModelForm, ModelsForm, model_form
+from forum.surfaces.schemas.models import AgentView, ModelForm, ModelsCheckForm, model_form
 from forum.surfaces.schemas.reports import ReportForm
 from forum.surfaces.schemas.runs import RunForm, RunsForm
 from forum.surfaces.schemas.transcripts import TranscriptForm
@@ -98,7 +98,7 @@ def runs(user: Terminal) -> dict[str, str]:
         ("diff FAILED WAITING", DiffForm),
         ("replay FAILED", ReplayForm),
         ("bench FAILED WAITING", BenchForm),
-        ("models check", ModelsForm),
+        ("models check", ModelsCheckForm),
         ("route Mend-the-checkout", RouteForm),
         ("why 9", WhyForm),
         ("ledger show --limit 99", EntriesForm),

@@ -1,27 +1,42 @@
-"""`forum models`: print the configured agents, their prices and uses, and test them."""
+"""`forum models`: print the configured agents, test them, and install the weights of models."""
 
 import re
 import textwrap
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
+from urllib.parse import urlsplit
 
 import click
+import msgspec
 
 from forum.config import PROJECT_FILE, Settings
 from forum.engine import CallReply
 from forum.ledger.kinds import Outcome
-from forum.planning import load_team_settings, probe_agent
+from forum.planning import inspect_weights, load_team_settings, probe_agent, pull_weights
 from forum.surfaces.cli import EXIT_FAILED, common_options, submit_options
-from forum.surfaces.cli.output import print_json, terminal_width
+from forum.surfaces.cli.output import (
+    make_progress_bar,
+    print_json,
+    print_result,
+    terminal_width,
+    with_heading,
+)
 from forum.surfaces.formatting import format_usd, pluralize, strip_control_characters
 from forum.surfaces.schemas.models import (
     AgentView,
+    ModelsCheckForm,
+    PulledWeightsForm,
+    WeightsForm,
     agent_view,
     error_of,
     list_shown_agents,
     models_form,
     usd_per_million_tokens,
+    weights_form,
 )
 from forum.work.agent_inspection import AgentInspection
+from forum.work.model_weights import MODEL_WEIGHTS
 from forum.work.policy import Agent, Policy, Role
 from forum.work.role_assignment import build_team_policy, is_independent
 
@@ -35,7 +50,7 @@ _NO_AGENT = "no agent is configured: name one in forum.toml, or with --model or 
 
 @click.group(cls=common_options.FullHelpGroup)
 def models() -> None:
-    """List the configured models and programs, and test them."""
+    """List the configured models and programs, test them, and install weights."""
 
 
 @models.command(
@@ -52,7 +67,8 @@ def check(agents: submit_options.AgentOptions, *, call: bool, as_json: bool) -> 
     """Show every configured agent: where it is, its key, its price, and what it is used for.
 
     Keys are never shown, only whether there is one.  With --call each agent is called for one word,
-    with a limit of 30 seconds; nothing of that is recorded.
+    with a limit of 30 seconds; nothing of that is recorded.  At the end stands which weights of
+    `forum models pull` are installed.
 
     Exit status: 0 all agents are usable, 1 one of them is not, 2 usage.
     """
@@ -66,10 +82,13 @@ def check(agents: submit_options.AgentOptions, *, call: bool, as_json: bool) -> 
     if call:
         lines = [_ask_agent(line, policy.agents[line.name], settings) for line in lines]
     apart = is_independent(team, Role.VALIDATOR)
+    weights = [weights_form(each) for each in inspect_weights()]
     if as_json:
-        print_json("forum.models/1", models_form(lines, independent=apart))
+        members = msgspec.structs.asdict(models_form(lines, independent=apart))
+        print_json("forum.models/1", ModelsCheckForm(**members, weights=tuple(weights)))
     else:
         click.echo("\n\n".join("\n".join(_block(line)) for line in lines))
+        click.echo("\n".join(with_heading("weights", [_weights_line(each) for each in weights])))
     if not configured.agents and not agents.names_default:
         click.echo(_NO_AGENT, err=True)
     elif not apart:
@@ -151,3 +170,95 @@ def _describe_reply(reply: CallReply) -> str:
         return f"answered {took}, {spent}"
     why = ": ".join(part for part in (reply.code or reply.why.value, error_of(reply)) if part)
     return f"{reply.outcome.value} {took} ({why})"
+
+
+def _weights_line(weights: WeightsForm) -> str:
+    mark, color, state = (
+        ("✓", "green", "installed")
+        if weights.installed
+        else ("!", "yellow", f"get it with: forum models pull {weights.name}")
+    )
+    return f"{click.style(mark, fg=color)} {weights.name:<8} {weights.purpose}: {state}"
+
+
+def _read_source(
+    _context: click.Context, _parameter: click.Parameter, value: str | None
+) -> str | Path | None:
+    """Return the address or the path that --from names."""
+    if value is None:
+        return None
+    if "://" not in value:
+        path = Path(value)
+        if not path.exists():
+            raise click.BadParameter(f"{value} does not exist")
+        return path
+    try:
+        parts = urlsplit(value)
+    except ValueError as error:
+        raise click.BadParameter(f"{error}") from None
+    if parts.scheme != "https" or not parts.hostname:
+        raise click.BadParameter("an address begins with https:// and the name of a host")
+    return value
+
+
+@models.command(
+    examples=(
+        "forum models pull minilm",
+        "forum models pull smollm2 --from https://mirror.example.com/smollm2/",
+        "forum models pull minilm --from /media/stick/minilm",
+    ),
+)
+@click.argument("name", metavar="MODEL", type=click.Choice(list(MODEL_WEIGHTS)))
+@click.option(
+    "--from",
+    "source",
+    metavar="URL|FILE|DIR",
+    callback=_read_source,
+    help="A mirror (https), a file or a folder with the files, instead of the hub.",
+)
+@common_options.as_json
+def pull(name: str, source: str | Path | None, *, as_json: bool) -> None:
+    """Install the weights of a MODEL: minilm for routing by meaning, smollm2 for `forum demo team`.
+
+    The files come from the hub on which they are published, over HTTPS.  Each is installed only if
+    its SHA-256 is the one that Forum pins, whatever the source.  A download that was stopped is
+    continued.  They are put into the user's cache directory, or into FORUM_MODELS_DIR.
+
+    Exit status: 0 the weights are installed, 1 they could not be fetched, 2 usage, 3 a file is not
+    the pinned one.
+    """
+    model = MODEL_WEIGHTS[name]
+    tell, progress = (
+        (_ignore, _ignore) if as_json else (common_options.echo_info, _make_pull_progress())
+    )
+    pulled = pull_weights(model, source or model.hub_url, tell, progress)
+    (weights,) = (weights_form(each) for each in inspect_weights() if each.model == model)
+    form = PulledWeightsForm(weights, tuple(pulled))
+    print_result("forum.weights/1", form, _pulled_lines(form), as_json=as_json)
+
+
+def _ignore(*_arguments: object) -> None:
+    """Print nothing."""
+
+
+def _make_pull_progress() -> Callable[[str, int, int], None]:
+    """Return a callback that names each file on stderr, and draws a progress bar for it."""
+    bars: dict[str, Callable[[int, int], None]] = {}
+
+    def show(name: str, done: int, size: int) -> None:
+        total = -(-size // 1_000_000)
+        if name not in bars:
+            common_options.echo_info(f"{name}: {total} MB")
+            bars[name] = make_progress_bar(name, " MB")
+        # Rounded down, so that the bar is full only at the end.
+        bars[name](total if done == size else done // 1_000_000, total)
+
+    return show
+
+
+def _pulled_lines(form: PulledWeightsForm) -> Iterator[str]:
+    weights = form.weights
+    yield f"{weights.title} ({weights.licence}), for {weights.purpose}, in {weights.folder}"
+    for file in weights.files:
+        state = "installed" if file.name in form.pulled else "was installed already"
+        yield f"  {file.name}  sha256:{file.sha256[:16]}  {state}"

@@ -210,7 +210,7 @@ _BAR_DELAY_S = 1.0
 _BAR_INTERVAL_S = 0.2
 
 
-def make_progress_bar(what: str) -> Callable[[int, int], None]:
+def make_progress_bar(what: str, unit: str = "") -> Callable[[int, int], None]:
     """Return a callback that draws a progress bar on stderr, once a task takes over a second."""
     started = shown = monotonic()
     drawn = False
@@ -225,7 +225,7 @@ def make_progress_bar(what: str) -> Callable[[int, int], None]:
         shown, drawn = moment, not ended
         share = min(1.0, done / total) if total else 1.0
         bar = f"{'#' * round(share * _BAR_WIDTH):-<{_BAR_WIDTH}}"
-        line = f"\r{what} [{bar}] {100 * share:3.0f} % ({done} of {total})"
+        line = f"\r{what} [{bar}] {100 * share:3.0f} % ({done} of {total}{unit})"
         click.echo(line, err=True, nl=ended)
 
     return show

@@ -1,4 +1,4 @@
-"""Agents: what they are, whether they can be asked, and what they are used for."""
+"""Agents: what they are, whether they can be asked, and what they are used for; and weights."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -13,6 +13,7 @@ from forum.surfaces.formatting import first_line, format_usd
 from forum.surfaces.schemas.fields import Usd, fill
 from forum.work.agent_inspection import AgentInspection
 from forum.work.kinds import Why
+from forum.work.model_weights import WeightsInspection
 from forum.work.policy import Policy, Role
 from forum.work.role_assignment import agent_for
 from forum.work.roster import Tier
@@ -177,3 +178,59 @@ class ModelsForm(Struct, frozen=True):
 def models_form(agents: Iterable[AgentView], *, independent: bool) -> ModelsForm:
     """Return agents, in their form."""
     return ModelsForm(tuple(model_form(agent) for agent in agents), independent)
+
+
+class WeightFileForm(Struct, frozen=True):
+    """A file of the weights of a model."""
+
+    name: str
+    size: Annotated[int, Meta(description="In bytes.")]
+    sha256: str
+    url: Annotated[str, Meta(description="Where its publisher offers it.")]
+    installed: Annotated[
+        bool, Meta(description="By name and size; its digest is checked when it is loaded.")
+    ]
+
+
+class WeightsForm(Struct, frozen=True):
+    """The weights of a model that Forum itself uses."""
+
+    name: str
+    title: str
+    licence: str
+    purpose: str
+    folder: Annotated[str, Meta(description="Where the files are, or would be.")]
+    installed: bool
+    files: tuple[WeightFileForm, ...]
+
+
+def weights_form(weights: WeightsInspection) -> WeightsForm:
+    """Return the weights of a model, in their form."""
+    model = weights.model
+    files = tuple(
+        fill(
+            WeightFileForm,
+            file,
+            url=f"{model.hub_url}/{file.name}",
+            installed=file.name not in weights.missing,
+        )
+        for file in model.files
+    )
+    return fill(
+        WeightsForm, model, folder=weights.folder, installed=not weights.missing, files=files
+    )
+
+
+class ModelsCheckForm(ModelsForm, frozen=True):
+    """Every agent that is configured, and the weights that Forum itself uses."""
+
+    weights: tuple[WeightsForm, ...] = ()
+
+
+class PulledWeightsForm(Struct, frozen=True):
+    """What `forum models pull` has installed."""
+
+    weights: WeightsForm
+    pulled: Annotated[
+        tuple[str, ...], Meta(description="The files that were not installed before.")
+    ]
