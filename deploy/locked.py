@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parent.parent
-LOCK, WEIGHTS = ROOT / "requirements/ci.txt", ROOT / "requirements/models.txt"
+LOCK = ROOT / "requirements/ci.txt"
 
 _PIN = re.compile(r"([\w.-]+)==([^\s;]+)(?: ; (.+?))?(?: \\)?")
 _HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})")

@@ -1,4 +1,4 @@
-"""The bill of materials of a release: CycloneDX 1.6 as JSON, made of the locks and nothing else.
+"""The bill of materials of a release: CycloneDX 1.6 as JSON, made of the lock and pinned weights.
 
 It has no date and no random number, so that equal locks give equal bytes; and it names no host:
 where packages come from is the installer's choice, what they are is fixed by hashes.
@@ -11,8 +11,9 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
-from deploy.locked import LOCK, WEIGHTS, Locked, needed_by, read_lock
+from deploy.locked import LOCK, Locked, needed_by, read_lock
 from forum import __version__
+from forum.work.model_weights import MODEL_WEIGHTS, ModelWeights
 
 NAME = "forumd"
 PRODUCTION = f"{NAME}[all]"
@@ -22,10 +23,10 @@ _Json = dict[str, Any]
 
 def bill_of_materials() -> _Json:
     """Return what a production installation may hold, and what needs what."""
-    lock, weights = read_lock(LOCK), read_lock(WEIGHTS)
-    production = needed_by(PRODUCTION, lock)
-    parts = [_component(one, "library") for one in production]
-    parts += [_component(one, "machine-learning-model") | {"scope": "optional"} for one in weights]
+    production = needed_by(PRODUCTION, read_lock(LOCK))
+    weights = list(MODEL_WEIGHTS.values())
+    parts = [_component(one) for one in production]
+    parts += [_model_component(model) for model in weights]
     root = _purl(NAME, __version__)
     direct = [_ref(one) for one in production if NAME in one.wanted_by]
     return {
@@ -45,13 +46,13 @@ def bill_of_materials() -> _Json:
         },
         "components": parts,
         "dependencies": [
-            {"ref": root, "dependsOn": [*direct, *map(_ref, weights)]},
+            {"ref": root, "dependsOn": [*direct, *map(_model_purl, weights)]},
             *({"ref": _ref(one), "dependsOn": _wants(one, production)} for one in production),
         ],
     }
 
 
-def _component(one: Locked, kind: str) -> _Json:
+def _component(one: Locked) -> _Json:
     # A package has one hash for each of its files; `hashes` of a component would say that one file
     # has them all.  An external reference may be any IRI, so it is the package's own name.
     files = {
@@ -61,13 +62,34 @@ def _component(one: Locked, kind: str) -> _Json:
     }
     marker = [{"name": "forum:marker", "value": one.marker}] if one.marker else []
     return {
-        "type": kind,
+        "type": "library",
         "bom-ref": _ref(one),
         "name": one.name,
         "version": one.version,
         "purl": _purl(one.name, one.version),
         "externalReferences": [files],
         "properties": marker,
+    }
+
+
+def _model_component(model: ModelWeights) -> _Json:
+    """Return the weights of a model: `forum models pull` installs them where they are wanted."""
+    return {
+        "type": "machine-learning-model",
+        "bom-ref": _model_purl(model),
+        "name": model.title,
+        "version": model.revision,
+        "purl": _model_purl(model),
+        "scope": "optional",
+        "licenses": [{"license": {"id": model.licence}}],
+        "externalReferences": [
+            {
+                "type": "distribution",
+                "url": f"{_model_purl(model)}#{file.name}",
+                "hashes": [{"alg": "SHA-256", "content": file.sha256}],
+            }
+            for file in model.files
+        ],
     }
 
 
@@ -81,6 +103,10 @@ def _ref(one: Locked) -> str:
 
 def _purl(name: str, version: str) -> str:
     return f"pkg:pypi/{name}@{version}"
+
+
+def _model_purl(model: ModelWeights) -> str:
+    return f"pkg:huggingface/{model.repository}@{model.revision}"
 
 
 if __name__ == "__main__":

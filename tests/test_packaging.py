@@ -19,9 +19,10 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from deploy.locked import LOCK, WEIGHTS, needed_by, read_lock
+from deploy.locked import LOCK, needed_by, read_lock
 from deploy.sbom import bill_of_materials
 from forum import __version__
+from forum.work.model_weights import MODEL_WEIGHTS
 from tests.docs import test_readme
 from tests.test_repository import ROOT, tracked
 
@@ -199,9 +200,15 @@ def test_the_bill_of_materials_names_every_package_with_its_hashes() -> None:
         for files in part["externalReferences"]
         for digest in files["hashes"]
     }
-    parts = [*needed_by("forumd[all]", read_lock(LOCK)), *read_lock(WEIGHTS)]
+    parts = needed_by("forumd[all]", read_lock(LOCK))
+    packages = {(one.name, one.version, digest) for one in parts for digest in one.hashes}
+    weights = {
+        (model.title, model.revision, file.sha256)
+        for model in MODEL_WEIGHTS.values()
+        for file in model.files
+    }
 
-    assert told == {(one.name, one.version, digest) for one in parts for digest in one.hashes}
+    assert told == packages | weights
     assert all(one.hashes for one in parts)
 
 
