@@ -45,6 +45,7 @@ that the default. `forum config show` prints every setting with its source:
 | `FORUM_DATA_DIR` | | where data are without a `forum.toml` |
 | `FORUM_STATE_DIR` | | where guard, witness and memories are |
 | `FORUM_CONFIG_DIR` | | where the user's `config.toml` is |
+| `FORUM_MODELS_DIR` | | where weights are, see [Pull weights](../guides/pull-weights.md) |
 | `NO_COLOR`, `TERM=dumb` | | no colours |
 """
 

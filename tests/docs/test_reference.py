@@ -3,8 +3,9 @@
 import re
 
 from forum.verify import Problem
+from forum.work.model_weights import MODEL_WEIGHTS
 from tests.docs.cli_reference import render
-from tests.docs.pages import FINDINGS, REFERENCE
+from tests.docs.pages import FINDINGS, REFERENCE, ROOT
 
 
 def test_the_reference_of_the_command_line_is_up_to_date() -> None:
@@ -33,3 +34,13 @@ def test_every_finding_is_explained() -> None:
         problems.setdefault(problem.claim, []).append(problem)
 
     assert explained == problems
+
+
+def test_the_guide_lists_every_file_of_the_weights() -> None:
+    """Whoever downloads them by hand compares names, sizes and digests with this page."""
+    page = (ROOT / "docs/guides/pull-weights.md").read_text()
+    listed = re.findall(r"\| `([\w.-]+)` \| (\d+) \| `([0-9a-f]{64})` \|", page)
+    files = [file for model in MODEL_WEIGHTS.values() for file in model.files]
+
+    assert listed == [(file.name, str(file.size), file.sha256) for file in files]
+    assert all(f"`{model.repository}`, {model.licence}" in page for model in MODEL_WEIGHTS.values())
