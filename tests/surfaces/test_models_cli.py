@@ -336,7 +336,8 @@ def test_a_team_chooses_the_lane_that_words_do_not_tell(terminal: Terminal) -> N
         )
 
     assert (run["route"]["lane"], run["route"]["basis"]) == ("garden", "classifier")
-    assert "kitchen: Cooks." in messages(provider)[0]
+    assert "- kitchen (router's confidence" in messages(provider)[1]
+    assert ": Cooks." in messages(provider)[1]
     assert [role["role"] for role in run["roles"]][:2] == ["classifier", "coordinator"]
 
 
