@@ -360,6 +360,23 @@ class RunNotEnded(Conflict):
     )
 
 
+class ScoreTooEarly(Conflict):
+    """A run has not ended, so there is nothing final to score."""
+
+    run: str
+
+    text = "run {run} has not ended; score it when it has: forum watch {run}"
+
+
+class NothingToScore(NotFound):
+    """A run has no such task, or no answer."""
+
+    run: str
+    subject: str
+
+    text = "run {run} has no {subject}; forum show {run} shows what can be scored"
+
+
 class RunAlreadyEnded(Conflict):
     """A run is closed."""
 

@@ -58,6 +58,7 @@ LIVE_ONLY = {
     Problem.TABLE_MISMATCH,
     Problem.TAG_REJECTED,
     Problem.ROW_QUARANTINED,
+    Problem.SCORE_INVALID,
     Problem.LEAF_MISMATCH,
     Problem.ROOT_MISMATCH,
     Problem.ENTRY_MISSING,

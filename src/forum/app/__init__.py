@@ -23,6 +23,7 @@ from forum.app.project import ProjectContext, build_secret_mask, read_password
 from forum.app.reads import RunReads
 from forum.app.records import RunView, open_bundle, verify_bundle_file, view_record
 from forum.app.runs import BudgetStatus, RunOperations
+from forum.app.scores import ScoreOperations
 from forum.app.witness import LocalWitness
 from forum.app.witness_server import (
     audit_with,
@@ -88,6 +89,11 @@ class Forum(ProjectContext):
     def runs(self) -> RunOperations:
         """Submitting, executing, stopping and forking runs."""
         return RunOperations(self, self.log, self.keys, self.reads)
+
+    @cached_property
+    def scores(self) -> ScoreOperations:
+        """Recording scores of ended runs."""
+        return ScoreOperations(self, self.reads)
 
     @cached_property
     def access(self) -> AccessOperations:

@@ -25,7 +25,7 @@ from forum.errors import (
     NoSuchRun,
 )
 from forum.ledger import kinds, ports
-from forum.ledger.entry import MAIN_STRAND, Entry
+from forum.ledger.entry import LOG_RUN, MAIN_STRAND, Entry
 from forum.ledger.log import (
     LocatedEntry,
     is_before,
@@ -41,11 +41,13 @@ from forum.work.kinds import (
     CheckFacts,
     VerdictFacts,
     gate_strand,
+    score_strand,
     task_strand,
 )
 from forum.work.plan import read_plan
 from forum.work.run_comparison import Divergence, compare_steps
 from forum.work.run_record import RunRecord, sort_by_index
+from forum.work.scores import RecordedScore, mark_latest
 
 if TYPE_CHECKING:
     from forum.engine import RunContext, RunRequest
@@ -214,6 +216,7 @@ class RunReads:
             replies=self._failed_replies(tasks) if has_failed else {},
             opinions=read_opinions(tasks, lambda at: self._body_at(at, "output")),
             check_details=self._check_details(run) if state.checks else {},
+            scores=self.read_scores(run, until.index if until else None),
         )
 
     def explain_entry(self, located: LocatedEntry) -> str:
@@ -234,6 +237,18 @@ class RunReads:
             for leaf, entry in read_strand_entries(self._project.ledger, run, MAIN_STRAND)
             if isinstance(entry.facts, CheckFacts) and "detail" in entry.bodies
         }
+
+    def read_scores(self, run: str, until: int | None = None) -> tuple[RecordedScore, ...]:
+        """Return the scores of a run, its tasks and its answer, the oldest first."""
+        scores = []
+        for leaf, entry in read_strand_entries(self._project.ledger, LOG_RUN, score_strand(run)):
+            if until is None or is_before(self._project.store, leaf, until):
+                body = read_body(self._project.store, entry, "comment") if entry.bodies else None
+                comment = None if body is None else body.decode(errors="replace")
+                scores.append(
+                    RecordedScore(leaf.hex(), entry.ts, entry.actor, entry.facts, comment)
+                )
+        return mark_latest(scores)
 
     def read_run_record(self, run: str) -> RunRecord:
         """Return the entries of a run in log order, with a function that reads their bodies."""

@@ -26,6 +26,7 @@ from forum.work.plan import Plan, read_plan
 from forum.work.policy import read_policy
 from forum.work.roles.opinions import Opinion, parse_opinion
 from forum.work.run_record import RunRecord, sort_by_index
+from forum.work.scores import RecordedScore
 
 if TYPE_CHECKING:
     from forum.verify import (
@@ -72,6 +73,8 @@ class RunView(Struct, frozen=True):
     """What a judge wrote about a result, by task and attempt."""
     check_details: Mapping[str, str] = {}
     """What was found in a check of the answer, by the id of its entry in hex."""
+    scores: tuple[RecordedScore, ...] = ()
+    """Scores of the run, its tasks and its answer; a bundle has none."""
 
 
 def verify_bundle_file(

@@ -18,10 +18,12 @@ from forum.errors import BadPlan
 from forum.ledger.access import has_scope
 from forum.ledger.kinds import Scope
 from forum.planning import AgentRegistry, CallerAuthority
+from forum.work.kinds import MAX_SCORE, Scorer, ScoreSubject
 from forum.work.panel import MAX_ROUNDS, MAX_SEATS, Council, Panel, Seat, Symposium
 from forum.work.plan import Plan, RunBudget, Task
 from forum.work.plan_limits import MAX_TASKS, check_plan_size
 from forum.work.policy import Answer
+from forum.work.scores import Score
 from forum.work.team_settings import NANO_USD, to_exact_units
 
 StructT = TypeVar("StructT", bound=Struct)
@@ -307,4 +309,30 @@ def _task_from_form(form: TaskAsk) -> Task:
         task,
         budget=form.budget and budget_from_form(form.budget),
         panel=form.panel and council_from_form(form.panel),
+    )
+
+
+class ScoreAsk(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """How good an ended run, a task or an answer is."""
+
+    name: Annotated[
+        str,
+        Meta(pattern="^[a-z0-9][a-z0-9._-]{0,63}$", examples=["correct", "helpful"]),
+    ]
+    value: Annotated[float, Meta(ge=0, le=1, description="Kept in thousandths.")]
+    subject: ScoreSubject = ScoreSubject.RUN
+    task: Annotated[str, Meta(max_length=128, description="With the subject `task`.")] = ""
+    by: Annotated[Scorer, Meta(description="What kind of judge gave it.")] = Scorer.PERSON
+    comment: Annotated[str, Meta(max_length=10_000)] = ""
+
+
+def score_from_form(form: ScoreAsk) -> Score:
+    """Return the score that a client asks to record."""
+    return Score(
+        name=form.name,
+        value=round(form.value * MAX_SCORE),
+        subject=form.subject,
+        task=form.task,
+        by=form.by,
+        comment=form.comment,
     )

@@ -33,7 +33,7 @@ from forum.verify.segment_summary import SegmentSummary
 _MAX_RECENT_ENTRIES = 200_000
 _STRUCTURAL = frozenset(
     {b"run.open/1", b"run.close/1", b"redact/1", b"accepted/1"}
-    | {b"run.interrupted/1", b"run.resumed/1"}
+    | {b"run.interrupted/1", b"run.resumed/1", b"score/1"}
     | {kind.name.encode() for kind in COUNCIL_KINDS | SYMPOSIUM_KINDS}
 )
 """Kinds that refer to other entries or timers, or that belong to a session: never fast-path."""

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
-from typing import Protocol
+from typing import Any, Protocol
 
 from msgspec.structs import replace
 
@@ -19,7 +19,7 @@ from forum import tlog
 from forum.deliberation.record_comparison import IndexedEntry
 from forum.errors import ForumError, Malformed, ProofRejected
 from forum.ledger.body import StoredBody
-from forum.ledger.entry import leaf_of
+from forum.ledger.entry import Entry, leaf_of
 from forum.ledger.kinds import Kinds
 from forum.ledger.ports import EntryRow, Position, Reader
 from forum.ledger.write_tags import WriteKeys
@@ -30,6 +30,8 @@ from forum.verify.report import Claim, ClaimResult, Findings, Problem, Report, S
 from forum.verify.session_checker import SessionChecker, SessionSummary
 from forum.verify.table_audit import TableAudit
 from forum.verify.trust import Trust, list_sightings
+from forum.work.kinds import ScoreFacts
+from forum.work.scores import find_score_fault
 
 GRACE_PERIOD_US = 10 * 1_000_000
 """The time, in microseconds, that an entry may lack an index or a cosignature."""
@@ -360,10 +362,30 @@ class LedgerAudit:
             self._findings.add(Problem.ENTRY_MALFORMED, str(error), index)
             return
         self._chronicle.check_entry(index, leaf, entry)
+        if isinstance(entry.facts, ScoreFacts):
+            self._check_score(index, entry)
         self._sessions.detect_session(index, entry)
         self._tables.add_entry(entry)
         if entry.kind not in self._kinds:
             self._unknown[entry.kind] += 1
+
+    def _check_score(self, index: int, entry: Entry[ScoreFacts]) -> None:
+        """Compare a score with the entry that it is about."""
+        fault = find_score_fault(entry, self._parent_of(index, entry))
+        if fault:
+            where = f"{entry.run}/{entry.strand}/{entry.n}"
+            self._findings.add(Problem.SCORE_INVALID, fault, index, where)
+
+    def _parent_of(self, index: int, entry: Entry[Any]) -> Entry[Any] | None:
+        """Return the first parent of an entry, or None if no earlier entry has that id."""
+        leaf = tlog.Hash(bytes.fromhex(entry.parents[0])) if entry.parents else None
+        places = self._reader.find_by_prefix(leaf[:8]) if leaf else ()
+        for place in places:
+            data = self._data_at(place) if place < index else _NOTHING
+            if data and leaf_of(data) == leaf:
+                with suppress(Malformed):  # reported when that entry was checked
+                    return self._kinds.read(data)
+        return None
 
     def _body(self, _index: int, position: Position, name: str) -> StoredBody | None:
         return self._reader.body(position, name)

@@ -52,6 +52,7 @@ class Problem(StrEnum):
     SESSION_SURPLUS = "session-surplus"
     SESSION_ANSWER = "session-answer"
     RUN_COURSE = "run-course"
+    SCORE_INVALID = "score-invalid"
 
     ENTRY_MISSING = "entry-missing"
     POSITION_MISSING = "position-missing"

@@ -521,6 +521,8 @@ Reason budget_exceeded schema_error provider_unrecoverable user_cancel timeout u
 RedactionReason request retention secret legal
 ReplyOrigin live recorded
 Scope submit read approve audit admin metrics
+ScoreSubject run task answer
+Scorer person program judge
 SelectionStrategy fixed rules llm
 StopReason budget deadline depth repeat ping-pong turns lost cancelled rejected error role
 Why "" error lost deadline cancelled oversize throttled cut
@@ -574,6 +576,11 @@ delegate/1 run:text usd:count=9007199254740991 tokens:count=9007199254740991
 check/1 subject:text outcome:Outcome check:Check reason:text="" judge:text=""
     independence:Independence="" +detail
 answer/1 outcome:Outcome parts:count claims:count=0 unverified:count=0 +answer +claims
+score/1 run:text subject:ScoreSubject name:text value:count by:Scorer task:text="" judge:text=""
+    independence:Independence="" +comment
+eval.open/1 cases:count repeat:count configurations:text[] +cases
+eval.play/1 case:count configuration:text repeat:count run:text quality:count
+eval.report/1 plays:count unplayed:count=0 +report
 council/1 seats:count models:count baseline:count rounds:count
 ballot/1 seat:count round:count +ballot
 baseline/1 answers:count agreement:count passage:BaselineDecision usd:count tokens:count +answer

@@ -419,6 +419,81 @@ class AnswerFacts(Facts, frozen=True):
     unverified: Count = 0
 
 
+class ScoreSubject(StrEnum):
+    """What a score is about."""
+
+    RUN = "run"
+    TASK = "task"
+    ANSWER = "answer"
+
+
+class Scorer(StrEnum):
+    """What kind of judge gave a score, by its own statement; the actor names who wrote it."""
+
+    PERSON = "person"
+    PROGRAM = "program"
+    JUDGE = "judge"
+    """A model."""
+
+
+MAX_SCORE = 1000
+"""The best score; scores are in thousandths."""
+
+
+def score_strand(run: str) -> str:
+    """Return the strand of the log's own run that holds the scores of a run.
+
+    A closed run takes no further entries, so its scores are beside it.
+    """
+    return f"score/{run}"
+
+
+class ScoreFacts(Facts, frozen=True):
+    """How good a run, a task or an answer is. The first parent is the entry that is scored.
+
+    The latest score of an actor for the same subject and name counts. Body: a comment.
+    """
+
+    run: str
+    subject: ScoreSubject
+    name: str
+    value: Count
+    """In thousandths, from 0 to 1000."""
+    by: Scorer
+    task: str = ""
+    """The task that is scored; empty for the run and the answer."""
+    judge: str = ""
+    """The agent that judged."""
+    independence: Independence = Independence.NONE
+
+
+class EvalOpenFacts(Facts, frozen=True):
+    """An evaluation begins. Body: the cases, before any of them is played."""
+
+    cases: Count
+    repeat: Count
+    configurations: tuple[str, ...]
+
+
+class EvalPlayFacts(Facts, frozen=True):
+    """A case was played by a configuration. Parents: the close of its run, and its scores."""
+
+    case: Count
+    """The number of the case, from 1."""
+    configuration: str
+    repeat: Count
+    run: str
+    quality: Count
+    """In thousandths."""
+
+
+class EvalReportFacts(Facts, frozen=True):
+    """The comparison that follows from the plays. Body: the report."""
+
+    plays: Count
+    unplayed: Count = 0
+
+
 # The names are part of the released format: facts of a released kind do not change, and new facts
 # need a new version.
 WORK_KINDS = Kinds(
@@ -444,5 +519,9 @@ WORK_KINDS = Kinds(
         Kind("delegate/1", DelegationFacts),
         Kind("check/1", CheckFacts, frozenset({"detail"})),
         Kind("answer/1", AnswerFacts, frozenset({"answer", "claims"})),
+        Kind("score/1", ScoreFacts, frozenset({"comment"})),
+        Kind("eval.open/1", EvalOpenFacts, frozenset({"cases"})),
+        Kind("eval.play/1", EvalPlayFacts),
+        Kind("eval.report/1", EvalReportFacts, frozenset({"report"})),
     ]
 )

@@ -38,6 +38,7 @@ _SECTIONS = {
             "deliberate",
             "Put a question to a panel, and print its answer and dissent.",
         ),
+        "score": ("scores", "Record how good a run, a task or an answer was."),
         "route": ("route", "Print the lane of a request, and the evidence for it."),
         "models": ("models", "List the configured models, and test them."),
     },
@@ -48,6 +49,7 @@ _SECTIONS = {
         "watch": ("runs", "Follow a run that another process carries out."),
         "diff": ("runs", "Compare two runs: their answers, and the first difference."),
         "bench": ("runs", "Print the figures of two runs side by side."),
+        "scores": ("scores", "List the scores of a run, its tasks and its answer."),
         "budgets": ("budgets", "Print the usage of caps over many runs, and what is left."),
     },
     "Steer": {

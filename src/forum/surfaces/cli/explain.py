@@ -15,6 +15,7 @@ from forum.surfaces.formatting import describe_stop, format_usd, pluralize, turn
 from forum.work import kinds
 from forum.work.acceptance_criteria import Check
 from forum.work.schedule import STOP_CAUSE
+from forum.work.scores import describe_subject
 
 
 def describe_entry(located: LocatedEntry) -> str:
@@ -195,4 +196,16 @@ _DESCRIPTIONS: Mapping[type[Facts], Callable[[Entry[Any]], str]] = {
         f"answered: {e.facts.outcome.value}, from {pluralize(e.facts.parts, 'result')}"
         f"{_claimed(e.facts.claims, e.facts.unverified)}"
     ),
+    kinds.ScoreFacts: lambda e: (
+        f"{e.actor} scored {describe_subject(e.facts)} of run {e.facts.run}: "
+        f"{e.facts.name} {e.facts.value / kinds.MAX_SCORE:g}, by a {e.facts.by.value}"
+    ),
+    kinds.EvalOpenFacts: lambda e: (
+        f"{e.actor} began to evaluate {pluralize(e.facts.cases, 'case')}"
+    ),
+    kinds.EvalPlayFacts: lambda e: (
+        f"{e.facts.configuration} played case {e.facts.case} in run {e.facts.run}: "
+        f"quality {e.facts.quality / kinds.MAX_SCORE:g}"
+    ),
+    kinds.EvalReportFacts: lambda e: f"{pluralize(e.facts.plays, 'play')} were compared",
 }

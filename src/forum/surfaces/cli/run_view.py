@@ -35,9 +35,11 @@ from forum.surfaces.schemas.deliberations import deliberation_form
 from forum.tlog import Hash
 from forum.work import kinds, run_fold
 from forum.work.roster import ELSEWHERE
+from forum.work.scores import RecordedScore, describe_subject
 
 _ANSWER_LINES = 12
 _MAX_EFFECTS = 12
+_MAX_SCORES = 20
 _MAX_CLAIMS = 8
 _MAX_ROWS = 50
 
@@ -164,6 +166,7 @@ def render_run(view: RunView, *, every: bool = False) -> list[str]:
         *_agent_lines(view.state),
         *_answer_lines(view, columns),
         *_claim_lines(view, columns),
+        *_score_lines(view, columns),
         *_why_lines(view, columns),
     ]
 
@@ -402,6 +405,25 @@ def _claim_lines(view: RunView, columns: int) -> list[str]:
     if len(view.claims) > _MAX_CLAIMS:
         lines.append(f"  and {len(view.claims) - _MAX_CLAIMS} more (--json has them all)")
     return output.with_heading("claims", lines)
+
+
+def _score_lines(view: RunView, columns: int) -> list[str]:
+    """Return the scores that count: the latest of each actor, subject and name."""
+    lines = [format_score(score) for score in view.scores if score.is_latest]
+    shown = [f"  {first_line(line, columns - 3)}" for line in lines[-_MAX_SCORES:]]
+    if len(lines) > _MAX_SCORES:
+        shown.append(f"  all of them: forum scores {short_id(view.run)}")
+    return output.with_heading("scores", shown)
+
+
+def format_score(score: RecordedScore) -> str:
+    """Return a score on one line."""
+    facts = score.facts
+    by = f"a {facts.by.value}{describe_judge(facts.judge, facts.independence)}"
+    comment = f": {first_line(score.comment, 200)}" if score.comment else ""
+    value = f"{facts.value / kinds.MAX_SCORE:.3f}"
+    subject = strip_control_characters(describe_subject(facts))
+    return f"{facts.name} {value}  {subject}, by {by} ({score.actor}){comment}"
 
 
 def _agent_lines(state: run_fold.Run) -> list[str]:

@@ -30,6 +30,7 @@ from forum.surfaces.http.request_pipeline import (
     make_request_handler,
 )
 from forum.surfaces.http.runs import RUNS
+from forum.surfaces.http.scores import SCORES
 from forum.surfaces.http.tenant import Tenant
 from forum.surfaces.http.tlog import TLOG
 from forum.surfaces.http.webhook_delivery import (
@@ -81,7 +82,7 @@ def all_endpoints(
 ) -> tuple[Endpoint, ...]:
     """Return every operation of a server with these tenants."""
     watching = health_endpoints(exposition, tenants)
-    declared = (*RUNS, *BUDGETS, *KEYS, *ENTRIES, *PLANNING, *TLOG, *OPENAI, *watching)
+    declared = (*RUNS, *SCORES, *BUDGETS, *KEYS, *ENTRIES, *PLANNING, *TLOG, *OPENAI, *watching)
     described = msgspec.json.encode(build_document(declared))
 
     async def describe(_context: RequestContext) -> Response:

@@ -11,6 +11,7 @@ from forum.surfaces import formatting
 from forum.surfaces.schemas import fields
 from forum.surfaces.schemas.deliberations import DeliberationForm, deliberation_form
 from forum.surfaces.schemas.gates import GateForm, WaitForm, gate_form
+from forum.surfaces.schemas.scores import ScoreForm, score_form
 from forum.surfaces.schemas.tasks import EffectForm, TaskForm, effect_form, task_form
 from forum.work import kinds
 from forum.work.acceptance_criteria import Check
@@ -123,6 +124,9 @@ class RunForm(Struct, frozen=True):
         str | None,
         Meta(description="Why it failed, in one sentence with the last reply; null if it did not."),
     ] = None
+    scores: Annotated[
+        tuple[ScoreForm, ...], Meta(description="Of the run, its tasks and its answer.")
+    ] = ()
 
 
 def run_form(view: RunView) -> RunForm:
@@ -173,6 +177,7 @@ def run_form(view: RunView) -> RunForm:
         fork_of=accepted.fork_run or None if accepted else None,
         within=accepted.parent_run or None if accepted else None,
         why=formatting.explain_failure(view) or None,
+        scores=tuple(map(score_form, view.scores)),
     )
 
 
