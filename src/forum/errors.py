@@ -377,6 +377,14 @@ class NothingToScore(NotFound):
     text = "run {run} has no {subject}; forum show {run} shows what can be scored"
 
 
+class NoSuchEvaluation(NotFound):
+    """A run records no evaluation, or one that was not finished."""
+
+    run: str
+
+    text = "run {run} has no report of an evaluation; make one: forum eval CASES.jsonl"
+
+
 class RunAlreadyEnded(Conflict):
     """A run is closed."""
 

@@ -6,6 +6,7 @@ a command loads only the modules that it uses.
 """
 
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from forum.app.access import AccessOperations, Approver
 from forum.app.environment import (
@@ -34,6 +35,9 @@ from forum.app.witness_server import (
     trust_log,
     trusted_logs,
 )
+
+if TYPE_CHECKING:
+    from forum.app.evaluations import EvaluationOperations
 
 __all__ = [
     "KINDS",
@@ -94,6 +98,13 @@ class Forum(ProjectContext):
     def scores(self) -> ScoreOperations:
         """Recording scores of ended runs."""
         return ScoreOperations(self, self.reads)
+
+    @cached_property
+    def evaluations(self) -> "EvaluationOperations":
+        """Recording evaluations, and reading their reports."""
+        from forum.app.evaluations import EvaluationOperations
+
+        return EvaluationOperations(self, self.reads)
 
     @cached_property
     def access(self) -> AccessOperations:

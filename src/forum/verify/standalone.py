@@ -620,7 +620,8 @@ def read_kind(words: list[str]) -> BundleKind:
     kind = BundleKind({}, {word[1:] for word in words if word[0] == "+"})
     for name, _, form in (word.partition(":") for word in words if word[0] != "+"):
         type_name, *default = form.split("=", 1)
-        item = CHOICES.get(type_name.replace("[]", ""), type_name)
+        item_name = type_name.replace("[]", "")
+        item = CHOICES.get(item_name, item_name)
         kind.facts[name] = ([item] if "[]" in type_name else item, *map(json.loads, default))
     return kind
 

@@ -38,6 +38,7 @@ _SECTIONS = {
             "deliberate",
             "Put a question to a panel, and print its answer and dissent.",
         ),
+        "eval": ("evaluate", "Play cases with agents and the team, and compare the answers."),
         "score": ("scores", "Record how good a run, a task or an answer was."),
         "route": ("route", "Print the lane of a request, and the evidence for it."),
         "models": ("models", "List the configured models, and test them."),

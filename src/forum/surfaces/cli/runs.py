@@ -183,6 +183,9 @@ def show(
         return
     with common_options.open_forum() as forum:
         run_id = forum.reads.find_run(run) if run else _newest_run(forum)
+        if forum.evaluations.is_evaluation(run_id):
+            again = f"forum eval --of {short_id(run_id)}"
+            raise click.ClickException(f"{run_id} is an evaluation; print its report: {again}")
         view = forum.reads.view_run(run_id, forum.ledger.find_entry(until) if until else None)
         if view.state.accepted is None:
             raise NoSuchRun(f"{run_id} had no request at that time" if until else run_id)

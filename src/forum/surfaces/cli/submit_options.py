@@ -63,7 +63,7 @@ class AgentOptions:
 
     def apply_to_policy(self, policy: Policy) -> Policy:
         """Return a policy with these agents in place of its own."""
-        fresh: dict[str, Agent] = dict(map(_parse_named_agent, self.agent))
+        fresh: dict[str, Agent] = dict(map(parse_named_agent, self.agent))
         default = self._default()
         if default is not None:
             fresh[""] = default
@@ -618,7 +618,8 @@ def _convert(source: str, value: object, into: type[T]) -> T:
         raise click.UsageError(f"{source}: {error}") from None
 
 
-def _parse_named_agent(wish: str) -> tuple[str, Agent]:
+def parse_named_agent(wish: str) -> tuple[str, Agent]:
+    """Return the name and the program of an option `NAME=PROGRAM ARGS`."""
     name, separator, command = wish.partition("=")
     if not separator or not name:
         raise click.UsageError(f"--agent {wish}: write NAME=PROGRAM ARGS")

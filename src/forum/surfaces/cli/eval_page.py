@@ -1,0 +1,230 @@
+"""The report of an evaluation as one page that loads nothing: tables, and plots in SVG."""
+
+from collections.abc import Callable, Sequence
+from html import escape
+
+from forum.surfaces.cli.eval_table import describe_judge_use, format_interval
+from forum.work import evaluation
+from forum.work.estimates import Estimate
+
+_STYLE = """\
+:root { color-scheme: light dark; --ink: #1b1b1f; --paper: #fff; --line: #8a8a94; --mark: #1f5fbf; }
+@media (prefers-color-scheme: dark) {
+  :root { --ink: #e8e8ee; --paper: #16161a; --line: #7d7d88; --mark: #7fb2ff; }
+}
+body { font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper);
+  max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
+table { border-collapse: collapse; margin: 1rem 0; font-variant-numeric: tabular-nums; }
+th, td { text-align: right; padding: .25rem .75rem; border-bottom: 1px solid var(--line); }
+th:first-child, td:first-child, td.text, th.text { text-align: left; }
+caption { text-align: left; font-weight: 600; padding: .25rem 0; }
+svg { max-width: 100%; height: auto; margin: 1rem 0; }
+svg text { fill: var(--ink); font: 13px system-ui, sans-serif; }
+svg .axis { stroke: var(--line); } svg .bar { stroke: var(--mark); stroke-width: 3; }
+svg .mean { fill: var(--mark); }
+.conclusion { font-weight: 600; } code { font-size: .9em; }
+.scroll { overflow-x: auto; }
+"""
+_WIDTH, _LEFT, _RIGHT, _ROW = 720, 200, 90, 34
+"""The width of a plot, its margins and the height of a row, in pixels."""
+
+
+def render_page(report: evaluation.EvalReport) -> str:
+    """Return the whole page."""
+    title = f"Evaluation of {len(report.configurations)} configurations on {report.cases} cases"
+    parts = [
+        f"<h1>{escape(title)}</h1>",
+        *(f'<p class="conclusion">{escape(c.conclusion)}.</p>' for c in report.comparisons),
+        _summary_table(report),
+        *_plots(report),
+        *_comparison_tables(report),
+        _lane_table(report),
+        _model_table(report),
+        _play_table(report),
+        _remarks(report),
+    ]
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; '
+        "style-src 'unsafe-inline'\">\n"
+        f"<title>{escape(title)}</title>\n<style>\n{_STYLE}</style>\n</head>\n<body>\n<main>\n"
+        + "\n".join(part for part in parts if part)
+        + "\n</main>\n</body>\n</html>\n"
+    )
+
+
+def _table(caption: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    if not rows:
+        return ""
+    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in heads)
+    body = "\n".join(
+        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
+    )
+    return (
+        f'<div class="scroll"><table><caption>{escape(caption)}</caption>\n'
+        f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table></div>"
+    )
+
+
+_HEADS = ("cases", "failed", "quality", "95 % interval", "cost", "time", "tokens")
+
+
+def _cells(figures: evaluation.Measured) -> tuple[str, ...]:
+    return (
+        f"{figures.quality.cases:,}",
+        f"{figures.failed:,}",
+        f"{figures.quality.mean:.3f}",
+        format_interval(figures.quality, "{:.3f}"),
+        f"${figures.usd.mean:.4f}",
+        f"{figures.seconds.mean:.2f} s",
+        f"{figures.tokens.mean:,.0f}",
+    )
+
+
+def _summary_table(report: evaluation.EvalReport) -> str:
+    rows = [(c.configuration, *_cells(c.figures)) for c in report.configurations]
+    return _table("Mean of a case, by configuration", ("configuration", *_HEADS), rows)
+
+
+def _plots(report: evaluation.EvalReport) -> list[str]:
+    results = report.configurations
+    names = [result.configuration for result in results]
+    figures = [result.figures for result in results]
+    plots = [
+        _plot("Quality of a case", names, [f.quality for f in figures], "{:.2f}", most=1.0),
+        _plot("Cost of a case, in dollars", names, [f.usd for f in figures], "${:.4f}"),
+        _plot("Time of a case, in seconds", names, [f.seconds for f in figures], "{:.2f} s"),
+    ]
+    if report.comparisons:
+        pairs = [f"{c.first} minus {c.second}" for c in report.comparisons]
+        differences = [c.quality for c in report.comparisons]
+        plots.append(
+            _plot("Difference in quality", pairs, differences, "{:+.2f}", least=-1.0, most=1.0)
+        )
+    return plots
+
+
+def _plot(
+    title: str,
+    names: Sequence[str],
+    estimates: Sequence[Estimate],
+    form: str,
+    least: float = 0.0,
+    most: float | None = None,
+) -> str:
+    """Return a plot of means as dots with their 95 % intervals as bars."""
+    if not estimates:
+        return ""
+    top = max(max(e.mean, e.high or e.mean) for e in estimates) if most is None else most
+    span = (top - least) or 1.0
+
+    def place(value: float) -> float:
+        share = min(1.0, max(0.0, (value - least) / span))
+        return round(_LEFT + share * (_WIDTH - _LEFT - _RIGHT), 1)
+
+    height = _ROW * (len(names) + 1)
+    ticks = [least, 0.0, top] if least < 0 else [least, top]
+    axis = [
+        f'<line class="axis" x1="{place(t)}" x2="{place(t)}" y1="0" y2="{height - _ROW + 6}"/>'
+        f'<text x="{place(t)}" y="{height - 8}" text-anchor="middle">'
+        f"{escape(form.format(t))}</text>"
+        for t in ticks
+    ]
+    rows = [
+        _plot_row(name, estimate, place, _ROW * n + _ROW // 2, form)
+        for n, (name, estimate) in enumerate(zip(names, estimates, strict=True))
+    ]
+    words = "; ".join(
+        f"{name}: {form.format(e.mean)}, interval {format_interval(e, form)}"
+        for name, e in zip(names, estimates, strict=True)
+    )
+    return (
+        f"<figure><figcaption>{escape(title)}, with 95 % intervals</figcaption>\n"
+        f'<svg viewBox="0 0 {_WIDTH} {height}" width="{_WIDTH}" height="{height}" role="img" '
+        f'aria-label="{escape(f"{title}. {words}", quote=True)}">\n'
+        + "\n".join([*axis, *rows])
+        + "\n</svg></figure>"
+    )
+
+
+def _plot_row(
+    name: str, estimate: Estimate, place: Callable[[float], float], y: int, form: str
+) -> str:
+    short = name if len(name) <= 26 else f"{name[:25]}…"
+    low = estimate.mean if estimate.low is None else estimate.low
+    high = estimate.mean if estimate.high is None else estimate.high
+    return (
+        f'<text x="{_LEFT - 12}" y="{y + 5}" text-anchor="end">{escape(short)}</text>'
+        f'<line class="bar" x1="{place(low)}" x2="{place(high)}" y1="{y}" y2="{y}"/>'
+        f'<circle class="mean" cx="{place(estimate.mean)}" cy="{y}" r="6"/>'
+        f'<text x="{_WIDTH - 4}" y="{y + 5}" text-anchor="end">'
+        f"{escape(form.format(estimate.mean))}</text>"
+    )
+
+
+def _comparison_tables(report: evaluation.EvalReport) -> list[str]:
+    return [
+        _table(
+            f"{c.first} minus {c.second}, case by case",
+            ("", "difference", "95 % interval", "method"),
+            [
+                (name, form.format(e.mean), format_interval(e, form), e.method.value)
+                for name, e, form in (
+                    ("quality", c.quality, "{:+.3f}"),
+                    ("cost, dollars", c.usd, "{:+.4f}"),
+                    ("time, seconds", c.seconds, "{:+.2f}"),
+                )
+            ],
+        )
+        for c in report.comparisons
+    ]
+
+
+def _lane_table(report: evaluation.EvalReport) -> str:
+    rows = [(f"{r.lane or '(none)'}: {r.configuration}", *_cells(r.figures)) for r in report.lanes]
+    return _table("By lane", ("lane: configuration", *_HEADS), rows)
+
+
+def _model_table(report: evaluation.EvalReport) -> str:
+    rows = [
+        (
+            f"{m.configuration}: {m.model}",
+            f"{m.calls:,}",
+            f"{m.tokens:,}",
+            f"${m.spent_usd}",
+            f"{m.seconds:.1f} s",
+        )
+        for m in report.models
+    ]
+    heads = ("configuration: model", "calls", "tokens", "cost", "time")
+    return _table("By model, all plays together", heads, rows)
+
+
+def _play_table(report: evaluation.EvalReport) -> str:
+    rows = [
+        (
+            f"{p.case}: {p.configuration}" + (f", play {p.repeat}" if report.repeat > 1 else ""),
+            p.outcome.value,
+            f"{p.quality:.3f}",
+            f"${p.usd}",
+            f"{p.seconds:.2f} s",
+            p.run,
+        )
+        for p in report.plays
+    ]
+    heads = ("case: configuration", "outcome", "quality", "cost", "time", "run")
+    return _table("Every play, with the run that shows it", heads, rows)
+
+
+def _remarks(report: evaluation.EvalReport) -> str:
+    lines = [
+        f"Not played: case {s.case} by {s.configuration}: {s.reason}." for s in report.unplayed
+    ]
+    if report.judge is not None:
+        lines.append(f"{describe_judge_use(report.judge)}.")
+    lines.append(
+        f"Recorded as run {report.evaluation}. `forum eval --of {report.evaluation}` computes this "
+        "report anew from the record, and `forum ledger verify` verifies the record."
+    )
+    return "\n".join(f"<p>{escape(line)}</p>" for line in lines)
