@@ -18,6 +18,7 @@ PASTED = {
     "docs/guides/redact.md": None,
     "docs/guides/run-a-plan.md": None,
     "docs/guides/cap-the-bill.md": None,
+    "docs/guides/measure.md": None,
     "docs/guides/approve.md": None,
     "docs/guides/survive-crashes.md": None,
     "docs/guides/replay-and-fork.md": None,
