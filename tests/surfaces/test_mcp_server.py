@@ -100,8 +100,10 @@ def test_every_tool_answers_in_its_form(everything: tuple[Connect, Project], era
     async def look(begun: Talk, run: str) -> None:
         assert (await begun.well("status", run=run[:20]))["run"] == run
         assert (await begun.well("runs", limit=1))["runs"][0]["run"] == run
+        await begun.well("score", run=run, name="correct", value=0.5, by="judge")
         shown = await begun.well("show", run=run)
         assert shown["cap"]["usd"] == "0.50"
+        assert [score["value"] for score in shown["scores"]] == [0.5]
         why = await begun.well("why", entry=str(shown["tasks"][0]["entry"]))
         assert {one["entry"]["run"] for one in why["causes"]} == {run}
         await begun.well("route", text="The checkout returns 500 since the last migration")
@@ -152,7 +154,7 @@ def test_tools_say_what_they_change_before_they_are_called(here: Project) -> Non
     found = talk(in_process(here, Scope.ADMIN), listed, "legacy")
 
     changing = {name for name, one in found.items() if not one.annotations.read_only_hint}
-    assert changing == {"submit", "cancel", "decide", "bundle", *PANELS}
+    assert changing == {"submit", "cancel", "score", "decide", "bundle", *PANELS}
     assert {n for n, one in found.items() if one.annotations.destructive_hint} == {
         "submit",
         "cancel",

@@ -239,6 +239,14 @@ class CancelAsk(Struct, frozen=True, forbid_unknown_fields=True):
     ]
 
 
+class McpScoreAsk(requests.ScoreAsk, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """How good a run, a task or an answer is."""
+
+    run: Annotated[
+        str, Meta(min_length=1, max_length=200, description="A run: the whole of its name.")
+    ]
+
+
 class StatusAsk(RunAsk, frozen=True, forbid_unknown_fields=True):
     """Which run, and whether to wait for it."""
 

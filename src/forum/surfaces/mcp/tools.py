@@ -18,11 +18,17 @@ from forum.surfaces.cpu_limits import run_cpu_bounded
 from forum.surfaces.formatting import pluralize
 from forum.surfaces.mcp import arguments, panel_tools, results, tool_calls
 from forum.surfaces.mcp.callers import McpCaller
-from forum.surfaces.requests import RouteAsk, check_gate_authority, run_request_from_form
+from forum.surfaces.requests import (
+    RouteAsk,
+    check_gate_authority,
+    run_request_from_form,
+    score_from_form,
+)
 from forum.surfaces.schemas import gates, ledger, runs
 from forum.surfaces.schemas.lanes import RouteForm, route_form
 from forum.surfaces.schemas.plans import PlanForm, plan_form
 from forum.surfaces.schemas.reports import ReportForm, report_form
+from forum.surfaces.schemas.scores import ScoreForm, score_form
 
 MAX_ATTACHED_BYTES = 1 << 20
 """Maximum size of a bundle that is attached to a result."""
@@ -124,6 +130,13 @@ def cancel_run(caller: McpCaller, ask: arguments.CancelAsk) -> results.ToolReply
     # it know: a prefix or an index could name any run.
     caller.forum.runs.cancel(ask.run, caller.name)
     return results.ToolReply(results.CancelForm(ask.run), "It was asked to end.")
+
+
+@tool_calls.threaded_tool
+def score_run(caller: McpCaller, ask: arguments.McpScoreAsk) -> results.ToolReply:
+    """Record how good an ended run was, by its full id as for `cancel_run`."""
+    recorded = caller.forum.scores.record(ask.run, score_from_form(ask), caller.name)
+    return results.ToolReply(score_form(recorded), "The score was recorded.")
 
 
 @tool_calls.threaded_tool
@@ -334,6 +347,12 @@ TOOLS: Sequence[ToolDeclaration] = (
         "Ask a run to end: its calls are stopped wherever they are made, what is done stays.",
         _SUBMIT, arguments.CancelAsk, results.CancelForm, cancel_run,
         ToolHints(destroys=True, idempotent=True),
+    ),
+    ToolDeclaration(
+        "score", "Score a run, a task or an answer",
+        "Put on record how good an ended run, one of its tasks or its answer was. Say `judge` in "
+        "`by` if it is your own opinion, and `person` only for what a person has told you.",
+        _SUBMIT, arguments.McpScoreAsk, ScoreForm, score_run, ToolHints(),
     ),
     ToolDeclaration(
         "gates", "What waits for approval",
