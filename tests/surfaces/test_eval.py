@@ -149,18 +149,20 @@ def test_a_team_and_a_judge_are_played_and_their_cost_is_told_apart(user: Termin
 
 
 def test_a_report_that_does_not_follow_from_the_record_is_refused(user: Terminal) -> None:
-    """Also if it was signed with the keys of the log; a score about another run is found."""
+    """Also if it was signed, and only the quality of a play is not that of its answer.
+
+    A score that is about another run than it says is found by the verification of the ledger.
+    """
     played = user.ask("eval", "cases.jsonl", "--agent", "echo=cat")
     settings = load_settings(user.folder, user.environment)
     with Forum(settings) as forum:
         play, other = played["plays"][:2]
+        opened = kinds.EvalOpenFacts(3, 1, ("echo",))
         forged = kinds.EvalPlayFacts(1, "echo", 1, play["run"], 0)
-        record = forum.evaluations.begin(
-            (user.folder / "cases.jsonl").read_bytes(), kinds.EvalOpenFacts(3, 1, ("echo",))
-        )
+        record = forum.evaluations.begin((user.folder / "cases.jsonl").read_bytes(), opened)
         record.add_play(forged, ())
-        record.close(forum.evaluations.read_report(played["evaluation"]), Outcome.OK)
-        forum.log.publish()
+        worse = evaluation.describe_play(forged, forum.reads.read_run(play["run"]), "")
+        record.close(evaluation.build_report(record.run, opened, [worse]), Outcome.OK)
         close = leaf_of(forum.store.last_entry(other["run"], MAIN_STRAND) or b"")
         facts = kinds.ScoreFacts(
             play["run"], kinds.ScoreSubject.RUN, "quality", 1000, kinds.Scorer.PROGRAM

@@ -5,7 +5,7 @@ from statistics import fmean, stdev
 import pytest
 
 from forum.work.estimates import (
-    Method,
+    IntervalMethod,
     estimate_difference,
     estimate_mean,
     estimate_quality,
@@ -52,9 +52,9 @@ def test_a_mean_has_the_interval_of_student() -> None:
 
 def test_pass_or_fail_is_a_share_and_anything_else_a_mean() -> None:
     """One half-right answer makes the difference."""
-    assert estimate_quality([1.0, 0.0, 1.0]).method is Method.WILSON
-    assert estimate_quality([1.0, 0.5, 1.0]).method is Method.STUDENT
-    assert estimate_quality([0.5]).method is Method.NONE
+    assert estimate_quality([1.0, 0.0, 1.0]).method is IntervalMethod.WILSON
+    assert estimate_quality([1.0, 0.5, 1.0]).method is IntervalMethod.STUDENT
+    assert estimate_quality([0.5]).method is IntervalMethod.NONE
 
 
 def test_paired_shares_have_the_interval_of_agresti_and_min() -> None:
@@ -63,7 +63,7 @@ def test_paired_shares_have_the_interval_of_agresti_and_min() -> None:
     first, second = ([pair[n] for pair in pairs] for n in (0, 1))
     estimate = estimate_difference(first, second)
 
-    assert estimate.method is Method.AGRESTI_MIN
+    assert estimate.method is IntervalMethod.AGRESTI_MIN
     assert (estimate.low, estimate.high) == pytest.approx((0.0212, 0.0587), abs=5e-4)
 
 

@@ -6,13 +6,13 @@ from forum import tlog
 from forum.app.environment import OPERATOR, new_run_id
 from forum.app.project import ProjectContext
 from forum.app.reads import RunReads
-from forum.errors import BodyGone, NoSuchEvaluation
+from forum.errors import BodyGone, NoSuchEvaluation, TamperDetected
 from forum.ledger.body import BytesContent
-from forum.ledger.entry import MAIN_STRAND
+from forum.ledger.entry import MAIN_STRAND, Entry
 from forum.ledger.kinds import Outcome
 from forum.ledger.log import read_body, read_strand_entries
 from forum.ledger.strand import Attachment, Draft, Strand
-from forum.work import evaluation, kinds
+from forum.work import evaluation, kinds, run_fold
 
 _report_decoder = msgspec.json.Decoder(evaluation.EvalReport)
 
@@ -73,10 +73,17 @@ class EvaluationOperations:
                 return _report_decoder.decode(report)
         raise NoSuchEvaluation(run)
 
-    def recompute_report(self, run: str) -> evaluation.EvalReport:
-        """Return the report that follows from the recorded plays and their runs.
+    def read_answer(self, run: str, state: run_fold.Run) -> str:
+        """Return the answer of a run that ended well; empty for any other."""
+        if state.outcome is not Outcome.OK:
+            return ""
+        return (self._reads.view_run(run).answer or b"").decode(errors="replace")
 
-        What no play shows is taken from the recorded report: unplayed cases and the judge.
+    def recompute_report(self, run: str) -> evaluation.EvalReport:
+        """Return the report that follows from the recorded cases, answers, judgements and runs.
+
+        What no play shows is taken from the recorded report: unplayed cases and the judge. Raises
+        `BodyGone` if the cases or an answer were erased.
         """
         recorded, opened = self.read_report(run), kinds.EvalOpenFacts(0, 0, ())
         plays: list[evaluation.Play] = []
@@ -89,7 +96,26 @@ class EvaluationOperations:
                     raise BodyGone(f"{run}/{MAIN_STRAND}/{entry.n}", "cases")
                 cases = evaluation.read_cases(content)
             elif isinstance(entry.facts, kinds.EvalPlayFacts):
-                state = self._reads.read_run(entry.facts.run)
-                lane = cases[entry.facts.case - 1].lane
-                plays.append(evaluation.describe_play(entry.facts, state, lane))
+                plays.append(self._recompute_play(entry, cases))
         return evaluation.build_report(run, opened, plays, recorded.unplayed, recorded.judge)
+
+    def _recompute_play(
+        self, entry: Entry[kinds.EvalPlayFacts], cases: tuple[evaluation.EvalCase, ...]
+    ) -> evaluation.Play:
+        """Return a play with the quality that its answer has; only a judge is believed."""
+        run = entry.facts.run
+        state = self._reads.read_run(run)
+        if not 0 < entry.facts.case <= len(cases):
+            raise TamperDetected(f"a play of run {run}", "the evaluation has no such case")
+        case = cases[entry.facts.case - 1]
+        if state.outcome is Outcome.OK and self._reads.view_run(run).answer is None:
+            raise BodyGone(str(state.answer_at), "answer")
+        judged = [
+            score.facts.value
+            for score in self._reads.read_scores(run)
+            if score.entry in entry.parents and score.facts.by is kinds.Scorer.JUDGE
+        ]
+        answer = self.read_answer(run, state)
+        grades = evaluation.grade_answer(case, answer, judged[0] if judged else None)
+        facts = msgspec.structs.replace(entry.facts, quality=grades.quality)
+        return evaluation.describe_play(facts, state, case.lane)

@@ -19,7 +19,7 @@ _T = (
 """The 97.5 % quantiles of Student's distribution for 1 to 20 degrees of freedom."""
 
 
-class Method(StrEnum):
+class IntervalMethod(StrEnum):
     """How an interval was computed."""
 
     NONE = "none"
@@ -39,7 +39,7 @@ class Estimate(msgspec.Struct, frozen=True):
     low: float | None
     high: float | None
     cases: int
-    method: Method
+    method: IntervalMethod
 
     @property
     def includes_zero(self) -> bool:
@@ -64,10 +64,10 @@ def estimate_mean(values: Sequence[float]) -> Estimate:
     count = len(values)
     mean = sum(values) / count
     if count < 2:
-        return Estimate(mean, None, None, count, Method.NONE)
+        return Estimate(mean, None, None, count, IntervalMethod.NONE)
     spread = sqrt(sum((value - mean) ** 2 for value in values) / (count - 1))
     margin = t_quantile(count - 1) * spread / sqrt(count)
-    return Estimate(mean, mean - margin, mean + margin, count, Method.STUDENT)
+    return Estimate(mean, mean - margin, mean + margin, count, IntervalMethod.STUDENT)
 
 
 def estimate_share(passed: int, count: int) -> Estimate:
@@ -77,7 +77,7 @@ def estimate_share(passed: int, count: int) -> Estimate:
     center = (share + _Z**2 / (2 * count)) / scale
     margin = _Z / scale * sqrt(share * (1 - share) / count + _Z**2 / (4 * count**2))
     low, high = max(0.0, center - margin), min(1.0, center + margin)
-    return Estimate(share, low, high, count, Method.WILSON)
+    return Estimate(share, low, high, count, IntervalMethod.WILSON)
 
 
 def estimate_quality(values: Sequence[float]) -> Estimate:
@@ -113,7 +113,7 @@ def _difference_of_shares(differences: Sequence[float]) -> Estimate:
     count = len(differences)
     mean = sum(differences) / count
     if count < 2:
-        return Estimate(mean, None, None, count, Method.NONE)
+        return Estimate(mean, None, None, count, IntervalMethod.NONE)
     better = sum(difference > 0 for difference in differences) + 0.5
     worse = sum(difference < 0 for difference in differences) + 0.5
     total = count + 2
@@ -121,7 +121,7 @@ def _difference_of_shares(differences: Sequence[float]) -> Estimate:
     spread = sqrt(better + worse - (better - worse) ** 2 / total) / total
     margin = t_quantile(count - 1) * spread
     low, high = max(-1.0, center - margin), min(1.0, center + margin)
-    return Estimate(mean, low, high, count, Method.AGRESTI_MIN)
+    return Estimate(mean, low, high, count, IntervalMethod.AGRESTI_MIN)
 
 
 def _is_pass_or_fail(values: Sequence[float]) -> bool:

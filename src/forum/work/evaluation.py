@@ -4,7 +4,7 @@ A configuration is one agent alone, or the team. Everything here is a pure funct
 and of recorded runs, so that a reader can compute the report again from the ledger.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Annotated
 
@@ -102,10 +102,27 @@ def _without_marks(words: str) -> str:
     return " ".join(word.rstrip(".,;:!?)") or word for word in words.split(" "))
 
 
-def combine_quality(parts: Iterable[int | None]) -> int:
-    """Return the mean of the scores that there are, in thousandths."""
-    known = [part for part in parts if part is not None]
-    return round(sum(known) / len(known)) if known else 0
+class PlayGrades(msgspec.Struct, frozen=True):
+    """How good an answer is, in thousandths; None for what its case does not ask for."""
+
+    checks: int | None
+    reference: int | None
+
+    @property
+    def quality(self) -> int:
+        """The mean of what the case asks for."""
+        parts = [part for part in (self.checks, self.reference) if part is not None]
+        return round(sum(parts) / len(parts)) if parts else 0
+
+
+def grade_answer(case: EvalCase, answer: str, judged: int | None = None) -> PlayGrades:
+    """Grade an answer; an empty one is worth nothing. `judged` is the score of a judge."""
+    checks = grade_checks(case.checks, answer) if answer else 0
+    matched = grade_match(case.reference, answer) if judged is None else judged
+    return PlayGrades(
+        checks=checks if case.checks.strip() else None,
+        reference=matched if case.reference.strip() else None,
+    )
 
 
 JUDGE_SCHEMA = (
@@ -128,17 +145,17 @@ def build_judge_prompt(case: EvalCase, answer: str) -> str:
     return _JUDGE_TASK + msgspec.json.encode(shown).decode()
 
 
-class Judgment(msgspec.Struct, frozen=True):
+class JudgeReply(msgspec.Struct, frozen=True):
     """The reply of a judge."""
 
     reason: str
     score: Annotated[float, msgspec.Meta(ge=0, le=1)]
 
 
-def read_judgment(reply: bytes | None) -> Judgment | None:
-    """Return the judgment in a reply, or None if there is none."""
+def read_judge_reply(reply: bytes | None) -> JudgeReply | None:
+    """Return what a judge has said, or None if it is unusable."""
     try:
-        return msgspec.json.decode(reply or b"", type=Judgment)
+        return msgspec.json.decode(reply or b"", type=JudgeReply)
     except (msgspec.MsgspecError, UnicodeError):
         return None
 
@@ -203,7 +220,7 @@ def _model_uses(state: run_fold.Run) -> tuple[ModelUse, ...]:
     return tuple(uses[name] for name in sorted(uses))
 
 
-class Measured(msgspec.Struct, frozen=True):
+class PlayFigures(msgspec.Struct, frozen=True):
     """The figures of some plays of a configuration; money is in dollars."""
 
     plays: int
@@ -221,7 +238,7 @@ class ConfigurationResult(msgspec.Struct, frozen=True):
     configuration: str
     spent_usd: str
     """All its plays together, exactly."""
-    figures: Measured
+    figures: PlayFigures
 
 
 class LaneResult(msgspec.Struct, frozen=True):
@@ -229,7 +246,7 @@ class LaneResult(msgspec.Struct, frozen=True):
 
     lane: str
     configuration: str
-    figures: Measured
+    figures: PlayFigures
 
 
 class ModelResult(msgspec.Struct, frozen=True):
@@ -348,8 +365,8 @@ def _pairs(names: Sequence[str]) -> list[tuple[str, str]]:
     return [(name, names[0]) for name in names[1:]]
 
 
-def _measure(plays: Sequence[Play]) -> Measured:
-    return Measured(
+def _measure(plays: Sequence[Play]) -> PlayFigures:
+    return PlayFigures(
         plays=len(plays),
         failed=sum(play.outcome is not Outcome.OK for play in plays),
         quality=estimate_quality(list(_by_case(plays, _quality).values())),

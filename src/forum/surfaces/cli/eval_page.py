@@ -3,7 +3,12 @@
 from collections.abc import Callable, Sequence
 from html import escape
 
-from forum.surfaces.cli.eval_table import describe_judge_use, format_interval
+from forum.surfaces.cli.eval_table import (
+    FIGURE_HEADS,
+    describe_judge_use,
+    figure_cells,
+    format_interval,
+)
 from forum.work import evaluation
 from forum.work.estimates import Estimate
 
@@ -16,7 +21,7 @@ body { font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: var(
   max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
 table { border-collapse: collapse; margin: 1rem 0; font-variant-numeric: tabular-nums; }
 th, td { text-align: right; padding: .25rem .75rem; border-bottom: 1px solid var(--line); }
-th:first-child, td:first-child, td.text, th.text { text-align: left; }
+th:first-child, td:first-child { text-align: left; }
 caption { text-align: left; font-weight: 600; padding: .25rem 0; }
 svg { max-width: 100%; height: auto; margin: 1rem 0; }
 svg text { fill: var(--ink); font: 13px system-ui, sans-serif; }
@@ -67,24 +72,9 @@ def _table(caption: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) ->
     )
 
 
-_HEADS = ("cases", "failed", "quality", "95 % interval", "cost", "time", "tokens")
-
-
-def _cells(figures: evaluation.Measured) -> tuple[str, ...]:
-    return (
-        f"{figures.quality.cases:,}",
-        f"{figures.failed:,}",
-        f"{figures.quality.mean:.3f}",
-        format_interval(figures.quality, "{:.3f}"),
-        f"${figures.usd.mean:.4f}",
-        f"{figures.seconds.mean:.2f} s",
-        f"{figures.tokens.mean:,.0f}",
-    )
-
-
 def _summary_table(report: evaluation.EvalReport) -> str:
-    rows = [(c.configuration, *_cells(c.figures)) for c in report.configurations]
-    return _table("Mean of a case, by configuration", ("configuration", *_HEADS), rows)
+    rows = [(c.configuration, *figure_cells(c.figures)) for c in report.configurations]
+    return _table("Mean of a case, by configuration", ("configuration", *FIGURE_HEADS), rows)
 
 
 def _plots(report: evaluation.EvalReport) -> list[str]:
@@ -182,8 +172,10 @@ def _comparison_tables(report: evaluation.EvalReport) -> list[str]:
 
 
 def _lane_table(report: evaluation.EvalReport) -> str:
-    rows = [(f"{r.lane or '(none)'}: {r.configuration}", *_cells(r.figures)) for r in report.lanes]
-    return _table("By lane", ("lane: configuration", *_HEADS), rows)
+    rows = [
+        (f"{r.lane or '(none)'}: {r.configuration}", *figure_cells(r.figures)) for r in report.lanes
+    ]
+    return _table("By lane", ("lane: configuration", *FIGURE_HEADS), rows)
 
 
 def _model_table(report: evaluation.EvalReport) -> str:

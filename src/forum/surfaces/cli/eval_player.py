@@ -1,11 +1,10 @@
 """Plays the cases of an evaluation: every configuration, every case, in runs of their own."""
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-import click
 import msgspec
 
 from forum.app import Forum
@@ -20,7 +19,9 @@ from forum.work import evaluation, kinds, run_fold
 from forum.work.plan import Plan, RunBudget, Task
 from forum.work.policy import Agent, Policy
 from forum.work.scores import Score
+from forum.work.team_settings import DEFAULT_AGENT
 
+_AddPlay = Callable[[kinds.EvalPlayFacts, tuple[Hash, ...]], None]
 _POLL_INTERVAL_S = 0.1
 _NOT_DECIDED = "it waits for approval, and nobody decides in an evaluation"
 _STOPPED = "the evaluation was stopped"
@@ -90,7 +91,7 @@ class EvalPlayer:
 
     def _play_jobs(
         self,
-        add_play: Callable[[kinds.EvalPlayFacts, tuple[Hash, ...]], None],
+        add_play: _AddPlay,
         stop: StopSignal,
     ) -> None:
         waiting = deque(self.jobs)
@@ -128,41 +129,50 @@ class EvalPlayer:
         self._unplayed.append(_unplayed(job, reason))
         self.tell(f"case {job.number}, {job.configuration}: not played: {reason}")
 
-    def _end_run(
-        self,
-        run: str,
-        state: run_fold.Run,
-        add_play: Callable[[kinds.EvalPlayFacts, tuple[Hash, ...]], None],
-    ) -> None:
-        """Score a play that has ended, or have it judged first."""
+    def _end_run(self, run: str, state: run_fold.Run, add_play: _AddPlay) -> None:
+        """Record a play that has ended, or have its answer judged first."""
         active = self._active.pop(run)
-        job, judgment = active.job, None
-        played = active.played or run
+        job = active.job
         if active.played:
-            self._judging_usd += state.spent.usd
-            judgment = evaluation.read_judgment(self.forum.reads.view_run(run).answer)
-            self._judged += judgment is not None
-            self._unjudged += judgment is None
-            state = self.forum.reads.read_run(played)
-        answer = self._read_answer(played, state)
-        if (
-            not active.played
-            and answer
-            and job.case.reference
-            and self._ask_judge(job, run, answer)
-        ):
+            reply = self._read_judge_reply(run, state)
+            self._record_play(job, active.played, reply, run, add_play)
             return
-        evidence = self._last_entry(run) if judgment is not None else None
-        scores = list(self._grade(job, answer, judgment))
+        answer = self.forum.evaluations.read_answer(run, state)
+        if not (answer and job.case.reference and self._ask_judge(job, run, answer)):
+            self._record_play(job, run, None, "", add_play)
+
+    def _read_judge_reply(self, run: str, state: run_fold.Run) -> evaluation.JudgeReply | None:
+        self._judging_usd += state.spent.usd
+        reply = evaluation.read_judge_reply(self.forum.reads.view_run(run).answer)
+        self._judged += reply is not None
+        self._unjudged += reply is None
+        return reply
+
+    def _record_play(
+        self,
+        job: EvalJob,
+        run: str,
+        reply: evaluation.JudgeReply | None,
+        judging: str,
+        add_play: _AddPlay,
+    ) -> None:
+        """Record the scores of a play, then the play; `judging` is the run of the judge."""
+        state = self.forum.reads.read_run(run)
+        answer = self.forum.evaluations.read_answer(run, state)
+        judged = None if reply is None else round(reply.score * kinds.MAX_SCORE)
+        grades = evaluation.grade_answer(job.case, answer, judged)
+        causes = [
+            self._record_score(run, score, judging if score.by is kinds.Scorer.JUDGE else "")
+            for score in self._make_scores(job, grades, reply)
+        ]
         facts = kinds.EvalPlayFacts(
             case=job.number,
             configuration=job.configuration,
             repeat=job.repeat,
-            run=played,
-            quality=scores[-1].value,
+            run=run,
+            quality=grades.quality,
         )
-        causes = [self._record_score(played, score, evidence) for score in scores]
-        add_play(facts, (self._last_entry(played), *causes))
+        add_play(facts, (self._last_entry(run), *causes))
         self._plays.append(evaluation.describe_play(facts, state, job.case.lane))
         self._tell_progress(job, facts)
 
@@ -186,45 +196,33 @@ class EvalPlayer:
             f"{done}: case {job.number}, {job.configuration}: {quality}, run {short_id(facts.run)}"
         )
 
-    def _read_answer(self, run: str, state: run_fold.Run) -> str:
-        """Return the answer of a run that ended well; empty for any other."""
-        if state.outcome is not Outcome.OK:
-            return ""
-        return (self.forum.reads.view_run(run).answer or b"").decode(errors="replace")
+    def _make_scores(
+        self, job: EvalJob, grades: evaluation.PlayGrades, reply: evaluation.JudgeReply | None
+    ) -> list[Score]:
+        """Return the scores of a play; the last one is its quality."""
+        scores = []
+        if grades.checks is not None:
+            scores.append(_score(evaluation.CHECKS, grades.checks))
+        if grades.reference is not None:
+            score = _score(evaluation.REFERENCE, grades.reference)
+            scores.append(score if reply is None else self._as_judged(job, score, reply))
+        return [*scores, _score(evaluation.QUALITY, grades.quality)]
 
-    def _grade(
-        self, job: EvalJob, answer: str, judgment: evaluation.Judgment | None
-    ) -> Iterable[Score]:
-        """Yield the scores of an answer; the last one is its quality."""
-        case, parts = job.case, list[int | None]()
-        checks = evaluation.grade_checks(case.checks, answer) if answer else None
-        if case.checks.strip():
-            parts.append(checks or 0)
-            yield _score(evaluation.CHECKS, checks or 0)
-        if case.reference and judgment is not None and self.judge is not None:
-            parts.append(round(judgment.score * kinds.MAX_SCORE))
-            yield self._judge_score(job.configuration, judgment)
-        elif case.reference:
-            parts.append(evaluation.grade_match(case.reference, answer))
-            yield _score(evaluation.REFERENCE, parts[-1] or 0)
-        yield _score(evaluation.QUALITY, evaluation.combine_quality(parts))
-
-    def _judge_score(self, configuration: str, judgment: evaluation.Judgment) -> Score:
-        assert self.judge is not None  # noqa: S101  only called with a judgment
-        own = configuration in self.judge.not_independent_of
-        return Score(
-            name=evaluation.REFERENCE,
-            value=round(judgment.score * kinds.MAX_SCORE),
+    def _as_judged(self, job: EvalJob, score: Score, reply: evaluation.JudgeReply) -> Score:
+        """Return a score with the judge that gave it, and its reason."""
+        assert self.judge is not None  # noqa: S101  it has replied
+        is_same_model = job.configuration in self.judge.not_independent_of
+        return msgspec.structs.replace(
+            score,
             by=kinds.Scorer.JUDGE,
-            comment=judgment.reason,
-            judge=self.judge.name or "default",
-            independence=kinds.Independence.NO if own else kinds.Independence.YES,
+            comment=reply.reason,
+            judge=self.judge.name or DEFAULT_AGENT,
+            independence=kinds.Independence.NO if is_same_model else kinds.Independence.YES,
         )
 
-    def _record_score(self, run: str, score: Score, evidence: Hash | None) -> Hash:
-        is_judged = score.by is kinds.Scorer.JUDGE and evidence is not None
-        shown = (evidence,) if is_judged and evidence is not None else ()
-        return Hash(bytes.fromhex(self.forum.scores.record(run, score, evidence=shown).entry))
+    def _record_score(self, run: str, score: Score, judging: str) -> Hash:
+        evidence = (self._last_entry(judging),) if judging else ()
+        return Hash.from_hex(self.forum.scores.record(run, score, evidence=evidence).entry)
 
     def _last_entry(self, run: str) -> Hash:
         """Return the close of an ended run."""
@@ -234,7 +232,7 @@ class EvalPlayer:
         if self.judge is None or not self._judged + self._unjudged:
             return None
         return evaluation.JudgeUse(
-            agent=self.judge.name or "default",
+            agent=self.judge.name or DEFAULT_AGENT,
             judged=self._judged,
             unjudged=self._unjudged,
             spent_usd=evaluation.format_dollars(self._judging_usd),
@@ -256,8 +254,3 @@ def _judging_request(case: evaluation.EvalCase, answer: str, judge: EvalJudge) -
     task = Task("judge", instruction, done_when=f"json {evaluation.JUDGE_SCHEMA}")
     policy = msgspec.structs.replace(Policy(), agents={"": judge.agent})
     return RunRequest(instruction, Plan((task,)), policy, judge.budget)
-
-
-def echo_progress(line: str) -> None:
-    """Print a line of progress on stderr."""
-    click.echo(line, err=True)

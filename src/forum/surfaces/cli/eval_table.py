@@ -9,30 +9,33 @@ from forum.surfaces.formatting import pluralize, short_id, strip_control_charact
 from forum.work import evaluation
 from forum.work.estimates import Estimate
 
-_HEADS = ("cases", "failed", "quality", "95 % interval", "cost", "time", "tokens")
+FIGURE_HEADS = ("cases", "failed", "quality", "95 % interval", "cost", "time", "tokens")
 
 
 def report_lines(report: evaluation.EvalReport) -> Iterator[str]:
     """Yield the tables and sentences of a report."""
     rows = [
-        (strip_control_characters(c.configuration), *_cells(c.figures))
+        (strip_control_characters(c.configuration), *figure_cells(c.figures))
         for c in report.configurations
     ]
-    yield from _table(("configuration", *_HEADS), rows)
+    yield from _table(("configuration", *FIGURE_HEADS), rows)
     for comparison in report.comparisons:
         yield ""
         yield from _comparison_lines(comparison)
     if len({result.lane for result in report.lanes}) > 1:
-        lanes = [(r.lane or "(none)", r.configuration, *_cells(r.figures)) for r in report.lanes]
+        lanes = [
+            (r.lane or "(none)", r.configuration, *figure_cells(r.figures)) for r in report.lanes
+        ]
         yield ""
-        yield from _table(("lane", "configuration", *_HEADS), lanes)
+        yield from _table(("lane", "configuration", *FIGURE_HEADS), lanes)
     if report.models:
         yield ""
         yield from _model_table(report)
     yield from _remarks(report)
 
 
-def _cells(figures: evaluation.Measured) -> tuple[str, ...]:
+def figure_cells(figures: evaluation.PlayFigures) -> tuple[str, ...]:
+    """Return the figures of some plays in the columns `FIGURE_HEADS`."""
     return (
         f"{figures.quality.cases:,}",
         f"{figures.failed:,}" if figures.failed else "-",
@@ -52,7 +55,7 @@ def format_interval(estimate: Estimate, form: str) -> str:
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    numbers = [n for n, head in enumerate(heads) if head in _HEADS]
+    numbers = [n for n, head in enumerate(heads) if head in FIGURE_HEADS]
     head, *lines = output.format_table([heads, *rows], right=numbers)
     return [click.style(head, dim=True), *lines]
 

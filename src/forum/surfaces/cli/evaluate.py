@@ -12,7 +12,7 @@ from forum.errors import TamperDetected
 from forum.ledger.ports import NO_LIMIT
 from forum.surfaces.cli import EXIT_FAILED, common_options, output
 from forum.surfaces.cli.eval_page import render_page
-from forum.surfaces.cli.eval_player import EvalJob, EvalJudge, EvalPlayer, echo_progress
+from forum.surfaces.cli.eval_player import EvalJob, EvalJudge, EvalPlayer
 from forum.surfaces.cli.eval_table import report_lines
 from forum.surfaces.cli.submit_options import (
     LimitOptions,
@@ -26,6 +26,9 @@ from forum.work import evaluation, kinds, role_assignment
 from forum.work.plan import RunBudget
 from forum.work.policy import Agent, Policy, Role, model_of
 from forum.work.team_settings import DEFAULT_AGENT
+
+_STOP_TIMEOUT_S = 60
+"""How long to wait at the end for runs that were cancelled."""
 
 
 @common_options.command(
@@ -96,39 +99,44 @@ def eval(  # noqa: A001, PLR0913  the name of the command; one parameter for eac
     """
     if (cases is None) == (past is None):
         raise click.UsageError("name a file of CASES, or a recorded evaluation with --of RUN")
-    if past is not None:
-        if agents or team:
-            raise click.UsageError("--of plays nothing: leave out --agent and --team")
+    if html is not None and not html.parent.is_dir():
+        raise click.UsageError(f"--html {html}: there is no folder {html.parent}")
+    if past is not None and (agents or team):
+        raise click.UsageError("--of plays nothing: leave out --agent and --team")
+    if cases is None:
         with common_options.open_forum() as forum:
-            report = _read_recorded(forum, forum.reads.find_run(past))
+            report = _read_recorded(forum, forum.reads.find_run(past or ""))
         _print_report(report, html, as_json=as_json)
         return
-    assert cases is not None  # noqa: S101  checked above
-    content = cases.read_bytes()
-    parsed = as_usage_error(lambda: evaluation.read_cases(content))
     setup = _EvalSetup(agents, limits.apply_limits(RunBudget()), team=team)
-    jobs = setup.make_jobs(parsed, repeat)
-    facts = kinds.EvalOpenFacts(len(parsed), repeat, setup.names)
-    judge = setup.pick_judge(parsed)
-    _announce(jobs, setup.budget, judge)
-    with common_options.open_forum() as forum:
-        common_options.announce_user_ledger(forum.settings)
-        forum.keys.initialise()
-        with forum.runs.run_worker(patience=60):
-            player = EvalPlayer(
-                forum=forum,
-                evaluation_facts=facts,
-                cases=content,
-                jobs=jobs,
-                parallel=parallel,
-                judge=judge,
-                tell=echo_progress,
-            )
-            report, stopped = player.play()
+    report, stopped = _play_cases(setup, cases.read_bytes(), repeat, parallel)
     _print_report(report, html, as_json=as_json)
     if stopped is not None:
         raise SystemExit(128 + stopped)
     raise SystemExit(EXIT_FAILED if _is_incomplete(report) else 0)
+
+
+def _play_cases(
+    setup: "_EvalSetup", content: bytes, repeat: int, parallel: int
+) -> tuple[evaluation.EvalReport, int | None]:
+    """Play a case file, and return the report and the signal that stopped it, if any."""
+    cases = as_usage_error(lambda: evaluation.read_cases(content))
+    jobs, judge = setup.make_jobs(cases, repeat), setup.pick_judge(cases)
+    _announce(jobs, setup.budget, judge)
+    with common_options.open_forum() as forum:
+        common_options.announce_user_ledger(forum.settings)
+        forum.keys.initialise()
+        with forum.runs.run_worker(patience=_STOP_TIMEOUT_S):
+            player = EvalPlayer(
+                forum=forum,
+                evaluation_facts=kinds.EvalOpenFacts(len(cases), repeat, setup.names),
+                cases=content,
+                jobs=jobs,
+                parallel=parallel,
+                judge=judge,
+                tell=common_options.echo_info,
+            )
+            return player.play()
 
 
 def _is_incomplete(report: evaluation.EvalReport) -> bool:
