@@ -6,6 +6,7 @@ import pytest
 
 from forum.work.estimates import (
     IntervalMethod,
+    estimate_amount,
     estimate_difference,
     estimate_mean,
     estimate_quality,
@@ -77,6 +78,13 @@ def test_a_few_equal_cases_show_a_difference_only_if_there_are_enough(
 
     assert estimate.includes_zero is not shown
     assert estimate_difference([1.0] * cases, [1.0] * cases).includes_zero
+
+
+def test_an_interval_ends_where_its_values_do() -> None:
+    """No run costs less than nothing, and no answer is better than right."""
+    assert estimate_amount([0.0, 9.0]).low == 0
+    assert estimate_quality([0.5, 1.0]).high == 1
+    assert estimate_difference([0.5, 1.0], [0.0, 0.25]).high == 1
 
 
 def test_one_case_has_no_interval_and_shows_nothing() -> None:

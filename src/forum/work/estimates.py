@@ -6,7 +6,7 @@ of each other. Pass or fail has intervals that do not collapse when all cases ag
 
 from collections.abc import Sequence
 from enum import StrEnum
-from math import sqrt
+from math import inf, sqrt
 
 import msgspec
 
@@ -84,7 +84,12 @@ def estimate_quality(values: Sequence[float]) -> Estimate:
     """Return the mean quality of cases, each from 0 to 1; of pass or fail, a share."""
     if _is_pass_or_fail(values):
         return estimate_share(round(sum(values)), len(values))
-    return _clamp(estimate_mean(values), 0.0)
+    return _clamp(estimate_mean(values), 0.0, 1.0)
+
+
+def estimate_amount(values: Sequence[float]) -> Estimate:
+    """Return the mean of amounts that cannot be negative, with Student's interval."""
+    return _clamp(estimate_mean(values), 0.0, inf)
 
 
 def estimate_difference(first: Sequence[float], second: Sequence[float]) -> Estimate:
@@ -92,14 +97,14 @@ def estimate_difference(first: Sequence[float], second: Sequence[float]) -> Esti
     differences = [a - b for a, b in zip(first, second, strict=True)]
     if _is_pass_or_fail(first) and _is_pass_or_fail(second):
         return _difference_of_shares(differences)
-    return _clamp(estimate_mean(differences), -1.0)
+    return _clamp(estimate_mean(differences), -1.0, 1.0)
 
 
-def _clamp(estimate: Estimate, least: float) -> Estimate:
-    """Return an estimate with an interval that ends where qualities and differences do."""
+def _clamp(estimate: Estimate, least: float, most: float) -> Estimate:
+    """Return an estimate with an interval that ends where its values can."""
     if estimate.low is None or estimate.high is None:
         return estimate
-    low, high = max(least, estimate.low), min(1.0, estimate.high)
+    low, high = max(least, estimate.low), min(most, estimate.high)
     return msgspec.structs.replace(estimate, low=low, high=high)
 
 

@@ -13,7 +13,13 @@ import msgspec
 from forum.errors import Malformed
 from forum.ledger.kinds import Outcome
 from forum.work import acceptance_criteria, judging, kinds, run_fold
-from forum.work.estimates import Estimate, estimate_difference, estimate_mean, estimate_quality
+from forum.work.estimates import (
+    Estimate,
+    estimate_amount,
+    estimate_difference,
+    estimate_mean,
+    estimate_quality,
+)
 from forum.work.panel import normalize_answer
 
 TEAM = "team"
@@ -370,9 +376,9 @@ def _measure(plays: Sequence[Play]) -> PlayFigures:
         plays=len(plays),
         failed=sum(play.outcome is not Outcome.OK for play in plays),
         quality=estimate_quality(list(_by_case(plays, _quality).values())),
-        usd=estimate_mean(list(_by_case(plays, _dollars).values())),
-        seconds=estimate_mean(list(_by_case(plays, _seconds).values())),
-        tokens=estimate_mean(list(_by_case(plays, lambda play: play.tokens).values())),
+        usd=estimate_amount(list(_by_case(plays, _dollars).values())),
+        seconds=estimate_amount(list(_by_case(plays, _seconds).values())),
+        tokens=estimate_amount(list(_by_case(plays, lambda play: play.tokens).values())),
     )
 
 
