@@ -290,7 +290,7 @@ class AnswerAssembler:
         )
         lines = [opinion.describe_asks(draft.words)]
         if not passed:
-            lines = [opinion.feedback or "it does not answer", *lines]
+            lines.append(opinion.feedback or "it does not answer")
         return check, "\n".join(line for line in lines if line)
 
     def _shorten_answer(

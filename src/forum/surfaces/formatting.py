@@ -287,7 +287,13 @@ def explain_failure(view: RunView) -> str:
     failed = [name for name in names if state.task(name).state in _FAILED_STATES]
     blamed = state.stopped.by if state.stopped and state.stopped.by in state.tasks else ""
     task = state.task(blamed or failed[0]) if blamed or failed else None
-    if state.stopped is not None or session_end(view) is not None or task is None:
+    rejected = _explain_rejected_answer(view)
+    if state.stopped is not None or session_end(view) is not None:
+        why = explain_run_state(view) or "no answer came about"
+    elif rejected and not any(name in failed for name in work_tasks(state)):
+        # A role that failed on the way, such as the Classifier, does not fail a run.
+        return f"It failed: {strip_control_characters(rejected).rstrip('.')}."
+    elif task is None:
         why = explain_run_state(view) or "no answer came about"
     else:
         why = _explain_task_failure(view, task)
@@ -295,6 +301,15 @@ def explain_failure(view: RunView) -> str:
     quoted = first_line(words, _MAX_QUOTED)
     last = f'the last reply was "{quoted}"' if quoted else "there was no reply"
     return f"It failed: {strip_control_characters(why).rstrip('.')}; {last}."
+
+
+def _explain_rejected_answer(view: RunView) -> str:
+    """Return which check of the answer failed, and what was found; "" if none did."""
+    for leaf, check in view.state.checks:
+        if check.outcome is Outcome.FAILED and check.check is not Check.KEPT:
+            detail = first_line(view.check_details.get(leaf.hex(), "") or check.reason, _MAX_QUOTED)
+            return f"the answer did not pass the check {check.subject!r}: {detail}"
+    return ""
 
 
 def _explain_task_failure(view: RunView, task: run_fold.TaskRun) -> str:

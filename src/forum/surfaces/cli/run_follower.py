@@ -217,6 +217,7 @@ def _print_end(view: RunView) -> None:
             lines.append(
                 f"  {turn_name(name)}: {strip_control_characters(explain_task_state(view, task))}"
             )
+    lines += run_view.judgement_lines(view, terminal_width(), rejected_only=True)
     form = deliberation_form(view)
     lines += dissent_lines(form, terminal_width()) if form else []
     for run, gate in view.gates:

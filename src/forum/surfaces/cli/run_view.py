@@ -161,7 +161,7 @@ def render_run(view: RunView, *, every: bool = False) -> list[str]:
         *task_lines(view, columns, NO_LIMIT if every else _MAX_ROWS),
         *_gate_lines(view),
         *_role_lines(view.state),
-        *_judgement_lines(view, columns),
+        *judgement_lines(view, columns),
         *_effect_lines(view, columns),
         *_agent_lines(view.state),
         *_answer_lines(view, columns),
@@ -309,17 +309,19 @@ def _spent_table(title: str, spent: Iterable[tuple[str, Amount]]) -> list[str]:
     return ["", click.style(head, dim=True), *lines]
 
 
-def _judgement_lines(view: RunView, columns: int) -> list[str]:
-    """Return the verdicts of models on results, and the checks of the answer."""
+def judgement_lines(view: RunView, columns: int, *, rejected_only: bool = False) -> list[str]:
+    """Return the verdicts of models on results and the checks of the answer, with their reasons."""
     judged = [
         (name, *_verdict(verdict), _opinion_words(view, name, verdict))
         for name in work_tasks(view.state)
         for verdict in view.state.tasks[name].verdicts
         if verdict.independence is not kinds.Independence.NONE
+        if not (rejected_only and verdict.outcome is Outcome.OK)
     ]
     judged += [
         (f"answer: {check.subject}", *_check(check), view.check_details.get(leaf.hex(), ""))
         for leaf, check in view.state.checks
+        if not (rejected_only and check.outcome is Outcome.OK)
     ]
     names = (strip_control_characters(name) for name, *_ in judged)
     size = min(24, max(map(len, names), default=0))

@@ -58,13 +58,10 @@ class IntentOpinion(opinions.Opinion, frozen=True):
         return [part.ask for part in self.asks if not _is_met(part, answer)]
 
     def describe_asks(self, answer: str) -> str:
-        """Return a line for each ask: whether it is met, and by which words."""
-        return "\n".join(
-            f'met: {part.ask} <- "{part.met_by}"'
-            if _is_met(part, answer)
-            else f"not met: {part.ask}"
-            for part in self.asks
-        )
+        """Return a line for each ask, those that are not met first, and the words that meet it."""
+        unmet = [f"not met: {ask}" for ask in self.unmet_asks(answer)]
+        met = [f'met: {part.ask} <- "{part.met_by}"' for part in self.asks if _is_met(part, answer)]
+        return "\n".join([*unmet, *met])
 
 
 def _is_met(part: AskedPart, answer: str) -> bool:
