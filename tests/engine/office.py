@@ -9,6 +9,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -22,6 +23,7 @@ from forum.engine import (
     ModelCall,
     RunRequest,
     SharedBudgets,
+    ToolFactory,
     ToolInvocation,
     ToolPort,
     accept_run,
@@ -98,6 +100,10 @@ class Hands:
         """Return what has every effect."""
         return self
 
+    def open_tools(self) -> AbstractAsyncContextManager[ToolFactory]:
+        """Return the tools of a task."""
+        return nullcontext(self.tool)
+
     async def invoke(self, deed: ToolInvocation) -> CallReply:
         """Have an effect, and say how many there were."""
         self.deeds.append(deed)
@@ -151,7 +157,7 @@ class Office:
         self.engine = Engine(
             self.ledger,
             self.hands.model,
-            self.hands.tool,
+            self.hands.open_tools,
             gate_rules=gate_rules,
             budgets=SharedBudgets(store, caps, os.urandom(4).hex()),
         )

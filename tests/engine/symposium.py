@@ -45,7 +45,7 @@ def hall(
     """Return an office in which sessions are held."""
     office = Office(store, hands)
     office.ledger = Ledger(store, KINDS, now, lambda: os.urandom(32), append, mask=mask)
-    office.engine = Engine(office.ledger, office.hands.model, office.hands.tool)
+    office.engine = Engine(office.ledger, office.hands.model, office.hands.open_tools)
     return office
 
 

@@ -246,7 +246,7 @@ def test_a_pause_before_a_retry_is_no_longer_where_the_clock_is_set_back(
     """By an hour each time that somebody looks at it: nobody waits for an hour."""
     hours = count(now(), -3_600_000_000)
     office.ledger = Ledger(office.store, KINDS, lambda: next(hours), lambda: b"s" * 32)
-    office.engine = Engine(office.ledger, office.hands.model, office.hands.tool)
+    office.engine = Engine(office.ledger, office.hands.model, office.hands.open_tools)
     moves = (ScriptStep(fail="503"), ScriptStep('{"answer": "yes", "confidence": 80}'))
     office.accept(RunRequest("x", tasks, quick(agents={"": Scripted({"*": moves})}, panel=panel)))
 

@@ -4,6 +4,7 @@ import asyncio
 import json
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -367,7 +368,7 @@ def test_secrets_are_masked_in_all_that_is_said(office: Office) -> None:
     canary = "sk-canary-7731-xylophone"
     mask = SecretMask.from_secrets({"KEY": canary.encode()})
     office.ledger = Ledger(office.store, KINDS, now, lambda: b"s" * 32, mask=mask)
-    office.engine = Engine(office.ledger, office.hands.model, office.hands.tool)
+    office.engine = Engine(office.ledger, office.hands.model, office.hands.open_tools)
     ways = (
         (claiming(f"use {canary}", f"{canary} opens it"),) * 2,
         (ballot("no", question=f"is it {canary}?", blocker=canary), NO),
@@ -388,7 +389,7 @@ def test_an_artifact_has_the_digest_of_what_masks_have_left(office: Office, endi
     """A secret that was escaped in a reply is masked only when its message is recorded."""
     mask = SecretMask.from_secrets({"KEY": b"hunter2-canary"})
     office.ledger = Ledger(office.store, KINDS, now, lambda: b"s" * 32, mask=mask)
-    office.engine = Engine(office.ledger, office.hands.model, office.hands.tool)
+    office.engine = Engine(office.ledger, office.hands.model, office.hands.open_tools)
     escaped = turn("it opens with hunter2-canary").replace("hunter2", r"hunt\u0065r2")
     office.do(held(escaped, ending, synthesis("Yes."), panel=("ada",)))
     artifact = format_file(build_artifact(kept(office)))
@@ -448,7 +449,7 @@ def test_who_is_turned_away_is_not_asked_again_once_a_cap_is_passed(
             spent = self.bound(call)
             return CallReply(Outcome.FAILED, spent=spent, why=Why.THROTTLED, retry_milliseconds=1)
 
-    office.engine = Engine(office.ledger, Busy, office.hands.tool)
+    office.engine = Engine(office.ledger, Busy, office.hands.open_tools)
     run = office.do(seated(config(panel=("ada",), **capped), Scripted(tokens=100)))
     closed = kept(office).closed
 
@@ -507,7 +508,7 @@ def test_a_last_answer_that_is_turned_away_for_nothing_is_asked_for_again(office
         budget={"per_agent_token_budget": {CHAIR: 59}},
         runtime={"synthesize_on_terminate": True},
     )
-    office.engine = Engine(office.ledger, Busy, office.hands.tool)
+    office.engine = Engine(office.ledger, Busy, office.hands.open_tools)
     run = office.do(seated(given, Scripted(moves, tokens=100)))
 
     assert run.outcome is Outcome.OK
@@ -714,7 +715,7 @@ def test_a_model_that_knows_no_time_does_not_hold_a_council_up(office: Office) -
             await asyncio.sleep(4)
             return await self._model.reply(call)
 
-    office.engine = Engine(office.ledger, Stubborn, office.hands.tool)
+    office.engine = Engine(office.ledger, Stubborn, office.hands.open_tools)
     began = time.monotonic()
     run = office.do(RunRequest(QUESTION, None, split().policy, RunBudget(milliseconds=1000)))
 
@@ -763,7 +764,7 @@ def test_a_check_that_a_cancel_cuts_off_finds_nothing_against_the_answer(office:
             await asyncio.Event().wait()
             raise AssertionError
 
-    office.engine = Engine(office.ledger, office.hands.model, lambda _: Slow())
+    office.engine = Engine(office.ledger, office.hands.model, lambda: nullcontext(lambda _: Slow()))
     run = office.do(checked())
 
     assert run.outcome is Outcome.CANCELLED

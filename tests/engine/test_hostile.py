@@ -489,7 +489,7 @@ def masked(factory: StoreFactory, answer: Callable[[ModelCall], CallReply]) -> O
     office = Office(factory(), Wild(answer))
     mask = SecretMask.from_secrets({"KEY": CANARY.encode()})
     office.ledger = Ledger(office.store, KINDS, now, lambda: b"s" * 32, mask=mask)
-    office.engine = Engine(office.ledger, office.hands.model, office.hands.tool)
+    office.engine = Engine(office.ledger, office.hands.model, office.hands.open_tools)
     return office
 
 

@@ -19,7 +19,7 @@ def hide(office: Office) -> None:
     """Name a secret that the ledger must not know from now on."""
     mask = SecretMask.from_secrets({"KEY": CANARY.encode()})
     office.ledger = Ledger(office.store, KINDS, now, lambda: b"s" * 32, mask=mask)
-    office.engine = Engine(office.ledger, office.hands.model, office.hands.tool)
+    office.engine = Engine(office.ledger, office.hands.model, office.hands.open_tools)
 
 
 @pytest.mark.parametrize(

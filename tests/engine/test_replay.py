@@ -53,7 +53,7 @@ def play(office: Office, folder: Path, clock: Callable[[], int] = now) -> list[D
     try:
         scratch = Ledger(store, KINDS, clock, lambda: b"s" * 32)
         idle = Hands()
-        found = asyncio.run(replay_run(office.ledger, RUN, scratch, idle.model, idle.tool))
+        found = asyncio.run(replay_run(office.ledger, RUN, scratch, idle.model, idle.open_tools))
         assert not idle.calls
         assert not idle.deeds
         return found

@@ -53,7 +53,9 @@ def listened_to(store: StoreFactory, ear: Ear | None = None) -> Office:
     """Return an office in which somebody may listen."""
     office = Office(store())
     office.ledger = Ledger(office.store, KINDS, now, lambda: b"s" * 32, mask=MASK)
-    office.engine = Engine(office.ledger, office.hands.model, office.hands.tool, delta_sink=ear)
+    office.engine = Engine(
+        office.ledger, office.hands.model, office.hands.open_tools, delta_sink=ear
+    )
     return office
 
 

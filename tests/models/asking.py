@@ -4,10 +4,11 @@ import asyncio
 from dataclasses import replace
 from typing import Any
 
-from forum.engine import CallReply, ModelCall, ToolOffer
+from forum.engine import CallReply, ModelCall, ToolInvocation, ToolOffer
 from forum.ledger.body import BytesContent
-from forum.models import make_model
-from forum.work.policy import Api, Chat, ToolCall
+from forum.models import make_model, open_tools
+from forum.models.sandbox import Sandbox
+from forum.work.policy import Api, Chat, ToolCall, ToolSpec
 from forum.work.prompt import MessageRole, PromptMessage
 from tests.models.provider import Provider
 
@@ -38,6 +39,18 @@ def spec_of(provider: Provider | str, api: Api = Api.CHAT, **more: Any) -> Chat:
 def ask(spec: Chat, call: ModelCall | None = None) -> CallReply:
     """Return what comes of one call."""
     return asyncio.run(make_model(spec).reply(call or call_of()))
+
+
+def use_tool(
+    tool: ToolSpec, invocation: ToolInvocation, sandbox: Sandbox | None = None
+) -> CallReply:
+    """Use a tool once, in a task of its own."""
+
+    async def use() -> CallReply:
+        async with open_tools(sandbox) as make_tool:
+            return await make_tool(tool).invoke(invocation)
+
+    return asyncio.run(use())
 
 
 def output_of(reply: CallReply) -> bytes:

@@ -1,6 +1,5 @@
 """The tool that says which file is there."""
 
-import asyncio
 import os
 from hashlib import sha256
 from pathlib import Path
@@ -10,9 +9,10 @@ import pytest
 from forum.engine import CallReply, ToolInvocation
 from forum.ledger.body import BytesContent
 from forum.ledger.kinds import Outcome
-from forum.models import file_digest, make_tool
+from forum.models import file_digest
 from forum.work.kinds import Why
 from forum.work.policy import ToolSpec
+from tests.models.asking import use_tool
 
 
 def use(path: Path | str, seconds: int = 30) -> CallReply:
@@ -20,7 +20,7 @@ def use(path: Path | str, seconds: int = 30) -> CallReply:
     deed = ToolInvocation(
         "run-1", "task-1", "use/1/outcome", "digest", BytesContent(os.fsencode(f"{path}\n")), "key"
     )
-    return asyncio.run(make_tool(ToolSpec(("forum:digest",), seconds=seconds)).invoke(deed))
+    return use_tool(ToolSpec(("forum:digest",), seconds=seconds), deed)
 
 
 def test_a_file_is_told_by_its_digest_and_size(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import re
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from forum.engine import CallReply, ToolInvocation
 from forum.errors import MissingExtra, ServerUnusable
 from forum.ledger.body import BytesContent, Content
 from forum.ledger.kinds import Outcome
-from forum.models import make_tool, mcp_tools
+from forum.models import mcp_tools, open_tools
 from forum.models.mcp_tools import list_tools, unique_tool_names
 from forum.work.kinds import Why
 from forum.work.policy import McpServer, ToolSpec
@@ -42,8 +43,9 @@ def use(
     """Use a tool; nothing of it may be left in the event loop."""
 
     async def used() -> CallReply:
-        tool = make_tool(ToolSpec(server=server, name=name, seconds=seconds))
-        reply = await tool.invoke(deed(name, arguments))
+        async with open_tools() as make_tool:
+            tool = make_tool(ToolSpec(server=server, name=name, seconds=seconds))
+            reply = await tool.invoke(deed(name, arguments))
         assert asyncio.all_tasks() == {asyncio.current_task()}
         return reply
 
@@ -55,6 +57,21 @@ def deed(name: str, arguments: bytes) -> ToolInvocation:
     return ToolInvocation(
         "run-1", "task-1", "use/1/outcome", name, BytesContent(arguments), "key-1"
     )
+
+
+def use_in_task(server: McpServer, *calls: tuple[str, bytes]) -> list[str]:
+    """Make these calls in one task, and return their outputs, or the outcomes without output."""
+
+    async def use_tools() -> list[CallReply]:
+        async with open_tools() as make_tool:
+            replies = [
+                await make_tool(ToolSpec(server=server, name=name)).invoke(deed(name, arguments))
+                for name, arguments in calls
+            ]
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+        return replies
+
+    return [read(reply.output) or reply.outcome.value for reply in asyncio.run(use_tools())]
 
 
 def read(content: Content) -> str:
@@ -128,7 +145,8 @@ def test_a_server_knows_only_what_it_is_told(monkeypatch: pytest.MonkeyPatch) ->
     server = McpServer(FRIENDLY.argv, env=("GIVEN", "PGPASSWORD", "NOT_THERE"))
     told = json.loads(read(use(server, "environment").output))
 
-    own = {"FORUM_RUN": "run-1", "FORUM_TASK": "task-1", "FORUM_KEY": "key-1"}
+    # No FORUM_KEY: the server has many calls, and a key of an earlier one would be wrong.
+    own = {"FORUM_RUN": "run-1", "FORUM_TASK": "task-1"}
     assert told.keys() - {"PATH", "HOME", "LANG", "LC_CTYPE"} == {"GIVEN", *own}
     assert told.items() >= own.items()
 
@@ -162,6 +180,53 @@ def test_without_the_sdk_a_tool_says_what_to_install(monkeypatch: pytest.MonkeyP
     assert "forumd[mcp]" in read(reply.error)
     with pytest.raises(MissingExtra):
         asyncio.run(list_tools({"a": hostile("well")}))
+
+
+# How long a server lives
+
+
+@pytest.mark.slow
+def test_a_server_keeps_its_state_as_long_as_the_task() -> None:
+    """Browsers, shells and databases are of use only if the second call finds the first one's."""
+    first = use_in_task(FRIENDLY, ("note", b'{"text": "a"}'), ("note", b'{"text": "b"}'))
+    second = use_in_task(FRIENDLY, ("note", b'{"text": "c"}'))
+
+    pids = {reply.split(":")[0] for reply in first + second}
+    assert [reply.split(": ")[1] for reply in first + second] == ["a", "a b", "c"]
+    assert len(pids) == 2
+    assert not any(lives(int(pid)) for pid in pids)
+
+
+@pytest.mark.slow
+def test_a_failed_call_does_not_end_a_server_but_a_missing_answer_does() -> None:
+    """After a crash the next call finds a new server, which knows nothing."""
+    note = ("note", b'{"text": "a"}')
+    replies = use_in_task(FRIENDLY, note, ("refuse", b"{}"), note, ("crash", b"{}"), note)
+
+    assert [reply.split(": ")[-1] for reply in replies] == [
+        "a", "Error executing tool refuse", "a a", "indeterminate", "a",
+    ]  # fmt: skip
+    assert replies[0].split(":")[0] != replies[-1].split(":")[0]
+
+
+@pytest.mark.slow
+def test_a_server_that_died_between_two_calls_is_started_again() -> None:
+    """It was not asked for anything since, so no person is asked what it has done."""
+
+    async def use_twice() -> CallReply:
+        async with open_tools() as make_tool:
+            tool = make_tool(ToolSpec(server=FRIENDLY, name="note"))
+            first = await tool.invoke(deed("note", b'{"text": "a"}'))
+            os.kill(pid := int(read(first.output).split(":")[0]), 9)
+            while lives(pid):  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+            await asyncio.sleep(0.1)
+            return await tool.invoke(deed("note", b'{"text": "b"}'))
+
+    second = asyncio.run(use_twice())
+
+    assert second.outcome is Outcome.OK, read(second.error)
+    assert read(second.output).endswith(": b")
 
 
 # What goes wrong
@@ -231,13 +296,14 @@ def test_a_cancelled_call_leaves_nothing_running(tmp_path: Path) -> None:
     pids = tmp_path / "pids"
 
     async def cancel() -> None:
-        tool = make_tool(ToolSpec(server=hostile("hang", str(pids)), name="any"))
-        using = asyncio.create_task(tool.invoke(deed("any", b"{}")))
-        while not pids.exists():  # noqa: ASYNC110
-            await asyncio.sleep(0.005)
-        using.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await using
+        async with open_tools() as make_tool:
+            tool = make_tool(ToolSpec(server=hostile("hang", str(pids)), name="any"))
+            using = asyncio.create_task(tool.invoke(deed("any", b"{}")))
+            while not pids.exists():  # noqa: ASYNC110
+                await asyncio.sleep(0.005)
+            using.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await using
         assert asyncio.all_tasks() == {asyncio.current_task()}
 
     asyncio.run(cancel())

@@ -1,6 +1,5 @@
 """What a confined program sees: of files, of processes, of the network."""
 
-import asyncio
 import json
 import os
 import socket
@@ -20,9 +19,9 @@ from forum.engine import CallReply, ToolInvocation
 from forum.errors import BadSettings, NotConfined
 from forum.ledger.body import text_content
 from forum.ledger.kinds import Outcome
-from forum.models import make_tool
 from forum.models.sandbox import Sandbox, make_sandbox
 from forum.work.policy import ToolSpec
+from tests.models.asking import use_tool
 
 LOOK = """
 import json, os, socket, sys
@@ -101,7 +100,7 @@ def sandbox_of(home: Path, lines: str = "") -> Sandbox:
 def use(tool: ToolSpec, sandbox: Sandbox | None, given: str = "") -> CallReply:
     """Use a tool once."""
     deed = ToolInvocation("run", "task", "step", "tool", text_content(given), "key")
-    return asyncio.run(make_tool(tool, sandbox).invoke(deed))
+    return use_tool(tool, deed, sandbox)
 
 
 def look(sandbox: Sandbox | None, **asked: object) -> dict[str, object]:

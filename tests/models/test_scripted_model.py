@@ -9,11 +9,11 @@ from forum.engine import EMPTY_CONTENT, CallReply, ModelCall
 from forum.ledger.body import CHUNK_SIZE, BytesContent
 from forum.ledger.kinds import Outcome
 from forum.ledger.ports import Amount
-from forum.models import make_model, make_tool
-from forum.models.command import CommandModel, CommandTool
+from forum.models import make_model
+from forum.models.command import CommandModel
 from forum.models.scripted_model import ScriptedModel
 from forum.work.kinds import Why
-from forum.work.policy import Command, Scripted, ScriptStep, ToolCall, ToolSpec
+from forum.work.policy import Command, Scripted, ScriptStep, ToolCall
 
 
 def reply(spec: Scripted, number: int = 1, task: str = "a", prompt: bytes = b"") -> CallReply:
@@ -91,6 +91,6 @@ def test_the_price_of_a_scripted_call_is_known_before() -> None:
 
 def test_every_kind_of_agent_has_its_model() -> None:
     """Whoever reads a policy need not know which kinds there are."""
-    made = [make_model(Scripted()), make_model(Command(("cat",))), make_tool(ToolSpec(("cat",)))]
+    made = [make_model(Scripted()), make_model(Command(("cat",)))]
 
-    assert [type(one) for one in made] == [ScriptedModel, CommandModel, CommandTool]
+    assert [type(model) for model in made] == [ScriptedModel, CommandModel]

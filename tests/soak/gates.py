@@ -20,7 +20,7 @@ import psycopg
 
 from forum.app import new_run_id
 from forum.engine import Engine, LocalRunner, RunRequest, accept_run
-from forum.models import make_model, make_tool
+from forum.models import make_model, open_tools
 from forum.work.plan import single_task_plan
 from forum.work.policy import Answer, Policy
 from forum.work.run_fold import RunState
@@ -70,7 +70,7 @@ def let_wait(made: Project, names: list[str]) -> None:
 
     async def drive() -> None:
         with made.forum.log.open_writer() as ledger:
-            runner = LocalRunner(Engine(ledger, make_model, make_tool))
+            runner = LocalRunner(Engine(ledger, make_model, open_tools))
             for start in range(0, len(names), _AT_ONCE):
                 for run in names[start : start + _AT_ONCE]:
                     await asyncio.to_thread(accept_run, ledger, run, ORDER, "soak")

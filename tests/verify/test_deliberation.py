@@ -146,7 +146,7 @@ def test_a_seat_that_is_always_turned_away_has_failed_thrice(office: Office) -> 
         made = office.hands.model(agent)
         return Busy(made) if agent == order.policy.agents["seat-5"] else made
 
-    office.engine = Engine(office.ledger, model, office.hands.tool, real_time=False)
+    office.engine = Engine(office.ledger, model, office.hands.open_tools, real_time=False)
     run = office.do(order)
 
     assert run.outcome is Outcome.OK
@@ -163,7 +163,7 @@ def test_a_seat_whose_model_cannot_be_made_has_failed(office: Office) -> None:
             raise Malformed("agent", "unknown here")
         return office.hands.model(agent)
 
-    office.engine = Engine(office.ledger, model, office.hands.tool)
+    office.engine = Engine(office.ledger, model, office.hands.open_tools)
     run = office.do(order)
 
     assert run.outcome is Outcome.OK
@@ -1118,7 +1118,7 @@ def test_secrets_that_were_spelled_out_are_left_out_and_nothing_else(office: Off
     escaped = "\\u0073" + canary[1:]
     mask = SecretMask.from_secrets({"KEY": canary.encode()})
     office.ledger = Ledger(office.store, KINDS, now, lambda: b"s" * 32, mask=mask)
-    office.engine = Engine(office.ledger, office.hands.model, office.hands.tool)
+    office.engine = Engine(office.ledger, office.hands.model, office.hands.open_tools)
     said = claiming("no", "it opens with CANARY").replace("CANARY", escaped)
     office.do(ask((said, NO), (YES, YES), (NO, NO)))
     report = verified(office)

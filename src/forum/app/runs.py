@@ -86,7 +86,7 @@ class RunOperations:
         with import_without_gc("forum.backends.dbos_worker"):
             from forum.backends.dbos_worker import Worker, prepare_sqlite_queue
             from forum.engine import Engine
-            from forum.models import make_model, make_tool
+            from forum.models import make_model, open_tools
             from forum.models.sandbox import make_sandbox
 
         # Check the sandbox before the first run is claimed: a tool that must be confined must never
@@ -94,7 +94,7 @@ class RunOperations:
         sandbox = make_sandbox(self._project.settings)
         if sandbox is not None:
             sandbox.check_usable()
-        models, tools = partial(make_model, sandbox=sandbox), partial(make_tool, sandbox=sandbox)
+        models = partial(make_model, sandbox=sandbox)
         url = self._project.settings.database or prepare_sqlite_queue(
             self._project.settings.engine_file
         )
@@ -106,7 +106,7 @@ class RunOperations:
             engine = Engine(
                 ledger,
                 models,
-                tools,
+                partial(open_tools, sandbox),
                 delta_sink=self._project.delta_bus,
                 gate_rules=self.gate_rules,
                 budgets=self.budgets if self.shared_caps else None,
@@ -285,14 +285,14 @@ class RunOperations:
 
         from forum.backends.sqlite import SqliteStore
         from forum.engine import replay_run
-        from forum.models import make_model, make_tool
+        from forum.models import make_model, open_tools
 
         with TemporaryDirectory() as folder:
             store = SqliteStore(Path(folder) / "replay.db", self._project.origin)
             try:
                 scratch = Ledger(store, KINDS, now, new_salt, mask=self._project.mask)
                 return asyncio.run(
-                    replay_run(self._project.ledger, run, scratch, make_model, make_tool)
+                    replay_run(self._project.ledger, run, scratch, make_model, open_tools)
                 )
             finally:
                 store.close()

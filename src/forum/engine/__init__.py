@@ -30,6 +30,7 @@ from forum.engine.ports import (
     ToolFactory,
     ToolInvocation,
     ToolOffer,
+    ToolOpener,
     ToolPort,
     ignore_delta,
 )
@@ -68,6 +69,7 @@ __all__ = [
     "ToolFactory",
     "ToolInvocation",
     "ToolOffer",
+    "ToolOpener",
     "ToolPort",
     "accept_run",
     "accept_run_async",

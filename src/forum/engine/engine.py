@@ -53,7 +53,7 @@ class Engine:
         self,
         ledger: Ledger,
         models: ports.ModelFactory,
-        tools: ports.ToolFactory,
+        open_tools: ports.ToolOpener,
         find_reply_source: Callable[[context.RunInput], ports.ReplySource | None] | None = None,
         *,
         real_time: bool = True,
@@ -65,7 +65,7 @@ class Engine:
         self._services = Services(
             ledger,
             models,
-            tools,
+            open_tools,
             find_reply_source or self._fork_source,
             real_time=real_time,
             delta_sink=delta_sink,

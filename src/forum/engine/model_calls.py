@@ -65,7 +65,7 @@ class Services:
 
     ledger: Ledger
     models: ports.ModelFactory
-    tools: ports.ToolFactory
+    open_tools: ports.ToolOpener
     find_reply_source: Callable[[context.RunInput], "ports.ReplySource | None"]
     """Returns the recorded replies that a fork or a replay reuses, or None."""
     real_time: bool = True
@@ -175,15 +175,16 @@ class ModelCaller:
         state = fold((r.leaf, r.entry) for r in self.strand.loaded_entries).task(self.task)
         if state.state.is_end:
             return
-        try:
-            await work()
-        except TaskSuspended:
-            return
-        except ports.TaskHalted as halt:
-            await self._record_end(halt.facts)
-        except (errors.BodyGone, errors.Malformed) as error:
-            why = type(error).__name__
-            await self._record_end(kinds.StopFacts(kinds.StopReason.ERROR, why, by=self.task))
+        async with self.services.open_tools() as self.make_tool:
+            try:
+                await work()
+            except TaskSuspended:
+                return
+            except ports.TaskHalted as halt:
+                await self._record_end(halt.facts)
+            except (errors.BodyGone, errors.Malformed) as error:
+                why = type(error).__name__
+                await self._record_end(kinds.StopFacts(kinds.StopReason.ERROR, why, by=self.task))
 
     async def _record_end(self, facts: Facts) -> None:
         """Record the end of the task, even if its recorded steps could not all be replayed."""

@@ -1,6 +1,7 @@
 """The ports of the engine: models, tools, recorded replies, and the runner that calls it."""
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -135,6 +136,9 @@ ModelFactory = Callable[[Agent], Model]
 
 ToolFactory = Callable[[ToolSpec], ToolPort]
 """Returns the implementation of a tool."""
+
+ToolOpener = Callable[[], AbstractAsyncContextManager[ToolFactory]]
+"""Opens the tools of one task; what they have started ends with the block."""
 
 
 @dataclass(frozen=True, slots=True)

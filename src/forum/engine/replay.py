@@ -12,7 +12,7 @@ from forum.engine.context import read_body, read_run
 from forum.engine.engine import Engine
 from forum.engine.gates import decide_gate, edit_gate
 from forum.engine.local_runner import LocalRunner
-from forum.engine.ports import ModelFactory, ToolFactory
+from forum.engine.ports import ModelFactory, ToolOpener
 from forum.engine.recorded_runs import ReplaySource, read_run_request, read_steps
 from forum.errors import NoSuchRun
 from forum.ledger.entry import MAIN_STRAND
@@ -23,7 +23,7 @@ from forum.work.run_comparison import Divergence, compare_steps
 
 
 async def replay_run(
-    record: Ledger, run: str, scratch: Ledger, models: ModelFactory, tools: ToolFactory
+    record: Ledger, run: str, scratch: Ledger, models: ModelFactory, open_tools: ToolOpener
 ) -> list[Divergence]:
     """Replay a run into an empty ledger, and return where the two records differ."""
     origin, actor = _origin(record, run)
@@ -31,7 +31,9 @@ async def replay_run(
     reply_source = ReplaySource(record, run)
     # Alternate between driving the run until it waits and replaying decisions at its gates.  When
     # no decision is left, drive it once more, now to its recorded stop.
-    runner = LocalRunner(Engine(scratch, models, tools, lambda _: reply_source, real_time=False))
+    runner = LocalRunner(
+        Engine(scratch, models, open_tools, lambda _: reply_source, real_time=False)
+    )
     while not reply_source.is_played_out:
         await runner.enqueue_run(run)
         await runner.wait_until_idle()

@@ -271,7 +271,7 @@ class ToolRunner:
         caller = self._caller
         seconds = caller.seconds_left(tool.seconds + 1)
         try:
-            reply = await caller.run_until(caller.services.tools(tool).invoke(deed), seconds)
+            reply = await caller.run_until(caller.make_tool(tool).invoke(deed), seconds)
             reply = reply or caller.cancelled_reply()
         except Exception as error:  # noqa: BLE001  recorded, and a person is asked
             return replace(model_calls.error_reply(error), outcome=Outcome.INDETERMINATE)

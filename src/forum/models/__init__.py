@@ -6,17 +6,20 @@ import `forum.engine`, `forum.work` and the packages below them; only `forum.app
 Adapters do not import each other.
 """
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import assert_never
 
-from forum.engine import DIGEST_TOOL, Model, ToolPort
+from forum.engine import DIGEST_TOOL, Model, ToolFactory, ToolPort
 from forum.models.command import CommandModel, CommandTool
 from forum.models.file_digest import FileDigestTool
+from forum.models.mcp_sessions import McpTarget, TaskServers
 from forum.models.mcp_tools import McpTool
 from forum.models.sandbox import Sandbox
 from forum.models.scripted_model import ScriptedModel
 from forum.work.policy import Agent, Chat, Command, Library, Scripted, ToolSpec
 
-__all__ = ["make_model", "make_tool"]
+__all__ = ["make_model", "open_tools"]
 
 
 def make_model(agent: Agent, sandbox: Sandbox | None = None) -> Model:
@@ -40,10 +43,22 @@ def make_model(agent: Agent, sandbox: Sandbox | None = None) -> Model:
             assert_never(agent)
 
 
-def make_tool(tool: ToolSpec, sandbox: Sandbox | None = None) -> ToolPort:
-    """Return the implementation of a tool; programs are confined if there is a sandbox."""
-    if tool.server is not None:
-        return McpTool(tool, tool.server, sandbox)
-    if tool.argv == (DIGEST_TOOL,):
-        return FileDigestTool(tool)
-    return CommandTool(tool, sandbox)
+@asynccontextmanager
+async def open_tools(sandbox: Sandbox | None = None) -> AsyncIterator[ToolFactory]:
+    """Yield the factory for the tools of one task, and stop the task's servers in the end.
+
+    Programs are confined if there is a sandbox.
+    """
+    servers = TaskServers()
+
+    def make_tool(tool: ToolSpec) -> ToolPort:
+        if tool.server is not None:
+            return McpTool(tool, McpTarget(tool.server, sandbox), servers)
+        if tool.argv == (DIGEST_TOOL,):
+            return FileDigestTool(tool)
+        return CommandTool(tool, sandbox)
+
+    try:
+        yield make_tool
+    finally:
+        await servers.close()

@@ -1,4 +1,7 @@
-"""Sessions with MCP servers: one for each call, with nothing left after it.
+"""Calls of MCP servers.
+
+A server at a URL has a session for each call.  One that is a program has a session for each task
+(`mcp_sessions`).
 
 No behaviour of a server raises an exception here.  Until the tool was requested, every error is a
 failure.  After that, only an answer tells what happened: if there is none, or none that can be
@@ -9,8 +12,8 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, assert_never, cast
 
@@ -27,9 +30,15 @@ from forum.errors import ServerUnusable
 from forum.ledger.body import BytesContent
 from forum.ledger.kinds import Outcome
 from forum.models import mcp_stdio
-from forum.models.process_environment import allowed_environment, tool_variables
+from forum.models.mcp_sessions import (
+    MAX_CONVERSATION_BYTES,
+    McpTarget,
+    ServerOutputMeter,
+    TaskServers,
+)
+from forum.models.parent_guard import guarded_command
+from forum.models.process_environment import allowed_environment, task_variables
 from forum.models.provider_http import system_ssl_context
-from forum.models.sandbox import Sandbox
 from forum.models.urls import is_loopback
 from forum.work.kinds import Why
 from forum.work.policy import McpServer, ToolSpec
@@ -57,19 +66,11 @@ class ServerTokenMissing(Exception):
     """Raised when the environment variable for the server's token is missing or invalid."""
 
 
-@dataclass(frozen=True, slots=True)
-class McpTarget:
-    """A server, and the sandbox that confines it if it is a program."""
-
-    server: McpServer
-    sandbox: Sandbox | None = None
-
-
 @dataclass(slots=True)
 class _Conversation:
-    """The state of a session, kept for the case that it fails."""
+    """The state of a call, kept for the case that it fails."""
 
-    output: mcp_stdio.ServerOutputMeter = field(default_factory=mcp_stdio.ServerOutputMeter)
+    output: ServerOutputMeter = field(default_factory=ServerOutputMeter)
     asked: bool = False
     """Whether the tool may have been reached."""
     status: int = 0
@@ -83,13 +84,17 @@ async def call_tool(
     arguments: dict[str, Any],
     invocation: ToolInvocation,
     deadline: float,
+    servers: TaskServers,
 ) -> CallReply:
     """Call a tool once, until a deadline on the event loop's clock."""
     began, talk, failed = time.monotonic_ns(), _Conversation(), CallReply(Outcome.INDETERMINATE)
     meta = cast("mcp_types.RequestParamsMeta", {IDEMPOTENCY_META_KEY: invocation.key})
     params = mcp_types.CallToolRequestParams(name=tool.name, arguments=arguments, _meta=meta)
     try:
-        async with asyncio.timeout_at(deadline), _open_session(target, talk, invocation) as session:
+        async with (
+            asyncio.timeout_at(deadline),
+            _connect(target, talk, invocation, servers) as session,
+        ):
             if _HEADER_MARK in msgspec.json.encode(tool.schema):
                 await _list_tools(session)  # tells the SDK which arguments go into headers
             # Set before the request is sent: from here on the effect may happen, whatever fails.
@@ -112,7 +117,7 @@ async def list_server_tools(name: str, target: McpTarget, seconds: float) -> lis
     """Return the tools of a server.  Raises `ServerUnusable`."""
     talk = _Conversation()
     try:
-        async with asyncio.timeout(seconds), _open_session(target, talk) as session:
+        async with asyncio.timeout(seconds), _open_session(target, talk, {}) as session:
             return await _list_tools(session)
     except Exception as error:  # noqa: BLE001  # raised again as `ServerUnusable`
         failed = _failure_reply(_first_error(error), talk)
@@ -139,20 +144,43 @@ async def _list_tools(session: ClientSession) -> list[mcp_types.Tool]:
 
 
 @asynccontextmanager
+async def _connect(
+    target: McpTarget, talk: _Conversation, invocation: ToolInvocation, servers: TaskServers
+) -> AsyncIterator[ClientSession]:
+    """Yield a session for one call: a new one, or that of the task if the server is a program."""
+    variables = task_variables(invocation)
+    if target.server.url:
+        async with _open_session(target, talk, variables) as client_session:
+            yield client_session
+        return
+
+    def open_program(output: ServerOutputMeter) -> AbstractAsyncContextManager[ClientSession]:
+        return _open_session(target, _Conversation(output), variables)
+
+    async with servers.connect(target.server, open_program) as session:
+        talk.output = session.output
+        try:
+            yield await session.wait_until_open()
+            session.is_answered = talk.answer is not None
+        except MCPError as error:
+            session.is_answered = talk.asked and error.code not in _NO_ANSWER
+            raise
+
+
+@asynccontextmanager
 async def _open_session(
-    target: McpTarget, talk: _Conversation, invocation: ToolInvocation | None = None
+    target: McpTarget, talk: _Conversation, variables: Mapping[str, str]
 ) -> AsyncIterator[ClientSession]:
     server, sandbox = target.server, target.sandbox
     async with AsyncExitStack() as stack:
         if server.url:
             http = await stack.enter_async_context(_make_http_client(server, talk))
             streams = streamable_http_client(
-                server.url, http_client=http, max_sse_event_size=mcp_stdio.MAX_CONVERSATION_BYTES
+                server.url, http_client=http, max_sse_event_size=MAX_CONVERSATION_BYTES
             )
         else:
-            variables = tool_variables(invocation) if invocation else {}
             select = sandbox.environment if sandbox else allowed_environment
-            argv = sandbox.command(server.argv) if sandbox else server.argv
+            argv = sandbox.command(server.argv) if sandbox else guarded_command(server.argv)
             environment = select(server.env, **variables)
             streams = mcp_stdio.open_stdio(argv, environment, talk.output)
         client = await stack.enter_async_context(Client(streams, cache=None))
@@ -199,7 +227,7 @@ def _authorization(server: McpServer) -> dict[str, str]:
 class _BoundedStream(httpx2.AsyncByteStream):
     """The body of a response, which raises `ServerOutputTooLarge` beyond the limit."""
 
-    def __init__(self, stream: Any, meter: mcp_stdio.ServerOutputMeter) -> None:  # noqa: ANN401  # httpx2 declares a union
+    def __init__(self, stream: Any, meter: ServerOutputMeter) -> None:  # noqa: ANN401  # httpx2 declares a union
         self._stream, self._meter = stream, meter
 
     async def __aiter__(self) -> AsyncIterator[bytes]:

@@ -10,7 +10,6 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
 from signal import SIGKILL
 from subprocess import Popen
 from typing import IO
@@ -20,11 +19,13 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
+from forum.models.mcp_sessions import (
+    MAX_CONVERSATION_BYTES,
+    ServerOutputMeter,
+    ServerOutputTooLarge,
+)
 from forum.models.process_group import reap_in_background, signal_group, start_group
 
-MAX_CONVERSATION_BYTES = 1 << 24
-"""Maximum output of a server in one session, including its logs."""
-MAX_MESSAGES = 10_000
 MAX_STDERR_BYTES = 1 << 16
 """Maximum size of standard error that is kept."""
 EXIT_GRACE_S = 2.0
@@ -36,28 +37,6 @@ _CHUNK_BYTES = 1 << 16
 Streams = tuple[
     MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObjectSendStream[SessionMessage]
 ]
-
-
-class ServerOutputTooLarge(Exception):
-    """Raised when a server exceeds the limit for its output."""
-
-
-@dataclass(slots=True)
-class ServerOutputMeter:
-    """Counts a server's output and keeps its standard error."""
-
-    size: int = 0
-    messages: int = 0
-    too_much: bool = False
-    errors: bytearray = field(default_factory=bytearray)
-
-    def count(self, size: int, messages: int = 0) -> None:
-        """Count received bytes and messages.  Raises `ServerOutputTooLarge`."""
-        self.size += size
-        self.messages += messages
-        if self.size > MAX_CONVERSATION_BYTES or self.messages > MAX_MESSAGES:
-            self.too_much = True
-            raise ServerOutputTooLarge
 
 
 @asynccontextmanager
@@ -103,22 +82,25 @@ async def _read_messages(
 ) -> None:
     """Forward messages; ignore other lines, because some servers print a greeting."""
     lines = asyncio.StreamReader(MAX_CONVERSATION_BYTES)
-    with (
-        incoming,
-        suppress(ServerOutputTooLarge, anyio.BrokenResourceError, anyio.ClosedResourceError),
-    ):
-        async with _connect_reader(pipe, lines):
-            while line := await _read_line(lines, meter):
-                with suppress(ValueError):
-                    message = jsonrpc_message_adapter.validate_json(line, by_name=False)
-                    await incoming.send(SessionMessage(message))
+    try:
+        with (
+            incoming,
+            suppress(ServerOutputTooLarge, anyio.BrokenResourceError, anyio.ClosedResourceError),
+        ):
+            async with _connect_reader(pipe, lines):
+                while line := await _read_line(lines, meter):
+                    with suppress(ValueError):
+                        message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+                        await incoming.send(SessionMessage(message))
+    finally:
+        meter.has_ended = True
 
 
 async def _read_line(lines: asyncio.StreamReader, meter: ServerOutputMeter) -> bytes:
     try:
         line = await lines.readline()
     except ValueError:
-        meter.too_much = True  # this line alone exceeds the limit for the session
+        meter.too_much = True  # this line alone exceeds the limit for a call
         raise ServerOutputTooLarge from None
     meter.count(len(line), 1)
     return line

@@ -1,9 +1,8 @@
 """Tools of MCP servers.
 
 A server's tools are listed once, when a request is accepted, and recorded with the run, so that the
-tools of a run never change.  Each tool call has its own session; a server that is a program is
-started for the call and stopped after it.  Thus no call sees state that another one left behind,
-and the idempotency key of an effect can be passed in the environment.
+tools of a run never change.  A server that is a program runs as long as the task that uses it
+(`mcp_sessions`).  No task sees state that another one left behind.
 
 The SDK (extra `mcp`) takes more than a second to load, so it is imported at its first use.
 """
@@ -23,6 +22,7 @@ from forum.engine import CallReply, ToolInvocation
 from forum.errors import Malformed, MissingExtra, ServerUnusable
 from forum.ledger.body import BytesContent, Content
 from forum.ledger.kinds import Outcome
+from forum.models.mcp_sessions import McpTarget, TaskServers
 from forum.models.sandbox import Sandbox
 from forum.work.kinds import Why
 from forum.work.policy import McpServer, ToolSpec
@@ -42,14 +42,11 @@ _arguments = msgspec.json.Decoder(dict[str, Any])
 class McpTool:
     """A tool of an MCP server."""
 
-    def __init__(self, spec: ToolSpec, server: McpServer, sandbox: Sandbox | None = None) -> None:
-        self._spec, self._server, self._sandbox = spec, server, sandbox
+    def __init__(self, spec: ToolSpec, target: McpTarget, servers: TaskServers) -> None:
+        self._spec, self._target, self._servers = spec, target, servers
 
     async def invoke(self, invocation: ToolInvocation) -> CallReply:
-        """Call the tool on its server.  The idempotency key is in `_meta`, as `forum/key`.
-
-        A server that is a program also finds the key in the variable FORUM_KEY.
-        """
+        """Call the tool on its server.  The idempotency key is in `_meta`, as `forum/key`."""
         deadline = asyncio.get_running_loop().time() + self._spec.seconds
         try:
             arguments = _read_arguments(invocation.arguments)
@@ -62,10 +59,11 @@ class McpTool:
             message = BytesContent(str(error).encode(errors="replace"))
             # The agent sees the output, so that it can correct its arguments.
             return CallReply(Outcome.FAILED, message, why=Why.ERROR, code=code, error=message)
-        from forum.models.mcp_client import McpTarget, call_tool  # noqa: PLC0415  # loaded above
+        from forum.models.mcp_client import call_tool  # noqa: PLC0415  # loaded above
 
-        target = McpTarget(self._server, self._sandbox)
-        return await call_tool(self._spec, target, arguments, invocation, deadline)
+        return await call_tool(
+            self._spec, self._target, arguments, invocation, deadline, self._servers
+        )
 
 
 async def list_tools(
@@ -81,7 +79,7 @@ async def list_tools(
     if not servers:
         return {}
     await _load_sdk()
-    from forum.models.mcp_client import McpTarget, list_server_tools  # noqa: PLC0415  # loaded above
+    from forum.models.mcp_client import list_server_tools  # noqa: PLC0415  # loaded above
 
     found: dict[tuple[str, str], ToolSpec] = {}
     for name, server in servers.items():

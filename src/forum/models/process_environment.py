@@ -15,13 +15,14 @@ _COMMON_VARIABLES = ("PATH", "HOME", "LANG")
 """Variables that nearly every program needs and that are never secret."""
 
 
+def task_variables(invocation: ToolInvocation) -> dict[str, str]:
+    """Return the variables that identify the task of a tool call."""
+    return {"FORUM_RUN": invocation.run, "FORUM_TASK": invocation.task}
+
+
 def tool_variables(invocation: ToolInvocation) -> dict[str, str]:
     """Return the variables that identify a tool call; FORUM_KEY is its idempotency key."""
-    return {
-        "FORUM_RUN": invocation.run,
-        "FORUM_TASK": invocation.task,
-        "FORUM_KEY": invocation.key,
-    }
+    return task_variables(invocation) | {"FORUM_KEY": invocation.key}
 
 
 def trusted_environment(**added: str) -> dict[str, str]:

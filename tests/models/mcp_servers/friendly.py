@@ -36,6 +36,19 @@ def add_tools(server: MCPServer) -> None:
         meta = context.request_context.meta or {}
         return f"{meta.get('forum/key')} {text}"
 
+    notes: list[str] = []
+
+    @server.tool(structured_output=False)
+    def note(text: str) -> str:
+        """Keep a note in memory, and say who keeps it, and all notes."""
+        notes.append(text)
+        return f"{os.getpid()}: {' '.join(notes)}"
+
+    @server.tool(structured_output=False)
+    def crash() -> str:
+        """End without an answer."""
+        os._exit(3)
+
     @server.tool()
     def environment() -> dict[str, str]:
         """Say all that is in the environment."""

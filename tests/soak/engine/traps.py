@@ -8,7 +8,8 @@ moments in which work is taken from a queue and given back are nowhere else to b
 import signal
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -25,11 +26,12 @@ from forum.engine import (
     Runner,
     ToolFactory,
     ToolInvocation,
+    ToolOpener,
     ToolPort,
 )
 from forum.ledger.log import Ledger
 from forum.ledger.ports import Amount, EntryWrite, Store
-from forum.work.policy import Agent, ToolSpec
+from forum.work.policy import Agent
 from tests.soak.engine.orders import IF_FOUND, Moment, Plan, Point, Word
 from tests.soak.traps import Journal, die
 
@@ -186,13 +188,15 @@ def trapped_models(make: ModelFactory, trap: Trap) -> ModelFactory:
     return make_trapped
 
 
-def trapped_tools(make: ToolFactory, trap: Trap) -> ToolFactory:
+def trapped_tools(open_tools: ToolOpener, trap: Trap) -> ToolOpener:
     """Put a trap around every tool."""
 
-    def make_trapped(tool: ToolSpec) -> ToolPort:
-        return _TrappedTool(make(tool), trap)
+    @asynccontextmanager
+    async def open_trapped() -> AsyncIterator[ToolFactory]:
+        async with open_tools() as make_tool:
+            yield lambda tool: _TrappedTool(make_tool(tool), trap)
 
-    return make_trapped
+    return open_trapped
 
 
 class TrappedEngine(Engine):
@@ -202,9 +206,9 @@ class TrappedEngine(Engine):
     """
 
     def __init__(
-        self, ledger: Ledger, models: ModelFactory, tools: ToolFactory, trap: Trap
+        self, ledger: Ledger, models: ModelFactory, open_tools: ToolOpener, trap: Trap
     ) -> None:
-        super().__init__(ledger, trapped_models(models, trap), trapped_tools(tools, trap))
+        super().__init__(ledger, trapped_models(models, trap), trapped_tools(open_tools, trap))
         self._trap = trap
 
     async def drive_run(self, run: str, runner: Runner) -> None:

@@ -20,7 +20,7 @@ from forum.backends.dbos_worker import prepare_sqlite_queue
 from forum.config import WorkerCapacity
 from forum.errors import StoreConnectionLost
 from forum.ledger.ports import Store
-from forum.models import make_model, make_tool
+from forum.models import make_model, open_tools
 from tests.soak.engine.orders import Orders, Word
 from tests.soak.engine.traps import (
     Diary,
@@ -54,7 +54,7 @@ def serve(orders: Orders, trap: Trap) -> None:
         forum.store = trapped_store(open_store(forum), trap)
         with forum.log.open_writer() as ledger:
             worker = TrappedWorker(
-                TrappedEngine(ledger, make_model, make_tool, trap),
+                TrappedEngine(ledger, make_model, open_tools, trap),
                 forum.store,
                 WorkerCapacity(),
                 partial(complain, trap.diary),
