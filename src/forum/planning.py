@@ -162,8 +162,15 @@ class CallerAuthority(Enum):
 class Planner:
     """Decides what will be carried out for a request, by the settings of one project."""
 
-    def __init__(self, settings: Settings, roster_file: Path | None = None) -> None:
-        self._settings, self.team_settings = settings, load_team_settings(settings)
+    def __init__(
+        self,
+        settings: Settings,
+        roster_file: Path | None = None,
+        team_settings: TeamSettings | None = None,
+    ) -> None:
+        """Take the project's settings, and those of its team if options have changed them."""
+        self._settings, self._file_settings = settings, load_team_settings(settings)
+        self.team_settings = team_settings or self._file_settings
         configured = self.team_settings.roster
         self.roster_file = roster_file or (Path(configured) if configured else None)
 
@@ -225,7 +232,7 @@ class Planner:
         if route is not None:
             return route
         models = any(isinstance(agent, Chat | Library) for agent in policy.agents.values())
-        default = self.team_settings.agents.get("")
+        default = self._file_settings.agents.get("")
         is_configured = default is not None and policy.agents.get("") == default
         return bool(lane or team or models or is_configured)
 
@@ -335,8 +342,8 @@ class AgentRegistry(Planner):
     `BadRoster`.
     """
 
-    def __init__(self, settings: Settings) -> None:
-        super().__init__(settings)
+    def __init__(self, settings: Settings, team_settings: TeamSettings | None = None) -> None:
+        super().__init__(settings, team_settings=team_settings)
         if self.roster_file:
             _ = self.roster  # report an unreadable roster at start, not at the first request
         self._lock = Lock()

@@ -31,6 +31,20 @@ def read(text: str) -> TeamSettings:
     return read_team_settings("forum.toml", tomllib.loads(text, parse_float=Decimal))
 
 
+@pytest.mark.parametrize(
+    "model",
+    ['model = "gpt-5-mini"', 'kind = "pydantic-ai"\nmodel = "mistral:small"', 'cmd = "agent"'],
+)
+def test_a_file_says_how_much_a_model_or_program_can_read(model: str) -> None:
+    """The table knows few models and no program; without the figure prompts are cut at 32,768."""
+    found = read(f"[models.default]\n{model}\ncontext_tokens = 200_000").agents[""]
+    unknown = read(f"[models.default]\n{model}").agents[""]
+
+    assert (found.context_tokens, unknown.context_tokens) == (200_000, 0)  # type: ignore[union-attr]
+    with pytest.raises(BadSettings, match="context_tokens"):
+        read(f"[models.default]\n{model}\ncontext_tokens = -1")
+
+
 def test_a_file_names_agents_of_every_kind() -> None:
     """Dollars become nano-dollars exactly; what is of a kind can be seen from the rest."""
     found = read(

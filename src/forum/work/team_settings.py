@@ -67,10 +67,16 @@ _AGENT_KINDS: Mapping[str, tuple[type[policy.Agent], frozenset[str]]] = {
     "chat": (
         policy.Chat,
         frozenset({"url", "model", "api", "key_env", "key_file", "max_tokens", "price"})
-        | {"at_once", "options"},
+        | {"at_once", "options", "context_tokens"},
     ),
-    "pydantic-ai": (policy.Library, frozenset({"model", "max_tokens", "price", "options"})),
-    "command": (policy.Command, frozenset({"cmd", "argv", "usd", "tokens", "output_bytes"})),
+    "pydantic-ai": (
+        policy.Library,
+        frozenset({"model", "max_tokens", "price", "options", "context_tokens"}),
+    ),
+    "command": (
+        policy.Command,
+        frozenset({"cmd", "argv", "usd", "tokens", "output_bytes", "context_tokens"}),
+    ),
     "scripted": (policy.Scripted, frozenset({"moves", "usd", "tokens"})),
 }
 _TOOL_SETTINGS = frozenset({"cmd", "argv", "seconds", "description", "schema"})

@@ -12,7 +12,7 @@ from forum.config import WorkerCapacity
 from forum.errors import require_extra
 from forum.ledger.kinds import Scope
 from forum.planning import AgentRegistry
-from forum.surfaces.cli import common_options
+from forum.surfaces.cli import common_options, submit_options
 from forum.surfaces.cli.logging_options import make_trouble_printer
 from forum.surfaces.cli.startup_notice import announce_runs
 from forum.surfaces.cli.worker import STOP_TIMEOUT_S
@@ -27,7 +27,12 @@ _MAX_RUNS, _MAX_TASKS = 50, 16
 
 
 @common_options.command(
-    examples=("forum mcp", "forum mcp --scope read", "forum mcp --no-work"),
+    examples=(
+        "forum mcp",
+        "forum mcp --scope read",
+        "forum mcp --no-work",
+        "forum mcp --chat-url http://127.0.0.1:11434/v1 --model qwen3",
+    ),
 )
 @click.option(
     "--work/--no-work",
@@ -44,13 +49,16 @@ _MAX_RUNS, _MAX_TASKS = 50, 16
     show_default=True,
     help="What the client may do; `approve` lets it decide at gates.",
 )
+@submit_options.agent_options
 @common_options.confine
-def mcp(scopes: tuple[str, ...], *, work: bool) -> None:
+def mcp(scopes: tuple[str, ...], *, agents: submit_options.AgentOptions, work: bool) -> None:
     """Serve this folder's ledger to one MCP client, over standard input and output.
 
     An editor or agent starts it; what to put into its settings is in the guide "Use Forum from an
     editor".  It ends when the client does.  Runs stay then: `forum resume`, a `forum worker` or the
     next `forum mcp` goes on with them.  Over HTTP, `forum serve` speaks the same at /mcp.
+
+    The agents are those of forum.toml, unless the options name others.
     """
     with require_extra("mcp"):
         from forum.surfaces.mcp.callers import LocalCaller
@@ -60,10 +68,11 @@ def mcp(scopes: tuple[str, ...], *, work: bool) -> None:
     # Before anything can print: other output on stdout would corrupt the protocol.
     wires = claim_stdio()
     with common_options.open_forum() as forum:
+        team = submit_options.served_team_settings(forum.settings, agents, here=work)
         forum.keys.initialise()
         opened = frozenset(map(Scope, scopes))
         server = make_server(lambda _: caller)
-        caller = LocalCaller(forum, AgentRegistry(forum.settings), opened)
+        caller = LocalCaller(forum, AgentRegistry(forum.settings, team), opened)
         if work:
             announce_runs(forum)
         # Without a worker the tools still write, for example to submit runs.

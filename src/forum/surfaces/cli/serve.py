@@ -10,9 +10,10 @@ import click
 from forum.app import Forum
 from forum.config import PROJECT_FILE, Settings, load_settings
 from forum.errors import BadSettings, MissingExtra, require_extra
-from forum.surfaces.cli import common_options
+from forum.surfaces.cli import common_options, submit_options
 from forum.surfaces.cli.common_options import FILE, FOLDER, PORT
 from forum.surfaces.cli.logging_options import log_format, log_line, log_to_stderr
+from forum.work.team_settings import TeamSettings
 
 if TYPE_CHECKING:
     from forum.surfaces.http.application import ServerExtension
@@ -93,6 +94,7 @@ def check_open_loopback(host: str, *, open_loopback: bool, require_keys: bool) -
     examples=(
         "forum serve",
         "forum serve --port 8080",
+        "forum serve --chat-url http://127.0.0.1:11434/v1 --model qwen3",
         "forum serve --host 0.0.0.0 --allow-host forum.example.com",
     ),
 )
@@ -134,15 +136,23 @@ def check_open_loopback(host: str, *, open_loopback: bool, require_keys: bool) -
     ),
 )
 @click.option("--tenant", multiple=True, type=FOLDER, help="Another project to serve, too.")
+@submit_options.agent_options
 @log_format
 def serve(
-    place: BindAddress, rules: AccessOptions, tenant: tuple[Path, ...], log_format: str
+    place: BindAddress,
+    rules: AccessOptions,
+    tenant: tuple[Path, ...],
+    agents: submit_options.AgentOptions,
+    log_format: str,
 ) -> None:
     """Serve the ledger over HTTP until stopped by SIGTERM or Ctrl-C.
 
     Clients need a key (`forum keys create`), or a token of the issuer in [oidc], wherever they
     are; the operator uses `forum token`.  Runs are carried out by `forum worker`; any number of
     servers and workers may share one Postgres.  When stopped, it lets requests end, for 10 seconds.
+
+    The agents are those of forum.toml, unless the options name others for this project.  They are
+    recorded with each run, so a worker needs no such options, but the variable of --key-env.
 
     Defaults come from [server] in forum.toml, or from variables like FORUM_SERVER_PORT.
     """
@@ -156,9 +166,10 @@ def serve(
     )
     settings = [common_options.current_settings()]
     settings += [load_settings(folder.resolve(), os.environ) for folder in tenant]
+    team = submit_options.served_team_settings(settings[0], agents, here=False)
     # No key is created here: one that was not mounted must not be replaced by a new one.
     forums = [Forum(project) for project in settings]
-    config = _make_server_config(forums, place, rules)
+    config = _make_server_config(forums, place, rules, team)
     if place.host not in _LOOPBACK_HOSTS and not (
         config.bearer or any(f.access.read_access().granted for f in forums)
     ):
@@ -192,8 +203,9 @@ def _make_token_verifier(settings: Settings) -> "TokenVerifier | None":
 
 
 def _make_server_config(
-    forums: list[Forum], place: BindAddress, rules: AccessOptions
+    forums: list[Forum], place: BindAddress, rules: AccessOptions, team: TeamSettings
 ) -> "ServerConfig":
+    """Return the configuration of the server; `team` is of the first project."""
     from forum.surfaces.http.auth import LOOPBACK_HOSTS, ServerConfig
     from forum.surfaces.http.tenant import Tenant
 
@@ -201,7 +213,7 @@ def _make_server_config(
     # client could name.
     own = frozenset({place.host}) - {*_WILDCARD_HOSTS}
     config = ServerConfig(
-        [Tenant(forum) for forum in forums],
+        [Tenant(forums[0], team=team), *(Tenant(forum) for forum in forums[1:])],
         LOOPBACK_HOSTS | own | {name.lower() for name in rules.allow_host},
         open_loopback=rules.open_loopback,
         bearer=_make_token_verifier(forums[0].settings),

@@ -512,6 +512,28 @@ def apply_agents(
     return agents.apply_to_policy(policy)
 
 
+def served_team_settings(
+    settings: Settings, agents: AgentOptions, *, here: bool
+) -> team_settings.TeamSettings:
+    """Return the team settings of a project with the agents of the options in place of its own.
+
+    `here` tells whether this process makes the calls. Raises `click.UsageError` for an agent that
+    cannot be called.
+    """
+    team = planning.load_team_settings(settings)
+    policy = apply_agents(Policy(), team, agents, own=False)
+    if policy.agents in (team.agents, Policy().agents):
+        return team
+    reject_unusable_agents(policy, None, here=here)
+    return msgspec.structs.replace(
+        team,
+        agents=policy.agents,
+        roles=policy.roles,
+        # As for one submission: a default agent named by option overrides the setting.
+        team=team.team and not agents.names_default,
+    )
+
+
 def read_roster_file(file: Path | None, team: team_settings.TeamSettings) -> Roster:
     """Return the roster of the option, of the settings, or the built-in one."""
     named = file or (Path(team.roster) if team.roster else None)

@@ -13,6 +13,7 @@ from forum.surfaces.cpu_limits import run_cpu_bounded
 from forum.surfaces.http.delta_queue import DeltaBroadcaster
 from forum.surfaces.http.log_follower import LogFollower
 from forum.surfaces.logs import LOG, format_error_line
+from forum.work.team_settings import TeamSettings
 
 _ADMITTED_PER_LOOP_ITERATION = 8
 """Requests admitted per iteration of the event loop, before it serves other tasks."""
@@ -35,11 +36,14 @@ class AdmissionLimiter:
 class Tenant:
     """A ledger with its agents, its log follower and its limits."""
 
-    def __init__(self, forum: Forum, hold: HoldOpen | None = None) -> None:
+    def __init__(
+        self, forum: Forum, hold: HoldOpen | None = None, team: TeamSettings | None = None
+    ) -> None:
+        """Take a ledger, and the settings of its team if they are not those of its file."""
         self.forum = forum
         self.hold: HoldOpen = hold or forum.log.open_writer
         """Keeps the ledger open for writing while it is served; may also run a worker."""
-        self.staff = AgentRegistry(forum.settings)
+        self.staff = AgentRegistry(forum.settings, team)
         self.log_follower = LogFollower(forum.store)
         self.deltas = DeltaBroadcaster()
         self.admission = AdmissionLimiter(_ADMITTED_PER_LOOP_ITERATION)
