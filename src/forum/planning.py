@@ -4,7 +4,8 @@ Beside `forum.app` this is the only module that chooses model adapters. It impor
 functions, so that a command loads only the modules that it uses.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from enum import Enum
@@ -15,7 +16,7 @@ from math import inf
 from pathlib import Path
 from threading import Lock
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -24,6 +25,7 @@ from forum.config import Settings
 from forum.work import role_assignment
 from forum.work.acceptance_criteria import Check, parse_criteria
 from forum.work.agent_inspection import AgentInspection
+from forum.work.cli_agents import CliAgent
 from forum.work.feature_table import FeatureTable
 from forum.work.kinds import Basis, RouteFacts
 from forum.work.model_weights import MODEL_WEIGHTS, ModelWeights, WeightsInspection
@@ -36,6 +38,7 @@ from forum.work.team_settings import TeamSettings, read_team_settings
 
 if TYPE_CHECKING:
     from forum.engine import CallReply, RunRequest
+    from forum.models.cli_status import CliStatus
 
 _TOOLS_TTL_S = 60.0
 """How long a list of tools from the MCP servers is used before they are asked again."""
@@ -121,7 +124,9 @@ def load_team_settings(settings: Settings) -> TeamSettings:
 
     Relative paths are resolved against the folder of the project file.
     """
-    team = read_team_settings(str(settings.file or settings.user_file), settings.team)
+    file = str(settings.file or settings.user_file)
+    tables = {**settings.team, "models": _with_urls(file, settings.team.get("models", {}))}
+    team = read_team_settings(file, tables)
     home = settings.file.parent if settings.file else Path()
     agents: dict[str, Agent] = {
         name: msgspec.structs.replace(agent, key_file=str(home / agent.key_file))
@@ -131,6 +136,25 @@ def load_team_settings(settings: Settings) -> TeamSettings:
     }
     roster = str(home / team.roster) if team.roster else ""
     return msgspec.structs.replace(team, agents=agents, roster=roster)
+
+
+def _with_urls(file: str, models: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the tables of models with addresses from the variables that `url_env` names.
+
+    Raises `BadSettings`.
+    """
+    tables = dict(models)
+    for name, table in models.items():
+        variable = table.get("url_env") if isinstance(table, Mapping) else None
+        if variable is None:
+            continue
+        url = os.environ.get(variable) if isinstance(variable, str) else None
+        if not url or "url" in table:
+            why = "write url or url_env" if url else "set the variable that it names, or write url"
+            raise errors.BadSettings(file, f"[models.{name}] url_env: {why}")
+        rest = {key: value for key, value in table.items() if key != "url_env"}
+        tables[name] = {**rest, "url": url}
+    return tables
 
 
 def pin_tools(policy: Policy, settings: Settings) -> Policy:
@@ -495,6 +519,13 @@ def inspect_agent(agent: Agent) -> AgentInspection:
     from forum.models.agent_inspection import describe_agent
 
     return describe_agent(agent)
+
+
+def inspect_cli_agent(program: str, agent: CliAgent) -> "CliStatus":
+    """Ask a coding agent's program for its version and its login."""
+    from forum.models.cli_status import read_cli_status
+
+    return read_cli_status(program, agent)
 
 
 def probe_agent(agent: Agent, seconds: float, settings: Settings) -> "CallReply":

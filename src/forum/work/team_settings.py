@@ -16,6 +16,7 @@ import msgspec
 from forum.errors import BadSettings
 from forum.ledger.ports import NO_LIMIT
 from forum.work import policy
+from forum.work.cli_agents import CLI_AGENTS, CliAgent
 from forum.work.gate_rules import GateRule
 from forum.work.plan import RunBudget
 from forum.work.role_assignment import agent_for
@@ -79,6 +80,7 @@ _AGENT_KINDS: Mapping[str, tuple[type[policy.Agent], frozenset[str]]] = {
     ),
     "scripted": (policy.Scripted, frozenset({"moves", "usd", "tokens"})),
 }
+_CLI_SETTINGS = frozenset({"model", "usd", "tokens", "output_bytes", "context_tokens"})
 _TOOL_SETTINGS = frozenset({"cmd", "argv", "seconds", "description", "schema"})
 _SERVER_SETTINGS = frozenset({"cmd", "argv", "url", "env", "key_env"})
 _BUDGET_SETTINGS = frozenset({"per", "key", "lane", "usd", "tokens", "runs"})
@@ -246,8 +248,11 @@ class _Section(msgspec.Struct, frozen=True):
 
     def agent(self) -> policy.Agent:
         kind = self.get("kind", default="") or self._infer_kind()
+        if kind in CLI_AGENTS:
+            return self._cli_agent(CLI_AGENTS[kind])
         if kind not in _AGENT_KINDS:
-            raise self._error(f"kind: {kind!r} is none of {', '.join(_AGENT_KINDS)}")
+            kinds = ", ".join((*_AGENT_KINDS, *CLI_AGENTS))
+            raise self._error(f"kind: {kind!r} is none of {kinds}")
         into, names = _AGENT_KINDS[kind]
         table = self._checked_table(names | {"kind"})
         try:
@@ -256,6 +261,22 @@ class _Section(msgspec.Struct, frozen=True):
                 chat_agent(table)
                 if into is policy.Chat
                 else _convert({**table, "kind": kind}, into)
+            )
+        except ValueError as error:
+            raise self._error(str(error)) from None
+
+    def _cli_agent(self, known: CliAgent) -> policy.Command:
+        """Return the command of a coding agent, for which only its model and prices are set."""
+        given = self._checked_table(_CLI_SETTINGS | {"kind"})
+        argv = known.argv(self.get("model", default=""))
+        context = given.get("context_tokens") or known.context_tokens
+        command = {name: value for name, value in given.items() if name != "model"}
+        try:
+            return _convert(
+                _in_nano_dollars(
+                    {**command, "kind": "command", "argv": argv, "context_tokens": context}
+                ),
+                policy.Command,
             )
         except ValueError as error:
             raise self._error(str(error)) from None

@@ -33,6 +33,7 @@ from forum.surfaces.cli.output import print_json, terminal_width
 from forum.surfaces.cli.units import format_age
 from forum.surfaces.formatting import pluralize, strip_control_characters
 from forum.witness import http_sender
+from forum.work.cli_agents import CliAgent, cli_agent_of
 from forum.work.model_weights import MINILM, SMOLLM2
 from forum.work.policy import Command, McpServer, ToolSpec
 
@@ -520,8 +521,12 @@ def _check_models(context: Installation) -> Iterator[DoctorFinding]:
     for name, agent in named.items():
         inspected = planning.inspect_agent(agent)
         label = name or "default"
+        cli = cli_agent_of(agent) if isinstance(agent, Command) else None
         if inspected.problem:
-            yield _problem("model", f"{label}: {inspected.problem}", "forum models check")
+            step = f"npm install -g {cli.package}" if cli else "forum models check"
+            yield _problem("model", f"{label}: {inspected.problem}", step)
+        elif cli:
+            yield _check_cli_agent(label, inspected.where, cli)
         elif inspected.warning:
             yield _warn("model", f"{label}: {inspected.warning}", "forum models check")
         else:
@@ -536,6 +541,20 @@ def _check_models(context: Installation) -> Iterator[DoctorFinding]:
         if program.argv and shutil.which(program.argv[0]) is None:
             text = f"{name}: there is no program {program.argv[0]!r} on this machine"
             yield _problem("tool", text, f"install it, or correct {PROJECT_FILE}")
+
+
+def _check_cli_agent(label: str, program: str, known: CliAgent) -> DoctorFinding:
+    """Report the version and the login of a coding agent's program."""
+    status, text = planning.inspect_cli_agent(program, known), f"{label}: {program}"
+    if not status.version:
+        step = f"run it by hand: {program} --version"
+        return _problem("model", f"{text} does not say its version", step)
+    text = f"{text}, {strip_control_characters(status.version)}"
+    if status.is_logged_in is None:
+        return _ok("model", f"{text}; login not checked")
+    if status.is_logged_in:
+        return _ok("model", f"{text}; logged in")
+    return _problem("model", f"{text}; not logged in", known.login)
 
 
 def _check_roster(context: Installation) -> Iterator[DoctorFinding]:

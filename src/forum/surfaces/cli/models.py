@@ -1,5 +1,6 @@
 """`forum models`: print the configured agents, test them, and install the weights of models."""
 
+import os
 import re
 import textwrap
 from collections.abc import Callable, Iterator
@@ -15,6 +16,7 @@ from forum.engine import CallReply
 from forum.ledger.kinds import Outcome
 from forum.planning import inspect_weights, load_team_settings, probe_agent, pull_weights
 from forum.surfaces.cli import EXIT_FAILED, common_options, submit_options
+from forum.surfaces.cli.environment_models import echo_offer, offered_models
 from forum.surfaces.cli.output import (
     make_progress_bar,
     print_json,
@@ -67,8 +69,9 @@ def check(agents: submit_options.AgentOptions, *, call: bool, as_json: bool) -> 
     """Show every configured agent: where it is, its key, its price, and what it is used for.
 
     Keys are never shown, only whether there is one.  With --call each agent is called for one word,
-    with a limit of 30 seconds; nothing of that is recorded.  At the end stands which weights of
-    `forum models pull` are installed.
+    with a limit of 30 seconds; nothing of that is recorded.  If OPENAI_API_KEY, OPENAI_BASE_URL or
+    ANTHROPIC_API_KEY is set and no agent uses it, the lines for forum.toml are printed.  At the end
+    stands which weights of `forum models pull` are installed.
 
     Exit status: 0 all agents are usable, 1 one of them is not, 2 usage.
     """
@@ -93,6 +96,8 @@ def check(agents: submit_options.AgentOptions, *, call: bool, as_json: bool) -> 
         click.echo(_NO_AGENT, err=True)
     elif not apart:
         click.echo(_JUDGE_NOT_INDEPENDENT, err=True)
+    for offer in offered_models(os.environ, policy.agents.values()):
+        echo_offer(offer, is_written=False)
     raise SystemExit(0 if all(line.is_usable for line in lines) else EXIT_FAILED)
 
 

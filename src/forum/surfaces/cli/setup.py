@@ -1,5 +1,6 @@
 """`forum init` and `forum db`: create a ledger, and prepare a database."""
 
+import os
 from importlib.resources import files
 from pathlib import Path
 
@@ -7,7 +8,9 @@ import click
 
 from forum.app import Forum, upgrade_database
 from forum.config import PROJECT_FILE, Settings
+from forum.planning import load_team_settings
 from forum.surfaces.cli import EXIT_REJECTED, common_options
+from forum.surfaces.cli.environment_models import echo_offer, insert_offers, offered_models
 from forum.surfaces.cli.output import print_json
 
 
@@ -21,13 +24,17 @@ from forum.surfaces.cli.output import print_json
 def init(*, new_log: bool, as_json: bool) -> None:
     """Create a ledger in this folder: forum.toml, a signing key, a policy, a local witness.
 
+    If OPENAI_API_KEY, OPENAI_BASE_URL or ANTHROPIC_API_KEY is set, forum.toml shows the model that
+    uses it, commented out, by the name of the variable.  No key is copied.
+
     Running it again changes nothing that exists.  If this machine remembers a log of this project
     and its key is missing, nothing is created: restore the key, or start an epoch.
     """
     path = Path(PROJECT_FILE)
     written = not path.exists()
     if written:
-        path.write_bytes(files("forum.surfaces.cli").joinpath("project_template.toml").read_bytes())
+        template = files("forum.surfaces.cli").joinpath("project_template.toml").read_text()
+        path.write_text(insert_offers(template, offered_models(os.environ)))
     with common_options.open_forum() as forum:
         if new_log:
             forum.keys.start_over()
@@ -41,15 +48,18 @@ def init(*, new_log: bool, as_json: bool) -> None:
             "policy": str(forum.policy_file),
             "data": str(forum.settings.data),
         }
-        configured = bool(forum.settings.team.get("models"))
+        agents = load_team_settings(forum.settings).agents
+    offers = offered_models(os.environ, agents.values())
     if as_json:
-        print_json("forum.init/1", facts)
+        print_json("forum.init/1", facts | {"offers": offers})
         return
     click.echo(f"{'made' if fresh else 'found'} the ledger {facts['origin']}")
     click.echo(f"  {'settings':<8} {path.absolute()}{' (new)' if written else ''}")
     for name in ("key", "witness", "policy", "data"):
         click.echo(f"  {name:<8} {facts[name]}")
-    step = "" if configured else f"name a model in {PROJECT_FILE}, then: "
+    for offer in offers:
+        echo_offer(offer, is_written=written)
+    step = "" if agents else f"name a model in {PROJECT_FILE}, then: "
     click.echo(f'next: {step}forum submit "Name three rivers."', err=True)
     click.echo("check the installation: forum doctor", err=True)
 
