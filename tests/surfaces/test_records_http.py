@@ -233,6 +233,27 @@ def test_an_honest_ledger_is_verified(there: Served) -> None:
     assert report["entries"] == there.project.forum.store.head().size
 
 
+def test_a_run_is_replayed_over_http_as_on_the_command_line(there: Served) -> None:
+    """An auditor without a shell on the machine sees whether the answer follows from the record."""
+    run = there.submit()
+    before = there.project.forum.store.count_entries()
+    same = there.client.post(f"/api/v1/runs/{run}/replay")
+    after = there.project.forum.store.count_entries()
+    waiting = there.client.post(
+        "/api/v1/runs", json={"request": "Wait.", "gates": {"what": ["plan"]}}
+    ).json()["run"]
+    early = there.client.post(f"/api/v1/runs/{waiting}/replay")
+    unknown = there.client.post("/api/v1/runs/nothing/replay")
+    reader = there.project.forum.access.grant("reader", [Scope.READ, Scope.SUBMIT])
+    shown = {"Authorization": f"Bearer {reader}"}
+    refused = there.client.post(f"/api/v1/runs/{run}/replay", headers=shown)
+
+    told = same.json()
+    assert (told["run"], told["equal"], told["count"], told["missing"]) == (run, True, 0, "")
+    assert after == before
+    assert [r.status_code for r in (same, early, unknown, refused)] == [200, 409, 404, 403]
+
+
 def test_a_plan_is_told_and_not_recorded(there: Served) -> None:
     """Whoever asks first what would be done must not have had it done."""
     before = there.project.forum.store.count_entries()

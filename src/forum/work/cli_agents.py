@@ -5,7 +5,6 @@ not depend on this table.
 """
 
 from collections.abc import Mapping
-from pathlib import PurePath
 from typing import Final
 
 from msgspec import Struct
@@ -64,5 +63,5 @@ CLI_AGENTS: Final[Mapping[str, CliAgent]] = {
 
 def cli_agent_of(agent: Command) -> CliAgent | None:
     """Return the known program that an agent runs, or None."""
-    name = PurePath(agent.argv[0]).name if agent.argv else ""
+    name = agent.argv[0].rpartition("/")[2] if agent.argv else ""
     return next((known for known in CLI_AGENTS.values() if known.program == name), None)

@@ -1,6 +1,8 @@
 """Endpoints for the ledger: entries, bodies, causes, proofs, verification and bundles."""
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from threading import Lock
 from typing import Annotated
 
@@ -9,7 +11,7 @@ from msgspec import Meta, Raw, Struct
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
 from forum.app import KINDS
-from forum.errors import NoSuchEntry, NoSuchRun, NotYetSigned
+from forum.errors import NoSuchEntry, NoSuchRun, NotYetSigned, ReplayMiss
 from forum.ledger.entry import leaf_of
 from forum.ledger.kinds import Scope
 from forum.ledger.log import LocatedEntry, stored_body, walk_causes
@@ -17,6 +19,7 @@ from forum.ledger.run_events import SequencedEntry, read_page
 from forum.surfaces.http import endpoints
 from forum.surfaces.http.problems import ProblemError, ProblemType
 from forum.surfaces.schemas import ledger
+from forum.surfaces.schemas.comparison import ReplayForm, replay_form
 from forum.surfaces.schemas.fields import Index
 from forum.surfaces.schemas.reports import ReportForm, report_form
 from forum.tlog import Checkpoint, Note, is_witnessed
@@ -31,8 +34,8 @@ _HARMLESS = frozenset({_TEXT, endpoints.JSON})
 _MAX_RUN_NAME_LENGTH = 64
 
 _ENTRY = re.compile(r"[0-9]{1,15}|[0-9a-f]{4,64}").fullmatch
-_verify_lock = Lock()
-"""A verification reads the whole ledger and keeps a core busy, so a process runs one at a time."""
+_check_lock = Lock()
+"""A verification or a replay keeps a core busy, so a process does one at a time."""
 
 
 class EntriesAsk(Struct, frozen=True, forbid_unknown_fields=True):
@@ -171,15 +174,33 @@ def get_checkpoint(context: endpoints.RequestContext) -> ledger.CheckpointForm:
 
 def verify_log(context: endpoints.RequestContext) -> ReportForm:
     """Check the whole ledger with the keys and memories of the server."""
-    if not _verify_lock.acquire(blocking=False):
-        raise ProblemError(
-            ProblemType.UNAVAILABLE, "a verification is going on", {"Retry-After": "5"}
-        )
-    try:
-        forum = context.desk.forum
+    forum = context.desk.forum
+    with _hold_check_lock():
         return report_form(forum.log.verify(forum.log.read_trust()))
+
+
+def replay_run(context: endpoints.RequestContext) -> ReplayForm:
+    """Replay a run from its record alone, and say where the two differ."""
+    forum, run = context.desk.forum, context.path_param("run")
+    if forum.reads.read_run(run).outcome is None:
+        raise ProblemError(ProblemType.CONFLICT, f"run {run} has not ended; replay it after that")
+    with _hold_check_lock():
+        try:
+            return replay_form(run, forum.runs.replay(run), "")
+        except ReplayMiss as miss:
+            return replay_form(run, (), str(miss))
+
+
+@contextmanager
+def _hold_check_lock() -> Iterator[None]:
+    """Raise `ProblemError` (503) if this process is busy with such a check."""
+    if not _check_lock.acquire(blocking=False):
+        why = "a verification or a replay is going on"
+        raise ProblemError(ProblemType.UNAVAILABLE, why, {"Retry-After": "5"})
+    try:
+        yield
     finally:
-        _verify_lock.release()
+        _check_lock.release()
 
 
 def export_bundle(context: endpoints.RequestContext) -> Response:
@@ -235,6 +256,12 @@ ENTRIES = (
         "POST", "/api/v1/verification", "verify", _AUDIT,
         "Check the whole ledger, with the keys and memories of the server", verify_log,
         reply=ReportForm, seconds=600.0, tag="ledger",
+    ),
+    endpoints.Endpoint(
+        "POST", "/api/v1/runs/{run}/replay", "replay_run", _AUDIT,
+        "Replay a run from its record alone, and compare the two", replay_run,
+        reply=ReplayForm, problems=(ProblemType.CONFLICT, ProblemType.GONE), seconds=600.0,
+        tag="ledger",
     ),
     endpoints.Endpoint(
         "POST", "/api/v1/runs/{run}/bundle", "export_run", _AUDIT,
