@@ -125,7 +125,11 @@ def load_team_settings(settings: Settings) -> TeamSettings:
     Relative paths are resolved against the folder of the project file.
     """
     file = str(settings.file or settings.user_file)
-    tables = {**settings.team, "models": _with_urls(file, settings.team.get("models", {}))}
+    models = settings.team.get("models", {}).items()
+    tables = {
+        **settings.team,
+        "models": {name: _with_url(file, name, table) for name, table in models},
+    }
     team = read_team_settings(file, tables)
     home = settings.file.parent if settings.file else Path()
     agents: dict[str, Agent] = {
@@ -138,23 +142,19 @@ def load_team_settings(settings: Settings) -> TeamSettings:
     return msgspec.structs.replace(team, agents=agents, roster=roster)
 
 
-def _with_urls(file: str, models: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the tables of models with addresses from the variables that `url_env` names.
+def _with_url(file: str, name: str, table: Any) -> Any:  # noqa: ANN401  what a file holds
+    """Return the table of a model with the address from the variable that `url_env` names.
 
     Raises `BadSettings`.
     """
-    tables = dict(models)
-    for name, table in models.items():
-        variable = table.get("url_env") if isinstance(table, Mapping) else None
-        if variable is None:
-            continue
-        url = os.environ.get(variable) if isinstance(variable, str) else None
-        if not url or "url" in table:
-            why = "write url or url_env" if url else "set the variable that it names, or write url"
-            raise errors.BadSettings(file, f"[models.{name}] url_env: {why}")
-        rest = {key: value for key, value in table.items() if key != "url_env"}
-        tables[name] = {**rest, "url": url}
-    return tables
+    if not isinstance(table, Mapping) or "url_env" not in table:
+        return table
+    rest = {key: value for key, value in table.items() if key != "url_env"}
+    url = os.environ.get(str(table["url_env"]))
+    if not url or "url" in rest:
+        why = "write url or url_env" if url else "set the variable that it names, or write url"
+        raise errors.BadSettings(file, f"[models.{name}] url_env: {why}")
+    return {**rest, "url": url}
 
 
 def pin_tools(policy: Policy, settings: Settings) -> Policy:
