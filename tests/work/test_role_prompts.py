@@ -197,6 +197,12 @@ HEAVY: dict[str, Callable[[], object]] = {
     "a long sentence": lambda: find_claims(b"wrote a.b." * (MEGABYTE // 10), _receipts()),
     "many sentences": lambda: find_claims(b"I wrote x.md. " * (MEGABYTE // 14), _receipts()),
     "no sentence": lambda: find_claims(b"." * MEGABYTE, _receipts()),
+    "claims denied in four languages": lambda: find_claims(
+        b"not ran, nicht gelesen, pas lu, no borrado. " * (MEGABYTE // 44), _receipts()
+    ),
+    "many clauses": lambda: find_claims(b"ran, " * (MEGABYTE // 5), _receipts()),
+    "a clause of verbs": lambda: find_claims(b"I ran tests!" * (MEGABYTE // 12), _receipts()),
+    "names without an end": lambda: find_claims(b"ran " + b"a-/@." * (MEGABYTE // 5), _receipts()),
     "many tests": lambda: judge_output("", Outcome.OK, b"1 tests passed" * (MEGABYTE // 14)),
     "many lines": lambda: parse_criteria("json\n" * (MEGABYTE // 5)),
     "many terms": lambda: term_coverage("elbe " * (MEGABYTE // 5), "elbe" * (MEGABYTE // 4)),

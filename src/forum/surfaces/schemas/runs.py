@@ -76,7 +76,7 @@ class CheckForm(Struct, frozen=True):
 class ClaimForm(Struct, frozen=True):
     """What the answer says was done, and which entry shows it; without one it is unverified."""
 
-    deed: Annotated[str, Meta(examples=["tests", "file", "command", "sent"])]
+    deed: Annotated[str, Meta(examples=["tests", "file", "command", "sent", "checked"])]
     text: str
     entry: fields.Index | None
     receipt: fields.EntryId | None
