@@ -123,6 +123,16 @@ def test_a_divided_council_exchanges_its_ballots_and_votes(office: Office) -> No
     assert office.findings() == ()
 
 
+def test_an_answer_of_a_council_claims_what_every_verifier_can_read(office: Office) -> None:
+    """Release 0.1.0 knows no claims of looks, and reports a session with one as forged."""
+    said = ballot("I checked the logs. All tests passed.")
+    office.do(RunRequest(QUESTION, None, panel(*((said,),) * 3)))
+    (answered,) = [entry for entry in office.entries() if entry.kind == "answer/1"]
+
+    assert [claim["deed"] for claim in json.loads(office.body(answered, "claims"))] == ["tests"]
+    assert office.findings() == ()
+
+
 def test_every_ballot_is_sealed_before_anybody_sees_one(office: Office) -> None:
     """Each entry that shows one rests on the reveal, and that on every ballot of the round."""
     office.do(split())

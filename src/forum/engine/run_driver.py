@@ -30,6 +30,7 @@ from forum.ledger.ports import Timer, due_now
 from forum.ledger.strand import Attachment, Draft, Strand
 from forum.tlog import Hash
 from forum.work import kinds, run_fold
+from forum.work.claim_grammar import ClaimedAction
 from forum.work.claims import ActionClaim, count_unverified, find_claims
 from forum.work.judging import MAX_READ_BYTES
 from forum.work.plan import Plan, RolePlan, Task, read_plan, single_task_plan, write_plan
@@ -531,7 +532,7 @@ class RunDriver:
             conclusion = await self._assemble_conclusion(case) or conclusion
         if self._state.answered is None:
             await self._record_checks(conclusion)
-            await self._record_answer(conclusion)
+            await self._record_answer(case, conclusion)
         # In the commit of the close: a crash can leave neither an open timer for a closed run nor a
         # parent that is never woken.
         alarms = [Timer(case.run, MAIN_STRAND, None)]
@@ -631,12 +632,12 @@ class RunDriver:
                 )
                 await self._main.append_exclusive_async(draft)
 
-    async def _record_answer(self, conclusion: Conclusion) -> None:
+    async def _record_answer(self, case: context.RunContext, conclusion: Conclusion) -> None:
         """Record the answer, with the actions it claims and the entries that prove them."""
         head = await asyncio.to_thread(
             context.read_prefix, conclusion.answer.chunks(), MAX_READ_BYTES
         )
-        claims = await asyncio.to_thread(self._find_claims, head)
+        claims = await asyncio.to_thread(self._find_claims, case, head)
         bodies = [Attachment("answer", conclusion.answer, "text/plain")]
         if claims:
             listed = BytesContent(msgspec.json.encode(claims))
@@ -659,11 +660,17 @@ class RunDriver:
             )
         )
 
-    def _find_claims(self, answer: bytes) -> tuple[ActionClaim, ...]:
+    def _find_claims(self, case: context.RunContext, answer: bytes) -> tuple[ActionClaim, ...]:
         """Return the actions that the answer claims, with the run's effects that prove them."""
         # Receipts are read from the store, so only for an answer that claims something.
-        claims = find_claims(answer, ())
-        return find_claims(answer, receipts_of(self._ledger, self._state)) if claims else ()
+        if not find_claims(answer, ()):
+            return ()
+        claims = find_claims(answer, receipts_of(self._ledger, self._state))
+        if case.policy.panel is None:
+            return claims
+        # A verifier of release 0.1.0 audits the claims of a session, and does not know this action:
+        # it would report an honest answer as forged.
+        return tuple(claim for claim in claims if claim.deed is not ClaimedAction.CHECKED)
 
     def _control_draft(self, case: context.RunContext) -> Draft:
         """Return the entry that closes `control` to cancellations, or replays the recorded one."""
