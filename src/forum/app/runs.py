@@ -43,6 +43,7 @@ from forum.work.team_settings import read_gate_rules, read_shared_caps
 if TYPE_CHECKING:
     from forum.backends.dbos_worker import Worker
     from forum.engine import IdempotencyKey, RunRequest, SharedBudgets
+    from forum.engine.ports import AnswerEncoder
     from forum.work.plan import RunBudget
     from forum.work.policy import Policy as WorkPolicy
 
@@ -64,6 +65,15 @@ def _period_at(per: Period, micros: int) -> tuple[str, int]:
         return f"{day:%Y-%m-%d}", round((day + timedelta(days=1)).timestamp() * 1e6)
     following = (day.replace(day=1) + timedelta(days=31)).replace(day=1)
     return f"{day:%Y-%m}", round(following.timestamp() * 1e6)
+
+
+def _open_encoder() -> "AnswerEncoder | None":
+    """Return the encoder of the extra `semantic`, or None if it is not installed."""
+    try:
+        from forum.models.answer_comparison import open_encoder
+    except ImportError:
+        return None
+    return open_encoder()
 
 
 class RunOperations:
@@ -110,6 +120,7 @@ class RunOperations:
                 delta_sink=self._project.delta_bus,
                 gate_rules=self.gate_rules,
                 budgets=self.budgets if self.shared_caps else None,
+                open_encoder=_open_encoder,
             )
             worker = Worker(engine, self._project.store, capacity, report)
             worker.start(url)

@@ -1,7 +1,7 @@
 """The claims made in a council, with their support and the attacks on them."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
 from hashlib import sha256
 
@@ -69,7 +69,12 @@ class ClaimRegister(msgspec.Struct):
     names: dict[str, str] = {}
     """Name of each claim by its normalized text."""
 
-    def add_ballots(self, ballots: Mapping[int, Ballot], seed: str) -> int:
+    def add_ballots(
+        self,
+        ballots: Mapping[int, Ballot],
+        seed: str,
+        position: Callable[[str], str] = normalize_answer,
+    ) -> int:
         """Add the ballots of a round and return the number of new claims.
 
         Repeating a claim of another seat supports it. A seat's last statement about a claim
@@ -80,7 +85,7 @@ class ClaimRegister(msgspec.Struct):
         order = shuffle_by_seed(ballots, seed, "claims")
         for seat in order:
             for stated in ballots[seat].claims:
-                self._add_claim(seat, stated, normalize_answer(ballots[seat].answer))
+                self._add_claim(seat, stated, position(ballots[seat].answer))
         for seat in order:
             for name in ballots[seat].supports:
                 self._add_support(seat, name)

@@ -6,14 +6,14 @@ from the ballots alone.
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from hashlib import sha256
 
 import msgspec
 
-from forum.deliberation import council_kinds, council_prompts, steps, tally
+from forum.deliberation import answer_groups, council_kinds, council_prompts, steps, tally
 from forum.deliberation.ballots import (
     Ballot,
     BallotRules,
@@ -27,7 +27,7 @@ from forum.deliberation.council_report import CouncilRecord, ReportedChange, enc
 from forum.ledger.kinds import Outcome
 from forum.ledger.ports import Amount
 from forum.tlog import Hash
-from forum.work.panel import Council, normalize_answer
+from forum.work.panel import Council
 from forum.work.prompt import Quotation
 
 MAX_COMPARED = 4
@@ -117,7 +117,7 @@ class _CouncilState(CouncilRecord, kw_only=True):
             yield from self._collect_ballots([seat for seat in seats if seat in self.weighed])
             yield from self._reveal()
 
-    def _collect_ballots(self, seats: Iterable[int]) -> steps.ProtocolPart[None]:
+    def _collect_ballots(self, seats: Collection[int]) -> steps.ProtocolPart[None]:
         """Ask seats for their ballots, all concurrently."""
         turns = tuple(self._ballot_turn(seat) for seat in seats)
         if not turns:
@@ -129,6 +129,77 @@ class _CouncilState(CouncilRecord, kw_only=True):
                 self.casts.append(tally.CastBallot(seat, self.round, ballot, result))
         if batch.stopped:
             raise _SessionStopped
+        if self.council.version > 1 and not self.council.options:
+            yield from self._group_answers([cast for cast in self.casts if cast.seat in seats])
+
+    def _group_answers(self, casts: Sequence[tally.CastBallot]) -> steps.ProtocolPart[None]:
+        """Find out which new answers mean the same as others, and record what decided that.
+
+        The verdicts of the encoder are recorded before a judge is asked, so that a driver without
+        the encoder asks the same questions.
+        """
+        new = [cast for cast in casts if cast.round == self.round]
+        answers = [
+            (answer_groups.AnswerSource(cast.seat, cast.round), cast.ballot.answer) for cast in new
+        ]
+        request = self.groups.request(answers, _entries(new))
+        if request is None:
+            return
+        batch = yield request
+        reading = batch.similarity or answer_groups.SimilarityReading()
+        self.groups.model = reading.model
+        judged, entries = yield from self._judge_pairs(request, reading)
+        pairs = answer_groups.decide_pairs(request, reading, judged)
+        self.groups.add(request, pairs)
+        counts = Counter(pair.step for pair in pairs)
+        facts = council_kinds.EquivalenceFacts(
+            answers=len(self.groups.first_of),
+            positions=len(self.groups.wordings),
+            text=counts[answer_groups.EquivalenceStep.TEXT],
+            encoder=counts[answer_groups.EquivalenceStep.ENCODER],
+            judge=counts[answer_groups.EquivalenceStep.JUDGE],
+        )
+        body = steps.NoteBody("pairs", answer_groups.encode_decisions(request, pairs))
+        step = f"equivalence/{self.groups.requests}"
+        yield steps.SessionNote(step, facts, (body,), entries or request.causes)
+
+    def _judge_pairs(
+        self, request: answer_groups.SimilarityRequest, reading: answer_groups.SimilarityReading
+    ) -> steps.ProtocolPart[tuple[dict[int, tuple[str, bool]], tuple[Hash, ...]]]:
+        """Ask the judge about undecided pairs; return its verdicts and the ends of its turns.
+
+        A judge that does not answer leaves the pair as it was.
+        """
+        places = answer_groups.select_judged_pairs(request, reading)
+        if self.council.judge is None or not places:
+            return {}, ()
+        turns = tuple(
+            steps.AgentTurn(
+                name=f"same.{self.groups.requests}.{number}",
+                agent=self.council.judge,
+                prompt=council_prompts.equivalence_prompt(
+                    self.question, *(request.texts[at] for at in request.pairs[place])
+                ),
+                schema=council_prompts.equivalence_schema(),
+                read=council_prompts.read_equivalence,
+            )
+            for number, place in enumerate(places, 1)
+        )
+        batch = yield from self._ask(turns)
+        if batch.stopped:
+            raise _SessionStopped
+        judged = {}
+        for place, turn, result in zip(places, turns, batch.said, strict=True):
+            reply = _parse_result(turn, result)
+            if isinstance(reply, council_prompts.Equivalence):
+                judged[place] = turn.name, reply.same
+        ends = tuple(result.entry for result in batch.said if result.entry is not None)
+        return judged, ends
+
+    def _register_unrevealed_claims(self) -> None:
+        """Register the claims of a council that closed before its first reveal."""
+        if self.council.version > 1 and not self.stated:
+            self.claims.add_ballots(self.weighed, "", self.position)
 
     def _ask(
         self, turns: tuple[steps.AgentTurn | steps.ToolProbe, ...]
@@ -169,15 +240,13 @@ class _CouncilState(CouncilRecord, kw_only=True):
     def _check_baseline(self, seats: int) -> steps.ProtocolPart[bool]:
         """Record the answer of the first seats and return whether it ends the council."""
         council = self.council
-        self.baseline_answer, votes = tally.most_frequent_answer(self.casts)
+        self.baseline_answer, votes = tally.most_frequent_answer(self.casts, self.position)
         agreement = PER_MILLE * votes // seats
         blocked = any(cast.ballot.blocker for cast in self.casts)
         agreed = bool(council.baseline and votes) and agreement >= council.threshold and not blocked
         # Agreement alone is not enough if a tool can check the answer.
         if agreed and council.check:
-            agreed = bool(
-                (yield from self._check_answers([normalize_answer(self.baseline_answer)]))
-            )
+            agreed = bool((yield from self._check_answers([self.position(self.baseline_answer)])))
         decision = council_kinds.BaselineDecision
         undecided = decision.DELIBERATE if council.baseline else decision.OPEN
         passage = decision.AGREED if agreed else undecided
@@ -205,9 +274,9 @@ class _CouncilState(CouncilRecord, kw_only=True):
         self.answered = self._collect_peer_answers(ballots)
         for seat, ballot in sorted(ballots.items()):
             self._weigh(seat, ballot)
-        self.news = self.claims.add_ballots(ballots, self.seed)
+        self.news = self.claims.add_ballots(ballots, self.seed, self.position)
         self.stated |= ballots
-        self.stands |= {seat: normalize_answer(ballot.answer) for seat, ballot in ballots.items()}
+        self.stands |= {seat: self.position(ballot.answer) for seat, ballot in ballots.items()}
 
     def _weigh(self, seat: int, ballot: Ballot) -> None:
         """Count a ballot, unless it changes the counted answer without a reason."""
@@ -215,7 +284,7 @@ class _CouncilState(CouncilRecord, kw_only=True):
         if counted is None or stated is None:
             self.weighed[seat] = ballot
             return
-        claims, stand = self.claims.claims, normalize_answer(ballot.answer)
+        claims, stand = self.claims.claims, self.position(ballot.answer)
         # A seat's own claim is no reason: it was no news to that seat.
         reasons = tuple(
             claims[name].text for name in ballot.because if seat not in claims[name].authors
@@ -235,7 +304,7 @@ class _CouncilState(CouncilRecord, kw_only=True):
             )
         # Compare with the counted answer, not with the last one: repeating an unreasoned change is
         # not a reason for it.
-        if reasoned or normalize_answer(counted.answer) == stand:
+        if reasoned or self.position(counted.answer) == stand:
             self.weighed[seat] = ballot
 
     def _collect_peer_answers(
@@ -291,11 +360,14 @@ class _CouncilState(CouncilRecord, kw_only=True):
             return council_kinds.End.EXHAUSTED
         return council_kinds.End.ROUNDS if self.round >= self.council.rounds else None
 
+    def _wording(self, stand: str) -> str:
+        return tally.best_wording(self.casts, stand, self.position)
+
     def _tally(self) -> tally.Tally:
-        return tally.Tally(self.weighed.values())
+        return tally.Tally(self.weighed.values(), self.position)
 
     def _ranking(self) -> list[str]:
-        return self._tally().rank_positions(normalize_answer(self.baseline_answer))
+        return self._tally().rank_positions(self.position(self.baseline_answer))
 
     def _leader(self) -> str:
         if not self.weighed:  # stopped before the first reveal: count the ballots that are in
@@ -310,7 +382,7 @@ class _CouncilState(CouncilRecord, kw_only=True):
         The judge only decides between free texts none of which has a majority.
         """
         if end is council_kinds.End.GATE:
-            return normalize_answer(self.baseline_answer), council_kinds.Ground.GATE
+            return self.position(self.baseline_answer), council_kinds.Ground.GATE
         ranking = self._ranking()
         if not ranking:
             return "", council_kinds.Ground.NONE
@@ -327,8 +399,7 @@ class _CouncilState(CouncilRecord, kw_only=True):
     def _check_answers(self, stands: list[str]) -> steps.ProtocolPart[list[str]]:
         """Return the positions whose answer passes the tool's check."""
         inputs = (
-            {"request": self.session.problem, "answer": tally.best_wording(self.casts, stand)}
-            for stand in stands
+            {"request": self.session.problem, "answer": self._wording(stand)} for stand in stands
         )
         place = "gate" if self.baseline is None else "end"
         probes = tuple(
@@ -351,7 +422,7 @@ class _CouncilState(CouncilRecord, kw_only=True):
         """
         best, ground = ranking[0], council_kinds.Ground.VOTE
         for number, rival in enumerate(ranking[1:], 1):
-            pair = (tally.best_wording(self.casts, best), tally.best_wording(self.casts, rival))
+            pair = (self._wording(best), self._wording(rival))
             turns = (
                 self._comparison(f"judge.{number}.1", *pair),
                 self._comparison(f"judge.{number}.2", *reversed(pair)),
@@ -407,7 +478,8 @@ class _CouncilState(CouncilRecord, kw_only=True):
         self, end: council_kinds.End, stand: str, ground: council_kinds.Ground
     ) -> steps.ProtocolSteps:
         """Record the close with its report and return the result of the session."""
-        answer = tally.best_wording(self.casts, stand) if self.casts else ""
+        answer = self._wording(stand) if self.casts else ""
+        self._register_unrevealed_claims()
         conformed = sum(change.conformity for change in self.changes)
         usd, tokens, _ = self.spent
         facts = council_kinds.CouncilCloseFacts(

@@ -121,6 +121,32 @@ class CouncilCloseFacts(Facts, frozen=True):
     tokens: Count
 
 
+class SimilarityFacts(Facts, frozen=True):
+    """An encoder has compared free-text answers.  Body: its verdict on each pair.
+
+    Without an encoder, `pairs` is 0 and `model` empty.
+    """
+
+    answers: Count
+    pairs: Count
+    model: str
+    digest: str
+    """SHA-256 of the weights of the encoder."""
+
+
+class EquivalenceFacts(Facts, frozen=True):
+    """Which free-text answers count as the same.  Body: each pair, and the step that decided it."""
+
+    answers: Count
+    """Number of answers with different normalized texts so far."""
+    positions: Count
+    """Number of groups that they fall into."""
+    text: Count
+    """Number of pairs decided by their normalized text alone."""
+    encoder: Count
+    judge: Count
+
+
 COUNCIL_KINDS = Kinds(
     [
         Kind("council/1", CouncilFacts),
@@ -128,5 +154,7 @@ COUNCIL_KINDS = Kinds(
         Kind("baseline/1", BaselineFacts, frozenset({"answer"})),
         Kind("reveal/1", RevealFacts),
         Kind("council.close/1", CouncilCloseFacts, frozenset({"report"})),
+        Kind("council.similarity/1", SimilarityFacts, frozenset({"scores"})),
+        Kind("council.equivalence/1", EquivalenceFacts, frozenset({"pairs"})),
     ]
 )

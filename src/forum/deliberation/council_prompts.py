@@ -46,6 +46,13 @@ class Preference(msgspec.Struct, frozen=True):
     reason: str = ""
 
 
+class Equivalence(msgspec.Struct, frozen=True):
+    """A judge's verdict on whether two answers are the same."""
+
+    same: bool
+    reason: str = ""
+
+
 FIRST, SECOND, SAME = "first", "second", "same"
 
 
@@ -120,6 +127,34 @@ def read_preference(reply: bytes) -> Preference:
     return preference
 
 
+def equivalence_prompt(question: Quotation, first: str, second: str) -> bytes:
+    """Return the prompt to say whether two answers mean the same."""
+    return reply_schemas.compose_prompt(
+        "Two answers to the question below are given. Say whether they are the same answer: "
+        "whoever follows one of them does what the other says, too. Other words for the same thing "
+        "make no difference; another number, another name, another condition or the opposite "
+        "decision does. Which of them is right does not matter here.",
+        'Reply with JSON: {"same": true or false, "reason": "..."}',
+        quoted=[
+            question,
+            _quote("the first answer", first.encode(errors="replace")),
+            _quote("the second answer", second.encode(errors="replace")),
+        ],
+    )
+
+
+def equivalence_schema() -> bytes:
+    """Return the JSON schema of a judge's verdict on two answers."""
+    return reply_schemas.build_schema(
+        {"same": {"type": "boolean"}, "reason": reply_schemas.text_schema(_MAX_REASON_LENGTH)}
+    )
+
+
+def read_equivalence(reply: bytes) -> Equivalence:
+    """Parse a judge's verdict on two answers. Raises `ValueError`."""
+    return reply_schemas.parse_structured(reply, _equivalence)
+
+
 def _choices(options: Sequence[str]) -> str:
     return f"The answer is one of: {msgspec.json.encode(options).decode()}" if options else ""
 
@@ -142,4 +177,5 @@ def _quote(source: str, data: bytes) -> Quotation:
     return Quotation(source, data, len(data))
 
 
+_equivalence = msgspec.json.Decoder(Equivalence)
 _preference = msgspec.json.Decoder(Preference)

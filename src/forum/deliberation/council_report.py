@@ -2,12 +2,14 @@
 
 import msgspec
 
-from forum.deliberation import council_kinds
+from forum.deliberation import answer_groups, council_kinds
 from forum.deliberation.ballots import Ballot
-from forum.deliberation.claims import ClaimRegister, ClaimStatus
+from forum.deliberation.claims import ClaimRegister, ClaimStatus, CouncilClaim
 from forum.deliberation.tally import CastBallot, Tally
 from forum.work.panel import Council, normalize_answer
 
+MAX_REPORTED_PAIRS = 40
+"""How many pairs of compared answers a report lists; all are in the entries of the comparison."""
 NO_CHECKED_ANSWER_WARNING = "The tool that checks answers has found none of them to hold."
 SINGLE_AGENT_WARNING = (
     "All seats are the same agent: it agrees with itself, and an exchange rarely helps it."
@@ -70,6 +72,11 @@ class CouncilRecord(msgspec.Struct):
     """The last ballot of each seat, whether it counts or not."""
     baseline: council_kinds.BaselineFacts | None = None
     baseline_answer: str = ""
+    groups: answer_groups.AnswerGroups = msgspec.field(default_factory=answer_groups.AnswerGroups)
+
+    def position(self, answer: str) -> str:
+        """Return the position of an answer: equal for answers that count as the same."""
+        return self.groups.position(answer)
 
     def blockers(self) -> list[Blocker]:
         """Return the objections that must be answered first, by seat."""
@@ -117,6 +124,31 @@ class BaselineReport(_ReportPart, frozen=True):
     spent: ReportedCost
 
 
+class ReportedPair(_ReportPart, frozen=True):
+    """Two free-text answers, whether they count as the same, and the step that decided it."""
+
+    first: str
+    second: str
+    same: bool
+    step: answer_groups.EquivalenceStep
+    score: int | None = None
+    """The similarity by the encoder, in thousandths."""
+    rule: str = ""
+    """The rule on words by which they are different."""
+
+
+class ComparisonReport(_ReportPart, frozen=True):
+    """How free-text answers were compared."""
+
+    encoder: str
+    """The sentence model; empty if there was none, so that only texts and the judge decided."""
+    answers: int
+    """Number of answers with different normalized texts."""
+    positions: int
+    """Number of answers that remain once those that mean the same are one."""
+    pairs: tuple[ReportedPair, ...] = ()
+
+
 class CouncilReport(_ReportPart, frozen=True):
     """All that a reader should know of a council."""
 
@@ -138,6 +170,11 @@ class CouncilReport(_ReportPart, frozen=True):
     absent: tuple[int, ...] = ()
     """Seats that were asked and cast no ballot."""
     warnings: tuple[str, ...] = ()
+    claims: tuple[Argument, ...] = ()
+    """The claims for the answer, the best supported first."""
+    holders: tuple[int, ...] = ()
+    """The seats that were counted for the answer."""
+    comparison: ComparisonReport | None = None
 
 
 def encode_report(
@@ -155,6 +192,7 @@ def read_report(data: bytes) -> CouncilReport:
 def _build_report(
     record: CouncilRecord, facts: council_kinds.CouncilCloseFacts, answer: str, council: Council
 ) -> CouncilReport:
+    reasoned = council.version > 1 and bool(answer)
     numbers = range(1, len(council.seats) + 1)
     present = {cast.seat for cast in record.casts}
     expected = numbers if facts.end is not council_kinds.End.GATE else numbers[: council.baseline]
@@ -174,6 +212,18 @@ def _build_report(
         blockers=tuple(record.blockers()),
         absent=tuple(seat for seat in expected if seat not in present),
         warnings=_warnings(facts, council),
+        claims=tuple(_rank_claims(record.position(answer), record)) if reasoned else (),
+        holders=_holders(record, answer) if reasoned else (),
+        comparison=_comparison(record, council),
+    )
+
+
+def _holders(record: CouncilRecord, answer: str) -> tuple[int, ...]:
+    position = record.position(answer)
+    return tuple(
+        seat
+        for seat, ballot in sorted(record.weighed.items())
+        if record.position(ballot.answer) == position
     )
 
 
@@ -193,7 +243,7 @@ def _base(record: CouncilRecord, answer: str) -> BaselineReport:
     base = record.baseline
     if base is None:
         return BaselineReport("", 0, 0, changed=False, spent=ReportedCost(0, 0))
-    changed = normalize_answer(record.baseline_answer) != normalize_answer(answer)
+    changed = record.position(record.baseline_answer) != record.position(answer)
     spent = ReportedCost(base.usd, base.tokens)
     return BaselineReport(
         answer=record.baseline_answer,
@@ -218,12 +268,12 @@ def _minority(record: CouncilRecord, answer: str) -> tuple[MinorityPosition, ...
     """Return the positions that lost, heaviest first."""
     held: dict[str, list[int]] = {}
     for seat, ballot in sorted(record.weighed.items()):
-        if normalize_answer(ballot.answer) != normalize_answer(answer):
-            held.setdefault(normalize_answer(ballot.answer), []).append(seat)
+        if record.position(ballot.answer) != record.position(answer):
+            held.setdefault(record.position(ballot.answer), []).append(seat)
     positions = []
     for stand, seats in held.items():
         ballots = [record.weighed[seat] for seat in seats]
-        weight = Tally(ballots).weights[stand]
+        weight = Tally(ballots, record.position).weights[stand]
         surest = max(ballots, key=lambda ballot: ballot.confidence)
         positions.append(
             MinorityPosition(surest.answer, tuple(seats), weight, _best_claim(stand, record))
@@ -233,18 +283,67 @@ def _minority(record: CouncilRecord, answer: str) -> tuple[MinorityPosition, ...
 
 def _best_claim(stand: str, record: CouncilRecord) -> Argument | None:
     """Return the claim for a position with the most support minus attacks."""
+    return next(iter(_rank_claims(stand, record)), None)
+
+
+def _rank_claims(stand: str, record: CouncilRecord) -> list[Argument]:
+    """Return the claims for a position, those with the most support minus attacks first."""
     claims = [claim for claim in record.claims.claims.values() if claim.answer == stand]
-    if not claims:
+
+    def rank(claim: CouncilClaim) -> tuple[int, bool]:
+        return len(claim.attacks) - len(claim.support), not claim.evidence
+
+    return [
+        Argument(
+            claim=claim.text,
+            status=claim.status,
+            support=len(claim.support),
+            evidence=claim.evidence,
+            attacks=tuple(why for _, why in claim.attacks),
+        )
+        for claim in sorted(claims, key=rank)
+    ]
+
+
+def _comparison(record: CouncilRecord, council: Council) -> ComparisonReport | None:
+    """Return how free-text answers were compared; None if they were not."""
+    if council.version == 1 or council.options:
         return None
-    best = max(claims, key=lambda c: (len(c.support) - len(c.attacks), bool(c.evidence)))
-    attacks = tuple(why for _, why in best.attacks)
-    return Argument(
-        claim=best.text,
-        status=best.status,
-        support=len(best.support),
-        evidence=best.evidence,
-        attacks=attacks,
+    groups = record.groups
+    # The pairs that were joined come first, then the most similar ones that were not.
+    ranked = sorted(groups.compared, key=lambda c: (not c.pair.same, -(c.pair.score or 0)))
+    pairs = [
+        ReportedPair(
+            first=compared.first,
+            second=compared.second,
+            same=compared.pair.same,
+            step=compared.pair.step,
+            score=compared.pair.score,
+            rule=compared.pair.rule,
+        )
+        for compared in [*_reworded(record), *ranked][:MAX_REPORTED_PAIRS]
+    ]
+    return ComparisonReport(
+        encoder=groups.model,
+        answers=len(groups.first_of),
+        positions=len(groups.wordings),
+        pairs=tuple(pairs),
     )
+
+
+def _reworded(record: CouncilRecord) -> list[answer_groups.ComparedAnswers]:
+    """Return answers that differ only in what normalizing takes away: the text decided."""
+    first: dict[str, str] = {}
+    pairs: dict[tuple[str, str], None] = {}
+    for cast in record.casts:
+        text = cast.ballot.answer
+        wording = first.setdefault(normalize_answer(text), text)
+        if wording != text:
+            pairs[wording, text] = None
+    decided = answer_groups.DecidedPair(
+        first=0, second=0, same=True, step=answer_groups.EquivalenceStep.TEXT
+    )
+    return [answer_groups.ComparedAnswers(*pair, decided) for pair in pairs]
 
 
 def _decisive(record: CouncilRecord) -> tuple[str, ...]:

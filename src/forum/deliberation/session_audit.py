@@ -12,6 +12,12 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from forum.deliberation import record_comparison
+from forum.deliberation.answer_groups import (
+    MAX_SCORES_BYTES,
+    SimilarityReading,
+    SimilarityRequest,
+    read_similarity,
+)
 from forum.deliberation.cost_audit import SpendBounds
 from forum.deliberation.council_kinds import COUNCIL_KINDS
 from forum.deliberation.protocols import start_protocol
@@ -27,6 +33,7 @@ from forum.deliberation.steps import (
     TurnStatus,
     advance_protocol,
     collect_results,
+    similarity_note,
 )
 from forum.deliberation.symposium.kinds import SYMPOSIUM_KINDS
 from forum.deliberation.turn_audit import TurnAuditor
@@ -185,6 +192,8 @@ class _SessionAuditor:
                 return step
             if isinstance(step, SessionNote):
                 result = self._check_note(step)
+            elif isinstance(step, SimilarityRequest):
+                result = self._check_similarity(step)
             else:
                 result = self._check_turns(step, policy)
             if result is None:
@@ -199,6 +208,34 @@ class _SessionAuditor:
     def _is_over(self) -> bool:
         """Return whether the session has ended: the answer follows from all of it."""
         return self._state.outcome is not None or self._state.answered is not None
+
+    def _check_similarity(self, request: SimilarityRequest) -> BatchResult | None:
+        """Take the verdicts of the encoder from the record, and check all else of their entry.
+
+        Vectors are not computed here, so a verdict that the encoder never gave cannot be found.
+        """
+        entries = [item for item in self._notes if item.entry.step == request.step]
+        reading = SimilarityReading()
+        if entries:
+            facts = entries[0].entry.facts
+            try:
+                body = self._comparer.read_body(entries[0], "scores", MAX_SCORES_BYTES)
+                reading = read_similarity(request, facts, body)
+            except (ValueError, AttributeError):  # facts of another kind have no such members
+                self._comparer.report_fault(
+                    record_comparison.Breach.COUNTED,
+                    f"{request.step}: it does not compare the answers that were given",
+                    entries[0],
+                )
+                raise record_comparison.RecordDiverged from None
+        checked = self._check_note(similarity_note(request, reading))
+        if checked is None:
+            return None
+        if reading.verdicts:
+            self._comparer.report_unchecked(
+                f"the similarity of answers in {request.step}, which is taken from the record"
+            )
+        return BatchResult(similarity=reading)
 
     def _check_note(self, note: SessionNote) -> BatchResult | None:
         steps = [item.entry.step for item in self._notes]

@@ -12,6 +12,12 @@ from typing import TypeVar
 
 import msgspec
 
+from forum.deliberation.answer_groups import (
+    SimilarityReading,
+    SimilarityRequest,
+    encode_similarity,
+    similarity_facts,
+)
 from forum.ledger.entry import Facts
 from forum.ledger.kinds import Outcome
 from forum.ledger.ports import UNLIMITED, Amount
@@ -139,6 +145,8 @@ class BatchResult(msgspec.Struct, frozen=True):
     said: tuple[TurnResult, ...] = ()
     stopped: StopReason | None = None
     """Why the session was stopped, if that cut off one of the turns."""
+    similarity: SimilarityReading | None = None
+    """The verdicts of the encoder, after a `SimilarityRequest`."""
 
 
 class SessionResult(msgspec.Struct, frozen=True):
@@ -149,6 +157,14 @@ class SessionResult(msgspec.Struct, frozen=True):
     causes: tuple[Hash, ...] = ()
 
 
+def similarity_note(request: SimilarityRequest, reading: SimilarityReading) -> SessionNote:
+    """Return the note that records the verdicts of an encoder, or that there was none."""
+    facts = similarity_facts(request, reading)
+    data = encode_similarity(request, reading) if reading.verdicts else b""
+    bodies = (NoteBody("scores", data),) if data else ()
+    return SessionNote(request.step, facts, bodies, request.causes)
+
+
 def collect_results(results: Sequence[TurnResult], stopped: StopReason | None) -> BatchResult:
     """Return the results of finished turns in the form that a protocol is sent."""
     cut = any(result.fate is TurnStatus.CUT for result in results)
@@ -156,7 +172,8 @@ def collect_results(results: Sequence[TurnResult], stopped: StopReason | None) -
 
 
 T = TypeVar("T")
-ProtocolPart = Generator[TurnBatch | SessionNote, BatchResult, T]
+ProtocolStep = TurnBatch | SessionNote | SimilarityRequest
+ProtocolPart = Generator[ProtocolStep, BatchResult, T]
 """A running part of a protocol that returns T; a yielded note is answered by `BatchResult()`."""
 ProtocolSteps = ProtocolPart[SessionResult]
 """A running protocol."""
@@ -164,7 +181,7 @@ ProtocolSteps = ProtocolPart[SessionResult]
 
 def advance_protocol(
     steps: ProtocolSteps, result: BatchResult | None
-) -> TurnBatch | SessionNote | SessionResult:
+) -> ProtocolStep | SessionResult:
     """Send a protocol the result of its last step and return its next step.
 
     `result` is None at the start, before the first step.

@@ -1,13 +1,16 @@
 """Counting the ballots of a council. Results do not depend on the order in which they were cast."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
 from forum.deliberation.ballots import Ballot
 from forum.deliberation.steps import TurnResult
 from forum.work.panel import normalize_answer
+
+ReadPosition = Callable[[str], str]
+"""Returns the position of an answer, which is equal for answers that count as the same."""
 
 
 class CastBallot(msgspec.Struct, frozen=True):
@@ -19,11 +22,6 @@ class CastBallot(msgspec.Struct, frozen=True):
     said: TurnResult
 
     @property
-    def position(self) -> str:
-        """The normalized answer."""
-        return normalize_answer(self.ballot.answer)
-
-    @property
     def order(self) -> tuple[int, int]:
         """Sort key that prefers the earlier ballot when all else is equal."""
         return self.round, self.seat
@@ -32,11 +30,13 @@ class CastBallot(msgspec.Struct, frozen=True):
 class Tally:
     """The weight of each position and the number of seats that hold it."""
 
-    def __init__(self, ballots: Iterable[Ballot]) -> None:
+    def __init__(
+        self, ballots: Iterable[Ballot], position: ReadPosition = normalize_answer
+    ) -> None:
         self.weights: Counter[str] = Counter()
         self.seats: Counter[str] = Counter()
         for ballot in ballots:
-            stand = normalize_answer(ballot.answer)
+            stand = position(ballot.answer)
             # With a weight of zero, a seat that states no confidence would lose its vote.
             self.weights[stand] += max(1, int(ballot.confidence))
             self.seats[stand] += 1
@@ -57,16 +57,20 @@ class Tally:
         return 2 * self.weights[stand] > self.weights.total()
 
 
-def most_frequent_answer(casts: Sequence[CastBallot]) -> tuple[str, int]:
+def most_frequent_answer(
+    casts: Sequence[CastBallot], position: ReadPosition = normalize_answer
+) -> tuple[str, int]:
     """Return the most frequent answer, in its first wording, and its number of votes."""
     if not casts:
         return "", 0
-    votes = Counter(cast.position for cast in casts)
-    first = min(casts, key=lambda cast: (-votes[cast.position], cast.order))
-    return first.ballot.answer, votes[first.position]
+    votes = Counter(position(cast.ballot.answer) for cast in casts)
+    first = min(casts, key=lambda cast: (-votes[position(cast.ballot.answer)], cast.order))
+    return first.ballot.answer, votes[position(first.ballot.answer)]
 
 
-def best_wording(casts: Iterable[CastBallot], stand: str) -> str:
+def best_wording(
+    casts: Iterable[CastBallot], stand: str, position: ReadPosition = normalize_answer
+) -> str:
     """Return a position in the wording of the seat with the highest confidence in it."""
-    holders = [cast for cast in casts if cast.position == stand]
+    holders = [cast for cast in casts if position(cast.ballot.answer) == stand]
     return min(holders, key=lambda cast: (-cast.ballot.confidence, cast.order)).ballot.answer

@@ -60,6 +60,7 @@ class Engine:
         delta_sink: ports.DeltaSink | None = None,
         gate_rules: tuple[GateRule, ...] = (),
         budgets: SharedBudgets | None = None,
+        open_encoder: ports.OpenEncoder = lambda: None,
     ) -> None:
         self._ledger = ledger
         self._services = Services(
@@ -71,6 +72,7 @@ class Engine:
             delta_sink=delta_sink,
             gate_rules=gate_rules,
             budgets=budgets,
+            open_encoder=open_encoder,
         )
         self._signals, self._pending_turns = RunSignals(), TurnRegistry()
         self._contexts: OrderedDict[str, context.RunContext] = OrderedDict()

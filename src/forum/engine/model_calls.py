@@ -76,6 +76,8 @@ class Services:
     """The operator's current approval rules; they apply in addition to a run's own policy."""
     budgets: SharedBudgets | None = None
     """Spending caps that many runs share."""
+    open_encoder: ports.OpenEncoder = lambda: None
+    """Returns the encoder that compares free-text answers of councils."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,15 @@
 """The ports of the engine: models, tools, recorded replies, and the runner that calls it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from forum.deliberation.answer_groups import (
+    AnswerVerdict,
+    SimilarityReading,
+    SimilarityRequest,
+)
 from forum.ledger.body import BytesContent, Content
 from forum.ledger.kinds import Outcome
 from forum.ledger.ports import Amount
@@ -207,6 +212,13 @@ class ReplySource(Protocol):
         """Return whether the record has a gate for this subject; False if policy alone decides."""
         ...
 
+    def find_similarity(self, request: SimilarityRequest) -> SimilarityReading | None:
+        """Return the recorded verdicts on answers, or None to compare them.
+
+        Raises `ReplayMiss`.
+        """
+        ...
+
     def accepted_at(self) -> int | None:
         """Return the acceptance time of the recorded run, or None to use this run's own."""
         ...
@@ -214,6 +226,31 @@ class ReplySource(Protocol):
     def last_reply_at(self, task: str) -> int | None:
         """Return the recorded time of a task's last reply, 0 without one, or None to use ours."""
         ...
+
+
+class AnswerEncoder(Protocol):
+    """Compares free-text answers by what they mean."""
+
+    @property
+    def name(self) -> str:
+        """The name of the sentence model, as it is recorded."""
+        ...
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of its weights, in hexadecimal."""
+        ...
+
+    def compare(
+        self, answers: Sequence[str], pairs: Sequence[tuple[int, int]]
+    ) -> tuple[AnswerVerdict, ...]:
+        """Return a verdict for each pair of answers, which are given by their places."""
+        ...
+
+
+OpenEncoder = Callable[[], AnswerEncoder | None]
+"""Returns the encoder, or None if none is installed.  Loading it is slow, so only a council with
+several free-text answers calls this."""
 
 
 class DeltaSink(Protocol):

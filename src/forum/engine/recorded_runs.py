@@ -8,8 +8,10 @@ from typing import Any
 
 import msgspec
 
+from forum.deliberation.answer_groups import SimilarityReading, SimilarityRequest
 from forum.engine import context, ports
 from forum.engine.accept import PLAN_STEP, RouteDecision, RunRequest
+from forum.engine.answer_similarity import read_recorded_similarity
 from forum.errors import BodyGone, NoSuchRun, ReplayMiss
 from forum.ledger import log
 from forum.ledger.body import Content
@@ -176,6 +178,10 @@ class ForkSource:
         """Return None: a fork comes to its own end."""
         return None
 
+    def find_similarity(self, request: SimilarityRequest) -> SimilarityReading | None:  # noqa: ARG002
+        """Return None: a fork compares answers itself, for some of them may be other ones."""
+        return None
+
     def accepted_at(self) -> int | None:
         """Return None: a fork uses its own acceptance time."""
         return None
@@ -195,6 +201,13 @@ class ReplaySource:
         self._ledger, self._run, self._past = ledger, run, _ReplayedRun(ledger, run)
         self.is_played_out = False
         """Whether everything that was recorded before the end has been replayed."""
+
+    def find_similarity(self, request: SimilarityRequest) -> SimilarityReading:
+        """Return the recorded verdicts on answers.  Raises `ReplayMiss`."""
+        reading = read_recorded_similarity(self._ledger, self._run, request)
+        if reading is None:
+            raise ReplayMiss(MAIN_STRAND, request.step)
+        return reading
 
     def accepted_at(self) -> int:
         """Return when the recorded run was accepted, in microseconds since 1970."""

@@ -65,7 +65,7 @@ class RunDriver:
             services.find_reply_source,
             agenda,
         )
-        self._gate_rules = services.gate_rules
+        self._gate_rules, self._open_encoder = services.gate_rules, services.open_encoder
         self._recorded_end: RecordedEnd | None = None
         self._started: set[str] = set()
 
@@ -571,6 +571,7 @@ class RunDriver:
             main=self._main,
             reply_source=reply_source,
             agenda=self._pending_turns,
+            open_encoder=self._open_encoder,
         )
         closing = await runner.run_to_close(
             lambda names, cause: self._run_turns(case, names, cause)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
+from forum.deliberation.answer_groups import SimilarityRequest
 from forum.deliberation.protocols import start_protocol
 from forum.deliberation.steps import (
     CUT_OFF_REASONS,
@@ -25,11 +26,12 @@ from forum.deliberation.steps import (
     TurnStatus,
     advance_protocol,
     collect_results,
+    similarity_note,
 )
 from forum.deliberation.turn_results import build_turn_result
-from forum.engine import context, model_calls, structured_output
+from forum.engine import answer_similarity, context, model_calls, structured_output
 from forum.engine.model_calls import StepNames as Calls
-from forum.engine.ports import ReplySource, TaskHalted
+from forum.engine.ports import OpenEncoder, ReplySource, TaskHalted
 from forum.engine.signals import CancelToken
 from forum.engine.tools import ToolRunner
 from forum.errors import BodyGone, ConcurrentUpdate
@@ -180,6 +182,7 @@ class SessionRunner:
         main: Strand,
         reply_source: ReplySource | None,
         agenda: TurnRegistry,
+        open_encoder: OpenEncoder,
     ) -> None:
         self._ledger, self._run_input, self._main, self._reply_source = (
             ledger,
@@ -187,7 +190,7 @@ class SessionRunner:
             main,
             reply_source,
         )
-        self._pending_turns = agenda
+        self._pending_turns, self._open_encoder = agenda, open_encoder
 
     async def run_to_close(self, take: TurnExecutor) -> SessionResult:
         """Drive the session until the protocol closes it, and return its result."""
@@ -204,6 +207,8 @@ class SessionRunner:
                 return step
             if isinstance(step, SessionNote):
                 result = await self._record_note(step)
+            elif isinstance(step, SimilarityRequest):
+                result = await self._compare_answers(step)
             else:
                 result = await self._run_turns(step, take)
 
@@ -214,6 +219,25 @@ class SessionRunner:
             (entry,) = await self._main.append_exclusive_async(note_draft(note, causes))
             self._record.last = entry.leaf
         return BatchResult()
+
+    async def _compare_answers(self, request: SimilarityRequest) -> BatchResult:
+        """Record the verdicts of the encoder, or read them if an earlier driver has done so.
+
+        A crash before the entry is durable only repeats the comparison: nothing follows from
+        verdicts that are not recorded.
+        """
+        run = self._run_input.run
+        reading = await asyncio.to_thread(
+            answer_similarity.read_recorded_similarity, self._ledger, run, request
+        )
+        if reading is None and self._reply_source is not None:
+            reading = await asyncio.to_thread(self._reply_source.find_similarity, request)
+        if reading is None:
+            reading = await asyncio.to_thread(
+                answer_similarity.compare_answers, request, self._open_encoder
+            )
+        await self._record_note(similarity_note(request, reading))
+        return BatchResult(similarity=reading)
 
     async def _run_turns(self, step: TurnBatch, take: TurnExecutor) -> BatchResult:
         names = [TURN_PREFIX + turn.name for turn in step.turns]

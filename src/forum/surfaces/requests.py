@@ -19,7 +19,15 @@ from forum.ledger.access import has_scope
 from forum.ledger.kinds import Scope
 from forum.planning import AgentRegistry, CallerAuthority
 from forum.work.kinds import MAX_SCORE, Scorer, ScoreSubject
-from forum.work.panel import MAX_ROUNDS, MAX_SEATS, Council, Panel, Seat, Symposium
+from forum.work.panel import (
+    COUNCIL_VERSION,
+    MAX_ROUNDS,
+    MAX_SEATS,
+    Council,
+    Panel,
+    Seat,
+    Symposium,
+)
 from forum.work.plan import Plan, RunBudget, Task
 from forum.work.plan_limits import MAX_TASKS, check_plan_size
 from forum.work.policy import Answer
@@ -223,6 +231,7 @@ def council_from_form(form: PanelAsk) -> Council:
         threshold=int(1000 * form.threshold),  # rounded down, so that 2/3 accepts two of three
         rounds=usual.rounds if form.rounds is None else form.rounds,
         judge=form.judge,
+        version=COUNCIL_VERSION,
     )
 
 

@@ -11,6 +11,8 @@ from forum.ledger.entry import Count
 MAX_SEATS = 100
 MAX_ROUNDS = 10
 MAX_SHARE = 1000
+COUNCIL_VERSION = 2
+"""The version of the rules that a new council follows."""
 
 
 class Seat(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -47,6 +49,9 @@ class Council(
     """The agent that compares open answers if the vote has no majority."""
     check: str = ""
     """The tool that checks an answer."""
+    version: Count = 1
+    """The rules: in 1, free texts are the same only if they have the same words; since 2, a
+    recorded step compares what they mean, and the report has the claims for the answer."""
 
     @property
     def speakers(self) -> frozenset[str]:

@@ -15,7 +15,15 @@ from forum.errors import BadPlan, Malformed
 from forum.ledger.entry import Count
 from forum.work.acceptance_criteria import Check, Criterion, parse_criteria
 from forum.work.gate_rules import GateRule
-from forum.work.panel import MAX_ROUNDS, MAX_SEATS, MAX_SHARE, Council, Panel, normalize_answer
+from forum.work.panel import (
+    COUNCIL_VERSION,
+    MAX_ROUNDS,
+    MAX_SEATS,
+    MAX_SHARE,
+    Council,
+    Panel,
+    normalize_answer,
+)
 from forum.work.plan import Plan, Task
 
 MAX_ROLE_CHARS = 20_000
@@ -297,6 +305,7 @@ class Policy(_PolicyPart, frozen=True):
             raise BadPlan("options: an empty one, or two that differ in nothing but their writing")
         if not 1 <= panel.threshold <= MAX_SHARE:
             raise BadPlan(f"a threshold of {panel.threshold} thousandths; from 1 to {MAX_SHARE}")
+        _check_council_version(panel.version)
         if panel.check:
             self._check_panel_tool(panel.check)
 
@@ -512,3 +521,12 @@ def _tool_criteria(task: Task) -> Iterator[Criterion]:
 
 def _list_names(names: Iterable[str]) -> str:
     return ", ".join(sorted(repr(name) for name in names)) or "none"
+
+
+def _check_council_version(version: int) -> None:
+    """Refuse a council that follows rules of a later release."""
+    if not 1 <= version <= COUNCIL_VERSION:
+        raise BadPlan(
+            f"version {version} of the rules of a council; this release has 1 to "
+            f"{COUNCIL_VERSION}: upgrade Forum"
+        )

@@ -1,0 +1,267 @@
+"""Rules on the words of two free-text answers, for what a sentence encoder does not see.
+
+An encoder places "ship it" near "do not ship it", and one date near another.  These rules find such
+differences: other numbers or units, another date, the opposite decision, a negation, other names.
+They are made for English; in other languages they find numbers, units and names.
+"""
+
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+from itertools import pairwise, takewhile
+
+import msgspec
+
+_MAX_REPLACED = 3
+"""Largest number of words that count as one replaced expression."""
+_NEGATION_REACH = 4
+"""How many words after a negation it can refer to."""
+
+
+def _list_words(words: str) -> list[str]:
+    return words.split()
+
+
+_WORD = re.compile(r"\d+(?:[.,:]\d+)*|[$€£%]|[a-z]+'[a-z]+|[^\W\d_]\w*", re.IGNORECASE)
+_NAME = re.compile(r"(?<![.!?:;]\s)(?<!^)\b(?!I\b)[A-Z]\w*")
+"""A word with a capital letter within a sentence."""
+_SUBJECT = re.compile(
+    r"\b[A-Z]\w*(?<!s|g)(?<!ion)(?=\s(?:should|must|will|would|can|could|is|was|has|did)\b)"
+)
+"""A word at the start of a sentence that may be a name, because a verb follows it."""
+_NUMBER_WORDS = _list_words(
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen "
+    "sixteen seventeen eighteen nineteen twenty"
+)
+_NUMBERS = {
+    **{word: str(number) for number, word in enumerate(_NUMBER_WORDS)},
+    **{
+        word: str(10 * number)
+        for number, word in enumerate(
+            _list_words("thirty forty fifty sixty seventy eighty ninety hundred"), 3
+        )
+    },
+    "thousand": "1000", "million": "1000000", "once": "1", "twice": "2", "single": "1",
+}  # fmt: skip
+_UNITS = {
+    alias: unit
+    for unit, aliases in {
+        "second": "s sec secs second seconds", "minute": "min mins minute minutes",
+        "hour": "h hour hours hourly", "day": "day days daily", "week": "week weeks weekly",
+        "month": "month months monthly", "year": "year years yearly annually annual",
+        "millisecond": "ms millisecond milliseconds", "dollar": "$ usd dollar dollars",
+        "euro": "€ eur euro euros", "pound": "£ gbp pound pounds",
+        "percent": "% percent", "kilobyte": "kb kilobyte kilobytes",
+        "megabyte": "mb megabyte megabytes", "gigabyte": "gb gigabyte gigabytes",
+        "terabyte": "tb terabyte terabytes", "meter": "m meter meters metre metres",
+        "kilometer": "km kilometer kilometers kilometre kilometres", "mile": "mile miles",
+        "gram": "g gram grams", "kilogram": "kg kilogram kilograms kilo kilos",
+        "celsius": "celsius", "fahrenheit": "fahrenheit",
+    }.items()
+    for alias in aliases.split()
+}  # fmt: skip
+_NEGATIONS = frozenset(
+    _list_words(
+        "not no never cannot without neither nor none nobody nothing don't doesn't didn't "
+        "won't can't shouldn't isn't aren't wasn't weren't wouldn't couldn't mustn't needn't "
+        "hasn't haven't hardly avoid refrain against lacks"
+    )
+)
+_NO_NEGATION = (("enough",), ("only",), ("just",), ("doubt",))
+"""Words after "not" or "no" that make it no negation: "not enough" is "too little"."""
+_OPPOSITES = (
+    ("yes yeah yep agreed", "no nope"),
+    ("accept accepted approve approved merge merged confirm pass passes grant granted",
+     "reject rejected decline declined deny denied refuse refused veto disapprove"),
+    ("safe secure harmless", "unsafe insecure dangerous risky harmful"),
+    ("acceptable", "unacceptable"), ("legal lawful", "illegal unlawful"),
+    ("valid", "invalid"), ("true correct right accurate", "false incorrect wrong inaccurate"),
+    ("possible feasible doable", "impossible infeasible unfeasible"),
+    ("guilty liable", "innocent"), ("necessary required mandatory", "unnecessary optional"),
+    ("reliable", "unreliable"), ("likely", "unlikely"), ("available", "unavailable"),
+    ("worth worthwhile", "worthless pointless"), ("success succeed succeeds succeeded", "failure"),
+    ("allow allowed allows permit permitted", "forbid forbidden ban banned prohibit disallow"),
+    ("enable enabled activate", "disable disabled deactivate"),
+    ("raise raised increase increased increases grow grew higher expand extend",
+     "lower lowered decrease decreased decreases reduce reduced reduces shrink shorten"),
+    ("larger bigger large big", "smaller small little"),
+    ("faster fast quick quickly", "slower slow slowly"), ("better improve improves improved",
+     "worse worsen worsens worsened"),
+    ("cheaper cheap inexpensive", "expensive costly"), ("early earlier sooner", "late later"),
+    ("before", "after"), ("above", "below"), ("inside internal", "outside external"),
+    ("buy purchase", "sell"), ("lease rent", "buy purchase"), ("open opened", "close closed shut"),
+    ("start begin begun started continue resume", "end finish stop halt pause"),
+    ("public", "private"),
+    ("win wins won", "lose loses lost"), ("gain gains profit", "loss losses"),
+    ("keep keeps retain stay preserve",
+     "remove removed delete drop split replace replaced abandon discard scrap"),
+    ("ship shipped deploy launch proceed now immediately", "postpone delay wait defer hold"),
+    ("support supports", "oppose opposes"), ("always", "never"), ("all every", "none"),
+    ("manual manually", "automatic automatically"), ("synchronous", "asynchronous"),
+    ("minimum least", "maximum most"), ("import", "export"), ("encrypt encrypted",
+     "unencrypted plaintext"), ("hire", "fire"), ("north", "south"), ("east", "west"),
+    ("left", "right"), ("hot warm", "cold"), ("push", "pull"), ("upgrade", "downgrade"),
+    ("vertical vertically", "horizontal horizontally"),
+)  # fmt: skip
+_AXES: dict[str, tuple[tuple[int, int], ...]] = {}
+for _axis, (_yes, _no) in enumerate(_OPPOSITES):
+    for _sign, _listed in ((1, _yes), (-1, _no)):
+        for _word in _listed.split():
+            _AXES[_word] = (*_AXES.get(_word, ()), (_axis, _sign))
+_CALENDAR = frozenset(
+    _list_words(
+        "monday tuesday wednesday thursday friday saturday sunday january february march "
+        "april june july august september october november december spring summer autumn "
+        "winter morning evening night noon"
+    )
+)
+_FILLERS = frozenset(
+    _list_words(
+        "a an the is are was were be been being it its this that these those there here to of "
+        "in on at by for from with into as and or but so if then than we i you they he she "
+        "our your their my us should would could can will must may might shall do does did "
+        "have has had go ahead us use using make makes just very really also please because "
+        "due since while about around per each which what who whom whose how when where why "
+        "yet still only own"
+    )
+)
+
+
+class _Words(msgspec.Struct, frozen=True):
+    """The words of an answer, and what the rules look at."""
+
+    words: tuple[str, ...]
+    names: frozenset[str]
+    """Lower-case words that are written like names."""
+
+    @property
+    def numbers(self) -> frozenset[str]:
+        return frozenset(word for word in self.words if word[0].isdigit())
+
+    @property
+    def units(self) -> frozenset[str]:
+        """The units of the numbers: a unit without a number may be any word."""
+        near = {second for first, second in pairwise(self.words) if first[0].isdigit()}
+        near |= {first for first, second in pairwise(self.words) if second[0].isdigit()}
+        return frozenset(_UNITS[word] for word in near if word in _UNITS)
+
+    @property
+    def calendar(self) -> frozenset[str]:
+        return frozenset(self.words) & _CALENDAR
+
+    @property
+    def content(self) -> list[str]:
+        """The words without articles, auxiliary verbs and the like."""
+        return [word for word in self.words if word not in _FILLERS or word in self.names]
+
+    def polarity(self) -> tuple[dict[int, int], bool]:
+        """Return the side taken on each axis of opposites, and whether a negation is left over.
+
+        A negation turns the next word with an opposite around; one that meets none is left over.
+        """
+        sides: dict[int, int] = {}
+        left_over, reach = False, 0
+        for place, word in enumerate(self.words):
+            is_reply = place == 0 and word in ("yes", "no")
+            following = self.words[place + 1 : place + 2]
+            if word in _NEGATIONS and not is_reply and following not in _NO_NEGATION:
+                left_over ^= reach > 0
+                reach = _NEGATION_REACH + 1
+                continue
+            axes = _AXES.get(word, ())
+            sign = -1 if reach and not is_reply else 1
+            for axis, side in axes:
+                sides[axis] = side * sign if sides.get(axis, side * sign) == side * sign else 0
+            if axes and reach:
+                reach = 0
+            elif reach:
+                reach -= 1
+                left_over ^= reach == 0
+        return sides, left_over ^ (reach > 0)
+
+
+@lru_cache(maxsize=1000)
+def _read_words(answer: str) -> _Words:
+    plain = answer.replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
+    words = (match[0].lower() for match in _WORD.finditer(plain))
+    names = {match[0].lower() for match in _NAME.finditer(plain)}
+    names |= {match[0].lower() for match in _SUBJECT.finditer(plain)} - _FILLERS
+    return _Words(
+        tuple(_NUMBERS.get(word, word).replace(",", "") for word in words), frozenset(names)
+    )
+
+
+def _stem(word: str) -> str:
+    """Return a word without the usual endings of English."""
+    for ending in ("ing", "ed", "es", "s", "e"):
+        if word.endswith(ending) and len(word) - len(ending) >= 3:
+            return word.removesuffix(ending)
+    return word
+
+
+def find_difference(first: str, second: str) -> str:
+    """Return the rule by which two answers are different, or "" if only their vectors can tell.
+
+    The rules are `number`, `unit`, `date`, `opposite`, `negation` and `name`.
+    """
+    one, other = _read_words(first), _read_words(second)
+    if _disagree(one.numbers, other.numbers):
+        return "number"
+    if _disagree(one.units, other.units):
+        return "unit"
+    if _disagree(one.calendar, other.calendar):
+        return "date"
+    (sides, negated), (other_sides, other_negated) = one.polarity(), other.polarity()
+    shared = sides.keys() & other_sides.keys()
+    if any(sides[axis] * other_sides[axis] < 0 for axis in shared):
+        return "opposite"
+    if negated != other_negated:
+        return "negation"
+    return "name" if _has_other_names(one, other) else ""
+
+
+def _disagree(first: frozenset[str], second: frozenset[str]) -> bool:
+    """Return whether both state something, and each something that the other does not."""
+    return bool(first - second) and bool(second - first)
+
+
+def _has_other_names(one: _Words, other: _Words) -> bool:
+    """Return whether each answer names something that the other does not mention at all."""
+    missing = one.names - set(other.words), other.names - set(one.words)
+    return all(missing)
+
+
+def find_replaced_words(first: str, second: str) -> tuple[str, str] | None:
+    """Return the words by which alone two answers differ, or None if they differ in more.
+
+    "Invest in solar panels" and "invest in wind turbines" are near each other because all the
+    other words are the same, and yet the answer is in the words that are not.
+    """
+    one, other = _read_words(first).content, _read_words(second).content
+    stems, other_stems = [_stem(word) for word in one], [_stem(word) for word in other]
+    start = _count_equal(zip(stems, other_stems, strict=False))
+    rest = min(len(stems), len(other_stems)) - start
+    end = min(rest, _count_equal(zip(reversed(stems), reversed(other_stems), strict=False)))
+    replaced = one[start : len(one) - end], other[start : len(other) - end]
+    if not start + end or not all(0 < len(words) <= _MAX_REPLACED for words in replaced):
+        return None
+    if {*stems[start : len(one) - end]} & {*other_stems[start : len(other) - end]}:
+        return None  # the same words in another order
+    first, second = (" ".join(words) for words in replaced)
+    return None if _take_same_side(first, second) else (first, second)
+
+
+def _take_same_side(first: str, second: str) -> bool:
+    """Return whether the words decide the same: "reject" and "do not merge" do."""
+    (sides, _), (other_sides, _) = _read_words(first).polarity(), _read_words(second).polarity()
+    return any(sides[axis] * other_sides[axis] > 0 for axis in sides.keys() & other_sides.keys())
+
+
+def have_equal_words(first: str, second: str) -> bool:
+    """Return whether two answers have the same words, but for articles, auxiliaries and endings."""
+    one, other = _read_words(first).content, _read_words(second).content
+    return bool(one) and [_stem(word) for word in one] == [_stem(word) for word in other]
+
+
+def _count_equal(pairs: Iterable[tuple[str, str]]) -> int:
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
