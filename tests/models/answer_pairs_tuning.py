@@ -45,6 +45,30 @@ SAME = (
     ("Yes.", "Yes, it is."),
     ("Invest in solar panels.", "Put the money into photovoltaics."),
     ("The patient has pneumonia.", "It is an infection of the lungs: pneumonia."),
+    ("Move the meeting to Tuesday.", "The meeting should take place on Tuesday instead."),
+    ("The fire was started by faulty wiring.", "Defective electrical wiring caused the fire."),
+    ("Offer a full refund.", "Give the customers all of their money back."),
+    (
+        "Use a message queue such as RabbitMQ.",
+        "RabbitMQ, or a similar message broker, is what we need.",
+    ),
+    ("No, the bridge should not be reopened yet.", "Keep the bridge closed for the time being."),
+    (
+        "Patients under 12 should not take it.",
+        "It is not suitable for children younger than twelve.",
+    ),
+    ("Sort the list before searching it.", "First put the list in order, then search it."),
+    (
+        "The company should expand to Canada.",
+        "Expanding into the Canadian market is the right step.",
+    ),
+    ("Write more unit tests.", "Unit test coverage should be increased."),
+    ("The river is polluted by farm runoff.", "Agricultural runoff is what pollutes the river."),
+    ("Back up the database every 6 hours.", "A database backup should run each six hours."),
+    ("Plant trees along the main street.", "Trees should line the main street."),
+    ("The memory leak is in the image loader.", "The image loader does not free its memory."),
+    ("Let employees choose their working hours.", "Introduce flexible working time for the staff."),
+    ("Mercury is the planet closest to the Sun.", "The nearest planet to the Sun is Mercury."),
 )
 
 DIFFERENT = (
@@ -91,4 +115,22 @@ DIFFERENT = (
     ("The patient has pneumonia.", "The patient has bronchitis."),
     ("Use a relational database.", "Use a graph database."),
     ("Train the staff.", "Replace the staff."),
+    ("Move the meeting to Tuesday.", "Move the meeting to Thursday."),
+    ("The fire was started by faulty wiring.", "The fire was started by a lightning strike."),
+    ("Offer a full refund.", "Refuse any refund."),
+    ("Use a message queue such as RabbitMQ.", "Use a message queue such as Kafka."),
+    ("The bridge should be reopened.", "The bridge should not be reopened."),
+    ("Patients under 12 should not take it.", "Patients under 18 should not take it."),
+    ("The company should expand to Canada.", "The company should expand to Mexico."),
+    ("Write more unit tests.", "Write better documentation."),
+    ("Back up the database every 6 hours.", "Back up the database every 6 days."),
+    ("The vaccine is effective.", "The vaccine is ineffective."),
+    ("Sign the contract with Siemens.", "Do not sign the contract with Siemens."),
+    ("Marie Curie discovered it.", "Lise Meitner discovered it."),
+    ("The tax should be increased to 19 percent.", "The tax should be reduced to 19 percent."),
+    ("The memory leak is in the image loader.", "The memory leak is in the network client."),
+    (
+        "Let employees choose their working hours.",
+        "Require employees to be in the office from nine to five.",
+    ),
 )

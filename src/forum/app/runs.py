@@ -42,8 +42,7 @@ from forum.work.team_settings import read_gate_rules, read_shared_caps
 
 if TYPE_CHECKING:
     from forum.backends.dbos_worker import Worker
-    from forum.engine import IdempotencyKey, RunRequest, SharedBudgets
-    from forum.engine.ports import AnswerEncoder
+    from forum.engine import AnswerEncoder, IdempotencyKey, RunRequest, SharedBudgets
     from forum.work.plan import RunBudget
     from forum.work.policy import Policy as WorkPolicy
 

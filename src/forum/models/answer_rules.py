@@ -14,6 +14,9 @@ import msgspec
 
 _MAX_REPLACED = 3
 """Largest number of words that count as one replaced expression."""
+_NAME_HEAD = 4
+"""How many letters two forms of one name have in common."""
+_PREFIXES = ("un", "in", "im", "il", "ir", "dis", "non")
 _NEGATION_REACH = 4
 """How many words after a negation it can refer to."""
 
@@ -150,34 +153,50 @@ class _Words(msgspec.Struct, frozen=True):
         return frozenset(self.words) & _CALENDAR
 
     @property
+    def stems(self) -> frozenset[str]:
+        """The stems of all words."""
+        return frozenset(map(_stem, self.words))
+
+    @property
     def content(self) -> list[str]:
         """The words without articles, auxiliary verbs and the like."""
         return [word for word in self.words if word not in _FILLERS or word in self.names]
 
-    def polarity(self) -> tuple[dict[int, int], bool]:
-        """Return the side taken on each axis of opposites, and whether a negation is left over.
+    def polarity(self) -> tuple[dict[int, int], frozenset[str]]:
+        """Return the side taken on each axis of opposites, and the words that are negated.
 
-        A negation turns the next word with an opposite around; one that meets none is left over.
+        A negation turns the next word with an opposite around; one that meets none within its
+        reach negates the next word that is not an auxiliary.
         """
         sides: dict[int, int] = {}
-        left_over, reach = False, 0
+        negated: dict[str, bool] = {}
+        reach, target = 0, ""
         for place, word in enumerate(self.words):
             is_reply = place == 0 and word in ("yes", "no")
             following = self.words[place + 1 : place + 2]
             if word in _NEGATIONS and not is_reply and following not in _NO_NEGATION:
-                left_over ^= reach > 0
-                reach = _NEGATION_REACH + 1
+                _toggle(negated, target)
+                reach, target = _NEGATION_REACH + 1, ""
                 continue
             axes = _AXES.get(word, ())
             sign = -1 if reach and not is_reply else 1
             for axis, side in axes:
                 sides[axis] = side * sign if sides.get(axis, side * sign) == side * sign else 0
-            if axes and reach:
-                reach = 0
-            elif reach:
-                reach -= 1
-                left_over ^= reach == 0
-        return sides, left_over ^ (reach > 0)
+            target = target or (_stem(word) if reach and word not in _FILLERS else "")
+            reach = 0 if axes else max(0, reach - 1)
+            if axes:
+                target = ""
+            elif not reach:
+                _toggle(negated, target)
+                target = ""
+        _toggle(negated, target)
+        return sides, frozenset(word for word, is_odd in negated.items() if is_odd)
+
+
+def _toggle(negated: dict[str, bool], word: str) -> None:
+    """Note one more negation of a word: two of them cancel out."""
+    if word:
+        negated[word] = not negated.get(word, False)
 
 
 @lru_cache(maxsize=1000)
@@ -204,7 +223,7 @@ def find_difference(first: str, second: str) -> str:
 
     The rules are `number`, `unit`, `date`, `opposite`, `negation` and `name`.
     """
-    one, other = _read_words(first), _read_words(second)
+    one, other = _split_prefixes(_read_words(first), _read_words(second))
     if _disagree(one.numbers, other.numbers):
         return "number"
     if _disagree(one.units, other.units):
@@ -215,9 +234,28 @@ def find_difference(first: str, second: str) -> str:
     shared = sides.keys() & other_sides.keys()
     if any(sides[axis] * other_sides[axis] < 0 for axis in shared):
         return "opposite"
-    if negated != other_negated:
+    # A negation tells something only if the other answer has the negated word, too.
+    if (negated - other_negated) & other.stems or (other_negated - negated) & one.stems:
         return "negation"
     return "name" if _has_other_names(one, other) else ""
+
+
+def _split_prefixes(one: _Words, other: _Words) -> tuple[_Words, _Words]:
+    """Write "ineffective" as "not effective" if the other answer has "effective"."""
+
+    def split(words: tuple[str, ...], others: frozenset[str]) -> tuple[str, ...]:
+        parts: list[str] = []
+        for word in words:
+            prefix = next(
+                (p for p in _PREFIXES if word.startswith(p) and word.removeprefix(p) in others), ""
+            )
+            parts += ["not", word.removeprefix(prefix)] if prefix else [word]
+        return tuple(parts)
+
+    return (
+        msgspec.structs.replace(one, words=split(one.words, frozenset(other.words))),
+        msgspec.structs.replace(other, words=split(other.words, frozenset(one.words))),
+    )
 
 
 def _disagree(first: frozenset[str], second: frozenset[str]) -> bool:
@@ -227,8 +265,16 @@ def _disagree(first: frozenset[str], second: frozenset[str]) -> bool:
 
 def _has_other_names(one: _Words, other: _Words) -> bool:
     """Return whether each answer names something that the other does not mention at all."""
-    missing = one.names - set(other.words), other.names - set(one.words)
-    return all(missing)
+    return _lacks_name(one.names, other.words) and _lacks_name(other.names, one.words)
+
+
+def _lacks_name(names: frozenset[str], words: tuple[str, ...]) -> bool:
+    """Return whether a name does not occur: "Canadian" mentions "Canada"."""
+    heads = {word[:_NAME_HEAD] for word in words}
+    return any(
+        name not in words and (len(name) < _NAME_HEAD or name[:_NAME_HEAD] not in heads)
+        for name in names
+    )
 
 
 def find_replaced_words(first: str, second: str) -> tuple[str, str] | None:
