@@ -49,6 +49,7 @@ from forum.deliberation.steps import (
     Session,
     SessionNote,
     SessionResult,
+    TurnBatch,
     TurnResult,
     TurnStatus,
     advance_protocol,
@@ -289,7 +290,7 @@ class _Sitting:
             if isinstance(step, SessionNote):
                 notes.append(step)
                 result = BatchResult()
-            else:
+            elif isinstance(step, TurnBatch):
                 turns = [turn for turn in step.turns if isinstance(turn, AgentTurn)]
                 result = BatchResult(tuple(map(self._reply, turns)))
         return step, notes

@@ -6,10 +6,12 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
 
+from forum.deliberation.answer_groups import SimilarityReading, SimilarityRequest
 from forum.deliberation.protocols import start_protocol
 from forum.deliberation.steps import (
     AgentTurn,
     BatchResult,
+    ProtocolStep,
     ProtocolSteps,
     Session,
     SessionNote,
@@ -31,6 +33,10 @@ Turn = AgentTurn | ToolProbe
 Answer = Callable[[Turn], bytes | TurnStatus]
 """What comes of a turn: a reply, or why there is none."""
 
+Compare = Callable[[SimilarityRequest], SimilarityReading]
+"""What the encoder says of answers."""
+NO_ENCODER = SimilarityReading()
+
 COST = Amount(7, 3)
 """Of each turn."""
 
@@ -40,7 +46,7 @@ class Held:
     """A session that was held, from its opening to its closing."""
 
     session: Session
-    steps: list[TurnBatch | SessionNote] = field(default_factory=list)
+    steps: list[ProtocolStep] = field(default_factory=list)
     said: dict[str, TurnResult] = field(default_factory=dict)
     closing: SessionResult | None = None
 
@@ -85,7 +91,7 @@ def seats_of(number: int) -> tuple[Seat, ...]:
     return tuple(Seat(f"agent-{n}") for n in range(1, number + 1))
 
 
-def hold(session: Session, answer: Answer) -> Held:
+def hold(session: Session, answer: Answer, compare: Compare = lambda _: NO_ENCODER) -> Held:
     """Hold a session to its end, as an engine would."""
     held, steps = Held(session), start_protocol(session)
     try:
@@ -95,13 +101,16 @@ def hold(session: Session, answer: Answer) -> Held:
             turns = step.turns if isinstance(step, TurnBatch) else ()
             held.said |= {turn.name: _say(turn, answer(turn)) for turn in turns}
             said = [held.said[turn.name] for turn in turns]
-            step = steps.send(collect_results(said, StopReason.CANCELLED))
+            heard = collect_results(said, StopReason.CANCELLED)
+            if isinstance(step, SimilarityRequest):
+                heard = BatchResult(similarity=compare(step))
+            step = steps.send(heard)
     except StopIteration as end:
         held.closing = end.value
         return held
 
 
-def replay(held: Held, turns: int, notes: int) -> TurnBatch | SessionNote | SessionResult:
+def replay(held: Held, turns: int, notes: int) -> ProtocolStep | SessionResult:
     """Return the next step, by a record that holds so much of the session and no more."""
     said = dict(list(held.said.items())[:turns])
     noted = {note.step for note in held.notes[:notes]}
@@ -131,7 +140,7 @@ def play(
     said: Callable[[str], TurnResult | None],
     noted: Callable[[SessionNote], bool],
     stopped: StopReason | None,
-) -> TurnBatch | SessionNote | SessionResult:
+) -> ProtocolStep | SessionResult:
     """Play a record through a protocol, and return the first step that is not over."""
     heard: BatchResult | None = None
     while not isinstance(step := advance_protocol(steps, heard), SessionResult):
@@ -139,6 +148,8 @@ def play(
             if not noted(step):
                 return step
             heard = BatchResult()
+        elif isinstance(step, SimilarityRequest):
+            heard = BatchResult(similarity=NO_ENCODER)
         else:
             results = [said(turn.name) for turn in step.turns]
             over = [result for result in results if result is not None]

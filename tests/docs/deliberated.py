@@ -13,6 +13,7 @@ from forum.deliberation.steps import (
     Session,
     SessionNote,
     ToolProbe,
+    TurnBatch,
     TurnResult,
     TurnStatus,
 )
@@ -87,7 +88,7 @@ class _Played:
                 if isinstance(step, SessionNote):
                     self.notes[step.step] = step
                     heard = BatchResult()
-                else:
+                elif isinstance(step, TurnBatch):
                     heard = BatchResult(tuple(self._say(turn) for turn in step.turns))
         except StopIteration as end:
             self.closing = end.value

@@ -20,6 +20,7 @@ from forum.deliberation.steps import (
     Session,
     SessionNote,
     ToolProbe,
+    TurnBatch,
     TurnResult,
     TurnStatus,
 )
@@ -120,7 +121,7 @@ class Sat:
                 if isinstance(step, SessionNote):
                     self.notes.append(noted(step))
                     heard = BatchResult()
-                else:
+                elif isinstance(step, TurnBatch):
                     heard = BatchResult(tuple(map(self._say, step.turns)))
         except StopIteration as end:
             self.answer = end.value.answer

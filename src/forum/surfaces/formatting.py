@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from forum.app import RunView
 from forum.deliberation.ballots import TurnId, parse_ballot_turn
-from forum.deliberation.council_kinds import CouncilCloseFacts, End
+from forum.deliberation.council_kinds import Accord, CouncilCloseFacts, End
 from forum.deliberation.steps import SessionNote
 from forum.deliberation.symposium.kinds import Reason, SymposiumCloseFacts
 from forum.ledger.kinds import Outcome
@@ -103,8 +103,18 @@ class Status(IntEnum):
     FAILED = 1
     OVER_BUDGET = 5
     WAITING = 6
+    SPLIT = 8
+    """A council has an answer, and no majority for it."""
+    BLOCKED = 9
+    """A seat of a council has an objection that must be answered first."""
     INTERRUPTED = 130
 
+
+_UNDECIDED: dict[Status | None, str] = {
+    Status.SPLIT: "the council is split: no answer has a majority of its seats",
+    Status.BLOCKED: "the council is blocked: a seat has an objection that must be answered first",
+}
+_ACCORD_STATUS = {Accord.SPLIT: Status.SPLIT, Accord.BLOCKED: Status.BLOCKED}
 
 RUN_LABELS = tuple(
     dict.fromkeys(
@@ -128,7 +138,9 @@ def exit_status(view: RunView) -> Status | None:
     """Return the exit status for a run, or None while it continues."""
     state = view.state
     if state.outcome is Outcome.OK:
-        return Status.OK
+        closed_council = council_end(view)
+        accord = closed_council.accord if closed_council else None
+        return _ACCORD_STATUS.get(accord, Status.OK) if accord else Status.OK
     if state.outcome is None:
         if state.interrupted:
             return Status.INTERRUPTED
@@ -138,6 +150,31 @@ def exit_status(view: RunView) -> Status | None:
         closed and closed.reason in _CAP_REASONS
     )
     return Status.OVER_BUDGET if over else Status.FAILED
+
+
+def council_end(view: RunView) -> CouncilCloseFacts | None:
+    """Return how a council ended, or None."""
+    facts = (note.facts for note in view.notes)
+    return next((closed for closed in facts if isinstance(closed, CouncilCloseFacts)), None)
+
+
+def undecided_headline(view: RunView) -> str:
+    """Return the line that stands above an answer that is not a decision; "" if it is one."""
+    closed, status = council_end(view), exit_status(view)
+    if closed is None or status not in (Status.SPLIT, Status.BLOCKED):
+        return ""
+    if status is Status.SPLIT:
+        return "Split: no answer has a majority of the seats. The one with the most weight is:"
+    objections = pluralize(closed.blockers, "objection")
+    return f"Blocked: {objections} must be answered before this is a decision. The answer would be:"
+
+
+def answer_with_headline(view: RunView) -> bytes | None:
+    """Return the answer of a run, below a headline if it is not a decision; None without one."""
+    headline = undecided_headline(view)
+    if not headline or view.answer is None:
+        return view.answer
+    return f"{headline}\n\n".encode() + view.answer
 
 
 def session_end(view: RunView) -> SymposiumCloseFacts | None:
@@ -192,7 +229,8 @@ def explain_run_state(view: RunView) -> str:
         reasons = dict.fromkeys(explain_task_state(view, turn) for turn in panel_turns(state))
         return f"nobody cast a ballot: {', '.join(filter(None, reasons))}"
     failed = [name for name in work_tasks(state) if state.task(name).state in _FAILED_STATES]
-    return f"{', '.join(failed)} did not pass" if failed else ""
+    undecided = _UNDECIDED.get(exit_status(view), "")
+    return f"{', '.join(failed)} did not pass" if failed else undecided
 
 
 def explain_task_state(view: RunView, task: run_fold.TaskRun) -> str:

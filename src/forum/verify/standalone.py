@@ -587,6 +587,8 @@ baseline/1 answers:count agreement:count passage:BaselineDecision usd:count toke
 reveal/1 round:count ballots:count seed:text
 council.close/1 end:End ground:Ground accord:Accord rounds:count ballots:count changed:count
     conformed:count blockers:count usd:count tokens:count +report
+council.similarity/1 answers:count pairs:count model:text digest:text +scores
+council.equivalence/1 answers:count positions:count text:count encoder:count judge:count +pairs
 panel/1 strategy:SelectionStrategy agents:count usd:count=0 tokens:count=0 +panel
 message/1 round:count turn:count type:MessageType +message
 request.void/1 message:text +request

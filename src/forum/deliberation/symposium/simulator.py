@@ -43,8 +43,10 @@ def run_protocol(
         if isinstance(step, steps.SessionNote):
             notes.append(step)
             result = steps.BatchResult()
-        else:
+        elif isinstance(step, steps.TurnBatch):
             result = answer(_single_turn(step))
+        else:  # only a council compares answers
+            result = steps.BatchResult()
     return SimulatedSession(tuple(notes), step)
 
 

@@ -154,7 +154,8 @@ def cli(ctx: click.Context, *, quiet: bool) -> None:
 
     Exit status: 0 success; 1 failed; 2 usage; 3 verification found a problem; 4 a replay differs
     from the record; 5 budget or time used up; 6 waiting for approval; 7 a session cannot be
-    executed again as it was; 130 stopped by Ctrl-C; 143 stopped by SIGTERM.
+    executed again as it was; 8 a council is split; 9 a council is blocked; 130 stopped by Ctrl-C;
+    143 stopped by SIGTERM.
     """
     if quiet:
         # Errors and prompts must still get through: see `echo_error`.

@@ -265,7 +265,8 @@ def ask(
     played without any model, as the script says.
 
     Exit status: 0 answered; 1 failed, or a symposium ended without an answer (the reason and what
-    its panel asks are told); 2 usage; 5 budget or time used up.
+    its panel asks are told); 2 usage; 5 budget or time used up; 8 a council is split: no answer
+    has a majority of the seats; 9 a council is blocked by an objection.
     """
     if chairs.models is not None and not _split_names(chairs.models):
         raise click.UsageError("--models: name agents of forum.toml; without it all are asked")

@@ -117,6 +117,21 @@ def _baselined(entry: Entry[council_kinds.BaselineFacts]) -> str:
     return f"{pluralize(facts.answers, 'first answer')}, {share}"
 
 
+def _compared(entry: Entry[council_kinds.SimilarityFacts]) -> str:
+    facts = entry.facts
+    if not facts.model:
+        return f"{facts.answers} answers could not be compared by meaning: there is no encoder"
+    return f"{facts.model} compared {pluralize(facts.pairs, 'pair')} of answers"
+
+
+def _grouped(entry: Entry[council_kinds.EquivalenceFacts]) -> str:
+    facts = entry.facts
+    steps = {"text": facts.text, "encoder": facts.encoder, "judge": facts.judge}
+    by = ", ".join(f"{count} by {step}" for step, count in steps.items() if count)
+    positions = pluralize(facts.positions, "position")
+    return f"{facts.answers} wordings are {positions} (pairs decided: {by})"
+
+
 def _concluded(entry: Entry[council_kinds.CouncilCloseFacts]) -> str:
     facts = entry.facts
     ballots = pluralize(facts.ballots, "ballot")
@@ -183,6 +198,8 @@ _DESCRIPTIONS: Mapping[type[Facts], Callable[[Entry[Any]], str]] = {
     council_kinds.RevealFacts: lambda e: (
         f"all ballots of round {e.facts.round} are in, and may be shown"
     ),
+    council_kinds.SimilarityFacts: _compared,
+    council_kinds.EquivalenceFacts: _grouped,
     council_kinds.CouncilCloseFacts: _concluded,
     symposium_kinds.PanelFacts: lambda e: (
         f"a panel of {pluralize(e.facts.agents, 'agent')} was chosen"

@@ -46,6 +46,7 @@ _TYPES = {
 }
 _MAX_SEATS_SHOWN = 40
 _MAX_MESSAGES_SHOWN = 60
+_MAX_PAIRS_SHOWN = 6
 _MIN_VOTE_WIDTH, _MAX_VOTE_WIDTH = 8, 24
 
 
@@ -66,6 +67,8 @@ def dissent_lines(form: DeliberationForm, columns: int) -> list[str]:
         )
     return [
         *_verdict_lines(form, columns),
+        *_section("because", map(_describe_claim, form.claims), columns),
+        *_comparison_lines(form, columns),
         *(
             line
             for minority in form.minority
@@ -95,6 +98,8 @@ def _council_lines(form: council.CouncilForm, columns: int, most: int | None) ->
         f"{head}  {pluralize(form.seated, 'seat')}, {_ENDS[form.end]}",
         *_verdict_lines(form, columns),
         *_vote_lines(form, columns, most),
+        *_section("because", map(_describe_claim, form.claims), columns),
+        *with_heading("same answer?", _comparison_lines(form, columns)),
         *_section("changed", (_describe_change(change) for change in form.changes), columns),
         *with_heading(
             "minority report",
@@ -134,6 +139,38 @@ def _verdict_lines(form: council.CouncilForm, columns: int) -> list[str]:
         rate = f"{round(100 * form.conformity)} %: {without} of {of} without a reason"
         lines.append(f"  conformity  {click.style(rate, fg='yellow') if without else rate}")
     return lines
+
+
+def _describe_claim(argument: council.ArgumentForm) -> str:
+    """Return a claim for the answer, with its source and how it stands."""
+    source = f" [source: {argument.evidence}]" if argument.evidence else " [no source]"
+    support = f", supported by {pluralize(argument.support, 'other seat')}"
+    standing = f" ({argument.status}{support if argument.support else ''})"
+    against = "".join(f"; against it: {why}" for why in argument.attacks)
+    return f'"{argument.claim}"{source}{standing}{against}'
+
+
+def _comparison_lines(form: council.CouncilForm, columns: int) -> list[str]:
+    """Return which wordings count as one answer, and which step decided that."""
+    compared = form.comparison
+    if compared is None or not compared.pairs:
+        return []
+    pairs = (_describe_pair(pair) for pair in compared.pairs[:_MAX_PAIRS_SHOWN])
+    lines = _wrapped_all(pairs, columns)
+    if compared.encoder is None:
+        note = (
+            "Without the extra `semantic` and its weights, only the text of answers was compared."
+        )
+        lines += _wrapped(note, columns)
+    return lines
+
+
+def _describe_pair(pair: council.PairForm) -> str:
+    first, second = (first_line(text, 60) for text in (pair.first, pair.second))
+    score = "" if pair.score is None else f", similarity {pair.score:.2f}"
+    rule = f", rule: {pair.rule}" if pair.rule else ""
+    verdict = "same" if pair.same else "different"
+    return f'{verdict} by {pair.step}{score}{rule}: "{first}" and "{second}"'
 
 
 def _cost(spent: SpentForm | None) -> str:

@@ -17,7 +17,6 @@ from msgspec.structs import replace
 
 from forum.app import Forum, RunView, now
 from forum.errors import StoreFailed
-from forum.ledger.kinds import Outcome
 from forum.surfaces.cli import EXIT_FAILED, common_options, run_view
 from forum.surfaces.cli.logging_options import make_trouble_printer
 from forum.surfaces.cli.output import print_bytes, print_json, terminal_width, wrap_lines
@@ -26,6 +25,8 @@ from forum.surfaces.cli.startup_notice import announce_runs
 from forum.surfaces.cli.stop_signals import catch_stop_signals
 from forum.surfaces.cli.units import format_count, format_duration, format_price
 from forum.surfaces.formatting import (
+    Status,
+    answer_with_headline,
     ballot_turn,
     build_task_tree,
     describe_turns,
@@ -195,8 +196,8 @@ def print_result_and_exit(forum: Forum, run: str, *, as_json: bool, trouble: str
     view = forum.reads.view_run(run)
     if as_json:
         print_json("forum.run/1", run_form(view))
-    elif view.answer is not None:
-        print_bytes(view.answer)
+    elif (answer := answer_with_headline(view)) is not None:
+        print_bytes(answer)
     _print_end(view)
     if trouble:
         common_options.echo_error(strip_control_characters(trouble))
@@ -205,7 +206,7 @@ def print_result_and_exit(forum: Forum, run: str, *, as_json: bool, trouble: str
 
 
 def _print_end(view: RunView) -> None:
-    mark, word, color = run_view.run_status(view.state, waiting=bool(view.gates))
+    mark, word, color = run_view.view_status(view)
     progress = _format_progress(view)
     lines = [f"{click.style(f'{mark} {word}', fg=color)}: {progress}"]
     reason = explain_run_state(view)
@@ -224,7 +225,7 @@ def _print_end(view: RunView) -> None:
         lines += run_view.format_gate_advice(run, gate, view.at)
     if view.gates:
         lines.append(f"then go on: forum resume {short_id(view.run)}")
-    well = view.state.outcome is Outcome.OK
+    well = exit_status(view) is Status.OK
     # With --quiet a success is silent; everything else is printed.
     (common_options.echo_info if well else common_options.echo_error)("\n".join(lines))
     why = explain_failure(view)

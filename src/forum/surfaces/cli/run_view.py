@@ -14,9 +14,12 @@ from forum.ledger.ports import NO_LIMIT, UNLIMITED, Amount
 from forum.surfaces.cli import output, units
 from forum.surfaces.cli.panel_view import panel_lines
 from forum.surfaces.formatting import (
+    Status,
     TaskTreeNode,
+    answer_with_headline,
     build_task_tree,
     count_passed_tasks,
+    exit_status,
     explain_failure,
     explain_run_state,
     explain_task_state,
@@ -67,6 +70,17 @@ def run_status(state: run_fold.Run, *, waiting: bool = False) -> tuple[str, str,
     if not state.tasks:
         return "○", "accepted", "cyan"
     return "●", state.state.value, "cyan"
+
+
+def view_status(view: RunView) -> tuple[str, str, str | None]:
+    """Return the same for a run with its notes: a council may be split or blocked."""
+    match exit_status(view):
+        case Status.SPLIT:
+            return "!", "split", "yellow"
+        case Status.BLOCKED:
+            return "!", "blocked", "red"
+        case _:
+            return run_status(view.state, waiting=bool(view.gates))
 
 
 def task_lines(view: RunView, columns: int, rows: int) -> list[str]:
@@ -179,7 +193,7 @@ def _why_lines(view: RunView, columns: int) -> list[str]:
 def head_lines(view: RunView, columns: int) -> list[str]:
     """Return the head: the state, the request and the figures of a run."""
     state = view.state
-    mark, word, color = run_status(state, waiting=bool(view.gates))
+    mark, word, color = view_status(view)
     lines = [
         f"{click.style(f'run {view.run}', bold=True)}  {click.style(f'{mark} {word}', fg=color)}"
     ]
@@ -441,7 +455,7 @@ def _answer_lines(view: RunView, columns: int) -> list[str]:
         return []
     if view.answer is None:
         return output.with_heading("answer", ["  (erased)"])
-    lines = output.clean_lines(view.answer)
+    lines = output.clean_lines(answer_with_headline(view) or b"")
     shown = [f"  {line[: columns - 3]}" for line in lines[:_ANSWER_LINES]]
     more = len(lines) - _ANSWER_LINES
     cut = more > 0 or any(len(line) > columns - 3 for line in lines)

@@ -16,6 +16,7 @@ from forum.surfaces.cli.transcript import transcript_form, transcript_lines
 from forum.surfaces.cli.units import format_age, format_price, parse_moment
 from forum.surfaces.formatting import (
     RUN_LABELS,
+    answer_with_headline,
     count_progress,
     explain_run_state,
     first_line,
@@ -219,10 +220,10 @@ def _print_run(
         output.print_json("forum.run/1", run_form(view))
     elif not answer:
         click.echo("\n".join(render_run(view, every=every)))
-    elif view.answer is None:
+    elif (answered := answer_with_headline(view)) is None:
         raise click.ClickException("the run has no answer, or its answer was erased")
     else:
-        output.print_bytes(view.answer)
+        output.print_bytes(answered)
 
 
 def _print_hints(view: app.RunView) -> None:

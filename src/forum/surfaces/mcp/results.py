@@ -74,8 +74,8 @@ class StatusForm(Struct, frozen=True):
     status: Annotated[
         formatting.Status | None,
         Meta(
-            description="0 answered, 1 failed, 5 budget or time used up, 6 waiting for approval; "
-            "null while it goes on."
+            description="0 answered, 1 failed, 5 budget or time used up, 6 waiting for approval, "
+            "8 a council is split, 9 a council is blocked; null while it goes on."
         ),
     ]
     reason: Annotated[str, Meta(description="Why it did not end well, or what it waits for.")]
@@ -117,6 +117,8 @@ def describe_run(view: RunView) -> str:
         return f"Run {view.run} goes on: {so_far}. Ask for its `status` again."
     if status is formatting.Status.WAITING:
         return f"Run {view.run} {why}. Look at it with `gate`. {so_far}."
+    if status in (formatting.Status.SPLIT, formatting.Status.BLOCKED):
+        return f"Run {view.run} ended without a decision: {why}. {so_far}."
     word = "was answered" if status is formatting.Status.OK else f"did not end well: {why}"
     return f"Run {view.run} {word}. {so_far}."
 

@@ -8,9 +8,11 @@ from msgspec import Meta, Struct
 
 from forum.app import RunView
 from forum.deliberation import council_kinds, council_report
+from forum.deliberation.answer_groups import EquivalenceStep
 from forum.deliberation.ballots import TurnId
+from forum.deliberation.council_report import ClaimStatus
 from forum.ledger.entry import Facts
-from forum.surfaces.formatting import explain_task_state, note_body
+from forum.surfaces.formatting import explain_task_state, note_body, undecided_headline
 from forum.surfaces.schemas import fields
 from forum.work.kinds import TURN_PREFIX
 
@@ -55,6 +57,36 @@ class MinorityForm(Struct, frozen=True):
     evidence: str | None
     support: Annotated[int, Meta(description="How many other seats rest on the argument.")]
     attacks: tuple[str, ...]
+
+
+class ArgumentForm(Struct, frozen=True):
+    """A claim for the answer: where to check it, who else supports it, and who attacks it."""
+
+    claim: str
+    status: ClaimStatus
+    evidence: Annotated[str | None, Meta(description="The source: where to check the claim.")]
+    support: Annotated[int, Meta(description="How many other seats support it.")]
+    attacks: tuple[str, ...]
+
+
+class PairForm(Struct, frozen=True):
+    """Two free-text answers, whether they count as the same, and which step decided that."""
+
+    first: str
+    second: str
+    same: bool
+    step: EquivalenceStep
+    score: Annotated[float | None, Meta(description="The similarity by the encoder, up to 1.")]
+    rule: Annotated[str | None, Meta(description="The rule on words that made them different.")]
+
+
+class ComparisonForm(Struct, frozen=True):
+    """How the free-text answers were compared."""
+
+    encoder: Annotated[str | None, Meta(description="Null: no encoder is installed.")]
+    answers: Annotated[int, Meta(description="How many wordings there were.")]
+    positions: Annotated[int, Meta(description="How many answers they come to.")]
+    pairs: tuple[PairForm, ...]
 
 
 class BlockerForm(Struct, frozen=True):
@@ -112,6 +144,19 @@ class CouncilForm(Struct, frozen=True, tag="council", tag_field="protocol"):
     blockers: tuple[BlockerForm, ...]
     absent: tuple[AbsentForm, ...]
     warnings: tuple[str, ...]
+    headline: Annotated[
+        str | None, Meta(description="Why the answer is no decision; null if it is one.")
+    ] = None
+    claims: Annotated[
+        tuple[ArgumentForm, ...],
+        Meta(description="Why the panel decided so: the claims for the answer, the best first."),
+    ] = ()
+    holders: Annotated[
+        tuple[int, ...], Meta(description="The seats that were counted for the answer.")
+    ] = ()
+    comparison: Annotated[
+        ComparisonForm | None, Meta(description="Null where the possible answers were listed.")
+    ] = None
 
 
 def council_form(view: RunView) -> CouncilForm:
@@ -147,7 +192,31 @@ def council_form(view: RunView) -> CouncilForm:
         else (),
         absent=_absent_forms(view, report.absent) if report else (),
         warnings=report.warnings if report else (),
+        headline=undecided_headline(view) or None,
+        claims=tuple(map(_argument_form, report.claims)) if report else (),
+        holders=report.holders if report else (),
+        comparison=_comparison_form(report),
     )
+
+
+def _argument_form(argument: council_report.Argument) -> ArgumentForm:
+    return fields.fill(ArgumentForm, argument, evidence=argument.evidence or None)
+
+
+def _comparison_form(report: council_report.CouncilReport | None) -> ComparisonForm | None:
+    if report is None or report.comparison is None:
+        return None
+    compared = report.comparison
+    pairs = tuple(
+        fields.fill(
+            PairForm,
+            pair,
+            score=None if pair.score is None else pair.score / 1000,
+            rule=pair.rule or None,
+        )
+        for pair in compared.pairs
+    )
+    return fields.fill(ComparisonForm, compared, encoder=compared.encoder or None, pairs=pairs)
 
 
 def _round_forms(facts: Iterable[Facts]) -> tuple[RoundForm, ...]:

@@ -96,7 +96,8 @@ class RunForm(Struct, frozen=True):
         formatting.Status | None,
         Meta(
             description="What it has come to, as an exit status: 0 answered, 1 failed, 5 budget or "
-            "time used up, 6 waiting for approval; null while it goes on."
+            "time used up, 6 waiting for approval, 8 a council is split, 9 a council is blocked; "
+            "null while it goes on."
         ),
     ]
     reason: Annotated[str, Meta(description="Why it did not end well, or what it waits for.")]

@@ -7,7 +7,7 @@ from msgspec import Meta, Struct
 
 from forum.app import RunView
 from forum.ledger.kinds import Outcome
-from forum.surfaces.formatting import explain_failure, format_rfc3339
+from forum.surfaces.formatting import explain_failure, format_rfc3339, undecided_headline
 from forum.surfaces.schemas import fields
 from forum.surfaces.schemas.reports import ReportForm
 from forum.verify import Report
@@ -72,7 +72,7 @@ def story_form(record: RunRecord, view: RunView, report: Report) -> StoryForm:
         answer=None if view.answer is None else view.answer.decode(errors="replace"),
         outcome=state.outcome,
         ended_at=format_rfc3339(state.ended) if state.outcome is not None else None,
-        why=explain_failure(view) or None,
+        why=explain_failure(view) or undecided_headline(view) or None,
         spent=fields.amount_form(state.spent),
         models=_models(view),
         decisions=tuple(_decisions(record)),

@@ -23,7 +23,13 @@ from forum.ledger.access import has_scope
 from forum.ledger.entry import MAIN_STRAND, peek_kind
 from forum.ledger.kinds import Outcome
 from forum.surfaces import requests
-from forum.surfaces.formatting import explain_run_state, explain_task_state, session_end, work_tasks
+from forum.surfaces.formatting import (
+    answer_with_headline,
+    explain_run_state,
+    explain_task_state,
+    session_end,
+    work_tasks,
+)
 from forum.surfaces.http.delta_queue import DeltaQueue
 from forum.surfaces.http.endpoints import READERS, RequestContext
 from forum.surfaces.http.events import RUN_CLOSE_KIND
@@ -262,7 +268,8 @@ def _read_run_end(forum: Forum, run: str) -> AnsweredRun | NoAnswer | None:
     view = forum.reads.view_run(run)
     state = view.state
     if state.outcome is Outcome.OK and view.answer is not None:
-        answer = view.answer.decode(errors="replace")
+        # A client of this API sees nothing but the text, so the headline is part of it.
+        answer = (answer_with_headline(view) or b"").decode(errors="replace")
         return AnsweredRun(answer, sum_usage(state), deliberation_form(view))
     if state.outcome is Outcome.OK:
         return NoAnswer(run, 410, "answer_erased", "the answer was erased")
