@@ -12,6 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from forum.deliberation.protocols import start_protocol
 from forum.deliberation.steps import (
     AgentTurn,
+    ProtocolStep,
     Session,
     SessionNote,
     SessionResult,
@@ -44,7 +45,7 @@ class Sitting(RuleBasedStateMachine):
         self.prompts: dict[str, bytes] = {}
         self.stopped: StopReason | None = None
 
-    def pending(self) -> TurnBatch | SessionNote | SessionResult:
+    def pending(self) -> ProtocolStep | SessionResult:
         """Return what a driver finds to do that has just taken the session over."""
         taken = {note.step for note in self.notes}
         return sessions.play(

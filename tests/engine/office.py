@@ -16,6 +16,7 @@ from typing import Any
 from forum.deliberation.council_kinds import COUNCIL_KINDS
 from forum.deliberation.symposium.kinds import SYMPOSIUM_KINDS
 from forum.engine import (
+    AnswerEncoder,
     CallReply,
     Engine,
     LocalRunner,
@@ -143,7 +144,7 @@ class _Runner(LocalRunner):
 class Office:
     """One process that works on one ledger."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  what an engine works with
         self,
         store: Store,
         hands: Hands | None = None,
@@ -151,6 +152,8 @@ class Office:
         append_async: Callable[[Sequence[EntryWrite]], Awaitable[None]] | None = None,
         gate_rules: tuple[GateRule, ...] = (),
         caps: tuple[SharedCap, ...] = (),
+        *,
+        encoder: AnswerEncoder | None = None,
     ) -> None:
         self.store, self.hands = store, hands or Hands()
         self.ledger = Ledger(store, KINDS, now, lambda: os.urandom(32), append, append_async)
@@ -160,6 +163,7 @@ class Office:
             self.hands.open_tools,
             gate_rules=gate_rules,
             budgets=SharedBudgets(store, caps, os.urandom(4).hex()),
+            open_encoder=lambda: encoder,
         )
 
     # Working

@@ -20,7 +20,18 @@ from forum.work.policy import Scripted, ScriptStep
 from tests.deliberation.sitting import CHAIR, PANEL, PROBLEM, config, synthesis, turn, verdict
 from tests.engine.conftest import MEMORY
 from tests.engine.office import PERSON, RUN, Cut, Office, Power, quick, until
-from tests.engine.panel import DIVIDED, PRICE, QUESTION, checked, judged, panel, split, symposiast
+from tests.engine.panel import (
+    DIVIDED,
+    JUDGE,
+    PRICE,
+    QUESTION,
+    THREE_TEXTS,
+    checked,
+    judged,
+    panel,
+    split,
+    symposiast,
+)
 from tests.spoken import ballot
 from tests.support import StoreFactory
 from tests.verify.forging import Story, story_of
@@ -39,6 +50,20 @@ def ask(
     return RunRequest(QUESTION, None, panel(*ways, **rules), budget or RunBudget())
 
 
+_SAME = ("true", "false", "false")
+"""The second answer is the first in other words; the third is another one."""
+
+
+def _equivalence_judged() -> RunRequest:
+    """Ask a council of the current rules, whose judge says which answers are the same."""
+    moves = {
+        f"~same.1.{n}": (ScriptStep(f'{{"same": {word}}}'),) for n, word in enumerate(_SAME, 1)
+    }
+    agents = {JUDGE: Scripted(moves, usd=PRICE, tokens=100)}
+    council = panel(*THREE_TEXTS, judge=JUDGE, rounds=0, version=2, policy={"agents": agents})
+    return RunRequest(QUESTION, None, council)
+
+
 HONEST: dict[str, Callable[[], RunRequest]] = {
     "agreed at the gate": lambda: ask(*((YES,),) * 5),
     "no gate": lambda: ask(*DIVIDED, baseline=0),
@@ -49,6 +74,8 @@ HONEST: dict[str, Callable[[], RunRequest]] = {
     "a malformed reply": lambda: _repaired("seat-1", "~ballot.0.1"),
     "never in the right form": lambda: ask(*DIVIDED[:4], ("what?",)),
     "a judge": judged,
+    "free texts without an encoder": lambda: ask(*DIVIDED, version=2),
+    "a judge of free texts": _equivalence_judged,
     "a tool": checked,
     "seventeen seats": lambda: ask(*TWENTY[:17], baseline=0, rounds=0, policy={"parallel": 16}),
     "twenty seats": lambda: ask(*TWENTY, baseline=0, policy={"parallel": 16}),

@@ -10,7 +10,7 @@ from forum.app import RunView
 from forum.deliberation import council_kinds, council_report
 from forum.deliberation.answer_groups import EquivalenceStep
 from forum.deliberation.ballots import TurnId
-from forum.deliberation.council_report import ClaimStatus
+from forum.deliberation.claims import ClaimStatus
 from forum.ledger.entry import Facts
 from forum.surfaces.formatting import explain_task_state, note_body, undecided_headline
 from forum.surfaces.schemas import fields
