@@ -18,7 +18,7 @@ It is generated from the commands by `just docs`; do not edit it.
 Data go to standard output, messages to standard error, the result into the exit status:
 0 success, 1 failed, 2 wrong usage, 3 verification found a problem,
 4 a replay differs from the record, 5 budget or time used up, 6 waiting for approval,
-7 a session cannot be executed again as it was.
+7 a session cannot be executed again as it was, 8 a council is split, 9 a council is blocked.
 With `--json` a command prints one JSON object on one line, whose member `schema` names its form.
 With `forum --quiet COMMAND` only errors and prompts are printed on standard error.
 

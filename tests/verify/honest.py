@@ -56,7 +56,7 @@ _SAME = ("true", "false", "false")
 
 def _equivalence_judged() -> RunRequest:
     """Ask a council of the current rules, whose judge says which answers are the same."""
-    moves = {
+    moves: dict[str, tuple[ScriptStep, ...]] = {
         f"~same.1.{n}": (ScriptStep(f'{{"same": {word}}}'),) for n, word in enumerate(_SAME, 1)
     }
     agents = {JUDGE: Scripted(moves, usd=PRICE, tokens=100)}

@@ -10,7 +10,6 @@ from forum.app import RunView
 from forum.deliberation import council_kinds, council_report
 from forum.deliberation.answer_groups import EquivalenceStep
 from forum.deliberation.ballots import TurnId
-from forum.deliberation.claims import ClaimStatus
 from forum.ledger.entry import Facts
 from forum.surfaces.formatting import explain_task_state, note_body, undecided_headline
 from forum.surfaces.schemas import fields
@@ -63,7 +62,7 @@ class ArgumentForm(Struct, frozen=True):
     """A claim for the answer: where to check it, who else supports it, and who attacks it."""
 
     claim: str
-    status: ClaimStatus
+    status: Annotated[str, Meta(examples=["open", "supported", "contested"])]
     evidence: Annotated[str | None, Meta(description="The source: where to check the claim.")]
     support: Annotated[int, Meta(description="How many other seats support it.")]
     attacks: tuple[str, ...]
