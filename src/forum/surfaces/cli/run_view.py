@@ -16,7 +16,6 @@ from forum.surfaces.cli.panel_view import panel_lines
 from forum.surfaces.formatting import (
     Status,
     TaskTreeNode,
-    answer_with_headline,
     build_task_tree,
     count_passed_tasks,
     exit_status,
@@ -32,6 +31,7 @@ from forum.surfaces.formatting import (
     strip_control_characters,
     summarize_roles,
     task_duration,
+    undecided_headline,
     work_tasks,
 )
 from forum.surfaces.schemas.deliberations import deliberation_form
@@ -455,9 +455,10 @@ def _answer_lines(view: RunView, columns: int) -> list[str]:
         return []
     if view.answer is None:
         return output.with_heading("answer", ["  (erased)"])
-    lines = output.clean_lines(answer_with_headline(view) or b"")
+    lines = output.clean_lines(view.answer)
     shown = [f"  {line[: columns - 3]}" for line in lines[:_ANSWER_LINES]]
     more = len(lines) - _ANSWER_LINES
     cut = more > 0 or any(len(line) > columns - 3 for line in lines)
     rest = [f"  … all of it: forum show {short_id(view.run)} --answer"] if cut else []
-    return output.with_heading("answer", [*shown, *rest])
+    headline = output.wrap_lines(undecided_headline(view), columns, "  ")
+    return output.with_heading("answer", [*headline, *shown, *rest])
