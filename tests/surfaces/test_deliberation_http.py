@@ -12,9 +12,11 @@ from forum.app import Forum
 from forum.ledger.access import ApiKey
 from forum.ledger.kinds import Scope
 from forum.surfaces.http.auth import ServerConfig
+from forum.surfaces.http.openai.run_stream import AnsweredRun, _read_run_end
 from forum.surfaces.http.tenant import Tenant
+from forum.surfaces.mcp.results import describe_run
 from tests.e2e.project import eventually
-from tests.spoken import synthesis, turn, verdict
+from tests.spoken import ballot, synthesis, turn, verdict
 from tests.surfaces.halls import hall, open_forum, showing
 from tests.surfaces.panels import (
     COUNCIL,
@@ -121,6 +123,31 @@ def test_a_council_that_nobody_was_heard_in_says_why(tmp_path: Path) -> None:
 
     assert run["outcome"] == "failed"
     assert run["reason"] == "nobody cast a ballot: no reply in the form that was asked for"
+
+
+@pytest.mark.parametrize(
+    ("ballots", "status", "word"),
+    [
+        ((ballot("yes"), ballot("yes", blocker="nobody has dived")), 9, "Blocked"),
+        ((ballot("yes"), ballot("no")), 8, "Split"),
+    ],
+)
+def test_an_undecided_council_is_no_plain_answer(
+    tmp_path: Path, ballots: tuple[str, ...], status: int, word: str
+) -> None:
+    """A client sees the status and the headline; a chat client, which sees a text only, as well."""
+    moves = {f"~ballot.0.{seat}": said for seat, said in enumerate(ballots, 1)}
+    with visiting(tmp_path, project(moves)) as visitor:
+        run = visitor.end({"seats": 2, "rounds": 0})
+        ended = _read_run_end(visitor.forum, run["run"])
+        view = visitor.forum.reads.view_run(run["run"])
+
+    assert (run["outcome"], run["answer"], run["status"]) == ("ok", "yes", status)
+    assert run["deliberation"]["headline"].startswith(f"{word}: ")
+    assert run["reason"].startswith(f"the council is {word.lower()}: ")
+    assert isinstance(ended, AnsweredRun)
+    assert ended.answer.startswith(f"{word}: ")
+    assert "ended without a decision: the council is" in describe_run(view)
 
 
 # At one project
