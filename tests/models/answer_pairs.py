@@ -1,6 +1,8 @@
 """Pairs of free-text answers that measure the encoder step.
 
 They were written after its thresholds and rules were set, and nothing was changed for them since.
+It is the second set: the step judged 25 of the 30 pairs of the first one rightly, which was too
+few, so that set became part of the tuning, and these were written after the rules had changed.
 """
 
 SAME = (
