@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from functools import cache
 
 from forum.deliberation.answer_groups import AnswerVerdict
-from forum.errors import MissingExtra
+from forum.errors import MissingExtra, WeightsMissing
 from forum.models import answer_rules, embedding
+from forum.work.model_weights import MINILM_TENSORS
 
 MODEL_NAME = "all-MiniLM-L6-v2"
 
@@ -28,7 +29,7 @@ class EncoderComparison:
     """Compares answers with the sentence encoder of the extra `semantic`."""
 
     name = MODEL_NAME
-    digest = embedding.WEIGHTS_SHA256
+    digest = MINILM_TENSORS.sha256
 
     def __init__(self) -> None:
         self._model = embedding.MiniLM()
@@ -77,5 +78,5 @@ def open_encoder() -> EncoderComparison | None:
     """Return the encoder, or None if its weights are not installed."""
     try:
         return EncoderComparison()
-    except MissingExtra:
+    except (MissingExtra, WeightsMissing):
         return None
