@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import forum
-from benchmarks import deliberation, engine, frauds, http, ledger, models, routing, sharing
+from benchmarks import deliberation, engine, frauds, http, ledger, models, routing, sharing, team
 
 BENCHMARKS: dict[str, Callable[[list[str]], None]] = {
     "ledger": ledger.main,
@@ -17,6 +17,7 @@ BENCHMARKS: dict[str, Callable[[list[str]], None]] = {
     "models": models.main,
     "http": http.main,
     "deliberation": deliberation.main,
+    "team": team.main,
 }
 
 if len(sys.argv) < 2 or sys.argv[1] not in BENCHMARKS:

@@ -1,0 +1,471 @@
+"""`python -m benchmarks team`: does a team answer completely, and does its judge see errors?
+
+A simulated competent model (`benchmarks.team_model`) plays all roles and the workers, behind the
+OpenAI API in a process of its own.  It can use only what stands in its prompt, so a fact that the
+answer lacks was lost by Forum: left out of a prompt, of a plan or of an answer.  The runs are those
+of `forum submit --team`: a project file with the models, the planner, a worker in a process of its
+own, and a ledger in SQLite.
+
+The workers' model plants errors into a share of its results; the judge is another model.  The same
+requests are put to the model in direct calls, for comparison.
+
+fact_recall              share of the facts that complete answers need and the answers have, of
+                         requests that fit into the context; goal 0.98
+fact_recall_over_context the same for requests longer than the context
+planted_errors_caught    share of the wrong results that the judge rejected; goal 0.95
+false_alarms             share of the right results that the judge rejected; at most 0.05
+asks_covered             share of the requests with several asks whose answer meets all of them, of
+                         those that fit; goal 0.98
+lane_obeyed              share of the requests with an ordered lane of which all tasks are in it
+tokens_ratio             tokens of the team for one token of the direct call, by kind
+
+The form of the requests (`--dump`, `--requests`) is said in `benchmarks.team_requests`, and what
+the model understands in `benchmarks.team_skills`.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import httpx2
+
+from benchmarks import team_lookup, team_requests
+from benchmarks.engine import LOOK_SECONDS, Server, open_forum
+from benchmarks.ledger import say
+from benchmarks.team_requests import TeamRequest, reply_tokens
+from forum.app import Forum
+from forum.config import load_settings
+from forum.engine import RunRequest
+from forum.engine.context import read_body, read_last_facts
+from forum.ledger.kinds import Outcome, RunCloseFacts
+from forum.planning import CallerAuthority, Planner
+from forum.work.kinds import Next
+from forum.work.policy import Policy, Role, ToolSpec
+from forum.work.run_fold import TaskRun
+
+COUNT = 200
+AT_ONCE = 12
+"""How many runs are carried out at once."""
+PATIENCE_SECONDS = 300.0
+MAX_TOOL_ROUNDS = 4
+TOOL = "lookup"
+_SCHEMA = {
+    "type": "object",
+    "properties": {"name": {"type": "string"}},
+    "required": ["name"],
+    "additionalProperties": False,
+}
+
+PROJECT = """\
+[models.capable]
+url = "{url}"
+model = "sim-{k}k-careless"
+context_tokens = {context}
+max_tokens = {reply}
+
+[models.frontier]
+url = "{url}"
+model = "sim-{k}k"
+context_tokens = {context}
+max_tokens = {reply}
+
+[roster]
+file = "roster.toml"
+rung = "lexical"
+"""
+
+ROSTER = """\
+[[lane]]
+name = "records"
+does = "Answers questions from documents and records, compares offers and decides between them."
+tools = ["lookup"]
+terms = ["fact", "facts", "document", "notes", "compare", "answer", "offers", "list", "question"]
+phrases = ["list every fact", "answer from the notes"]
+examples = ["List every fact of the sections A and B of the document below."]
+
+[[lane]]
+name = "review"
+does = "Reviews changes of programs against their intention."
+tools = ["lookup"]
+terms = ["diff", "review", "code", "change", "bound", "argument"]
+phrases = ["review the diff"]
+examples = ["Review the diff of the files a.py and b.py against its intention."]
+"""
+
+
+def main(arguments: list[str]) -> None:
+    """Play requests, and print the figures."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks team",
+        description=__doc__,
+        epilog=team_requests.__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("--seed", type=int, default=1, help="of the generated requests")
+    parser.add_argument("--count", type=int, default=COUNT, help="how many are generated")
+    parser.add_argument("--requests", type=Path, help="play the requests of this file instead")
+    parser.add_argument("--dump", type=Path, help="write the requests to a file, and end")
+    parser.add_argument("--keep", type=Path, help="keep the ledger in this new folder")
+    options = parser.parse_args(arguments)
+    requests = (
+        team_requests.read_requests(options.requests)
+        if options.requests
+        else team_requests.generate_requests(options.seed, options.count)
+    )
+    if options.dump:
+        team_requests.write_requests(options.dump, requests)
+        return
+    with tempfile.TemporaryDirectory() as scratch:
+        figures = measure(options.keep or Path(scratch), requests)
+    if options.json:
+        print(json.dumps(figures))
+    else:
+        for name, value in figures.items():
+            print(f"{name:<26} {value}")
+
+
+def measure(folder: Path, requests: Sequence[TeamRequest]) -> dict[str, Any]:
+    """Return all figures; what a reader compares with the goals comes first."""
+    started = time.monotonic()
+    folder.mkdir(parents=True, exist_ok=True)
+    with model_server(folder / "model.log") as url:
+        say(f"{len(requests)} requests to one model")
+        direct = call_directly(url, requests)
+        say(f"{len(requests)} requests to a team")
+        played = play_requests(folder, url, requests)
+    planted = read_log(folder / "model.log")
+    figures = summarize(requests, played, direct, planted)
+    return figures | {"seconds": round(time.monotonic() - started, 1)}
+
+
+@contextmanager
+def model_server(log: Path) -> Iterator[str]:
+    """Start the simulated model, and return its address."""
+    command = [sys.executable, "-m", "benchmarks.team_model", str(log)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout
+        try:
+            yield process.stdout.readline().decode().strip()
+        finally:
+            process.kill()
+
+
+def read_log(file: Path) -> dict[str, str]:
+    """Return the planted error of each result by its digest; empty for right results."""
+    entries = [json.loads(line) for line in file.read_text().splitlines()]
+    return {entry["reply"]: entry["error"] for entry in entries}
+
+
+# Direct calls
+
+
+@dataclass(frozen=True, slots=True)
+class DirectAnswer:
+    """The answer of one model without a team."""
+
+    answer: str
+    tokens: int
+    fits: bool = True
+    """Whether the model can be shown the request and still reply."""
+
+
+def call_directly(url: str, requests: Sequence[TeamRequest]) -> list[DirectAnswer]:
+    """Put each request to the model itself, which may use the tool."""
+    with httpx2.Client(timeout=120, trust_env=False) as client:
+        return [_call_directly(client, url, request) for request in requests]
+
+
+def _call_directly(client: httpx2.Client, url: str, request: TeamRequest) -> DirectAnswer:
+    messages: list[dict[str, Any]] = [{"role": "user", "content": request.request}]
+    offer = {"type": "function", "function": {"name": TOOL, "parameters": _SCHEMA}}
+    body = {
+        "model": f"sim-{request.context_tokens // 1024}k",
+        "max_tokens": reply_tokens(request.context_tokens),
+        "messages": messages,
+    } | ({"tools": [offer]} if request.tools else {})
+    tokens = 0
+    for _ in range(MAX_TOOL_ROUNDS):
+        response = client.post(f"{url}/chat/completions", json=body)
+        reply = response.json()
+        if response.status_code != 200:
+            # Refused after the use of a tool: the request itself has fitted.
+            return DirectAnswer("", tokens, fits=bool(tokens))
+        tokens += sum(reply["usage"].values())
+        message = reply["choices"][0]["message"]
+        calls = message.get("tool_calls", [])
+        if not calls:
+            return DirectAnswer(message["content"], tokens)
+        messages.append(message)
+        for call in calls:
+            name = json.loads(call["function"]["arguments"])["name"]
+            outcome = team_lookup.look_up(request.tools, name, request.notes)
+            messages.append({"role": "tool", "tool_call_id": call["id"], "content": outcome})
+    return DirectAnswer("", tokens)
+
+
+# Runs of a team
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedResult:
+    """A result of a worker, by its digest, and whether it was accepted."""
+
+    digest: str
+    accepted: bool
+    by_judge: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PlayedRun:
+    """What a run of a team came to."""
+
+    run: str
+    outcome: str
+    answer: str
+    tokens: int
+    tasks: int
+    lanes: frozenset[str]
+    results: tuple[JudgedResult, ...]
+    calls: Counter[str] = field(default_factory=Counter)
+    """The number of calls of each role; those of workers without a name."""
+    refused: int = 0
+    """Calls that the model refused because the prompt was too long."""
+
+
+def play_requests(folder: Path, url: str, requests: Sequence[TeamRequest]) -> list[PlayedRun]:
+    """Submit requests to a ledger, have a worker carry them out, and read what was recorded."""
+    ledger = folder / "ledger"
+    forum = open_forum(ledger, None)
+    server = Server("benchmarks.serving", str(ledger))
+    try:
+        server.wait()
+        orders = OrderMaker(folder, url)
+        runs = finish_runs(forum, [lambda r=r: orders.make(*r) for r in enumerate(requests)])
+        return [read_run(forum, run) for run in runs]
+    finally:
+        server.close()
+        forum.close()
+
+
+def finish_runs(forum: Forum, orders: Sequence[Callable[[], RunRequest]]) -> list[str]:
+    """Carry out orders, `AT_ONCE` at a time, and return their runs."""
+    runs, waiting, left = list[str](), set[str](), list(orders[::-1])
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while left or waiting:
+        while left and len(waiting) < AT_ONCE:
+            run = forum.runs.submit(left.pop()())
+            runs.append(run)
+            waiting.add(run)
+        time.sleep(LOOK_SECONDS)
+        ended = {run for run in waiting if _has_ended(forum, run)}
+        if ended:
+            waiting -= ended
+            deadline = time.monotonic() + PATIENCE_SECONDS
+        assert time.monotonic() < deadline, f"{len(waiting)} runs do not end: {waiting}"
+    return runs
+
+
+def _has_ended(forum: Forum, run: str) -> bool:
+    return isinstance(read_last_facts(forum.ledger, run), RunCloseFacts)
+
+
+class OrderMaker:
+    """Makes the orders of requests, as `forum submit --team` does, by project files."""
+
+    def __init__(self, folder: Path, url: str) -> None:
+        self._folder, self._url = folder, url
+        self._planners: dict[int, Planner] = {}
+
+    def make(self, number: int, request: TeamRequest) -> RunRequest:
+        """Return the order of a request."""
+        planner = self._planners.get(request.context_tokens) or self._planner(request)
+        known = planner.team_settings
+        policy = Policy(agents=known.agents, roles=known.roles, tools=self._tools(number, request))
+        order = RunRequest(request.request, None, policy)
+        return planner.decide(order, CallerAuthority.OPERATOR, lane=request.lane, team=True)
+
+    def _planner(self, request: TeamRequest) -> Planner:
+        context = request.context_tokens
+        home = self._folder / f"project-{context}"
+        home.mkdir()
+        (home / "roster.toml").write_text(ROSTER)
+        (home / "forum.toml").write_text(
+            PROJECT.format(
+                url=self._url, k=context // 1024, context=context, reply=reply_tokens(context)
+            )
+        )
+        self._planners[context] = Planner(load_settings(home, {"HOME": str(home)}))
+        return self._planners[context]
+
+    def _tools(self, number: int, request: TeamRequest) -> dict[str, ToolSpec]:
+        if not request.tools:
+            return {}
+        table = self._folder / f"table-{number}.json"
+        table.write_text(json.dumps(request.tools))
+        argv = (sys.executable, "-I", team_lookup.__file__, str(table), str(request.notes))
+        return {TOOL: ToolSpec(argv=argv, description="Looks up a value by name.", schema=_SCHEMA)}
+
+
+def read_run(forum: Forum, run: str) -> PlayedRun:
+    """Read from the ledger what a run came to."""
+    view = forum.reads.view_run(run)
+    tasks = view.state.tasks.values()
+    calls = [call for task in tasks for call in task.calls if call.replied is not None]
+    plan = view.plan.tasks if view.plan else ()
+    replies = [call.replied for call in calls if call.replied]
+    return PlayedRun(
+        run=run,
+        outcome=view.state.outcome.value if view.state.outcome else "",
+        answer=(view.answer or b"").decode(errors="replace"),
+        tokens=sum(reply.tokens for reply in replies),
+        tasks=len(plan),
+        lanes=frozenset(task.lane for task in plan),
+        results=tuple(
+            result for task in plan for result in judged_results(forum, view.state.task(task.id))
+        ),
+        calls=Counter(call.called.role for call in calls),
+        refused=sum(reply.outcome is not Outcome.OK for reply in replies),
+    )
+
+
+def judged_results(forum: Forum, task: TaskRun) -> Iterator[JudgedResult]:
+    """Return the results of a task's attempts on which there is a verdict."""
+    for verdict in task.verdicts:
+        own = [
+            call
+            for call in task.calls
+            if call.called.attempt == verdict.attempt and not call.called.role and call.reply_at
+        ]
+        if own and own[-1].replied and own[-1].replied.outcome is Outcome.OK:
+            at = own[-1].reply_at
+            assert at
+            digest = sha256(read_body(forum.ledger, at, "output")).hexdigest()
+            yield JudgedResult(digest, verdict.next is Next.ACCEPT, bool(verdict.judge))
+
+
+# Figures
+
+
+def normalize(text: str) -> str:
+    """Return a text as answers are compared: without case, with single spaces."""
+    return " ".join(text.casefold().split())
+
+
+def count_facts(request: TeamRequest, answer: str) -> int:
+    """Return how many facts of a request an answer has."""
+    text = normalize(answer)
+    return sum(normalize(fact) in text for fact in request.facts)
+
+
+def is_covered(request: TeamRequest, answer: str) -> bool:
+    """Tell whether an answer meets all asks of a request."""
+    text = normalize(answer)
+    return all(normalize(part) in text for ask in request.asks for part in ask.contains)
+
+
+def recall(pairs: Iterable[tuple[TeamRequest, str]]) -> float | None:
+    """Return the share of facts that answers have; None without facts."""
+    listed = list(pairs)
+    needed = sum(len(request.facts) for request, _ in listed)
+    return ratio(sum(count_facts(*pair) for pair in listed), needed)
+
+
+def ratio(part: float, whole: float) -> float | None:
+    """Return a share; None of nothing."""
+    return round(part / whole, 4) if whole else None
+
+
+def summarize(
+    requests: Sequence[TeamRequest],
+    played: Sequence[PlayedRun],
+    direct: Sequence[DirectAnswer],
+    planted: dict[str, str],
+) -> dict[str, Any]:
+    """Return the figures of all runs."""
+    rows = list(zip(requests, played, direct, strict=True))
+    fitting = [row for row in rows if row[2].fits]
+    over = [row for row in rows if not row[2].fits]
+    parted = [(request, run) for request, run, _ in fitting if len(request.asks) > 1]
+    ordered = [(request, run) for request, run, _ in rows if request.lane]
+    return {
+        "fact_recall": recall((request, run.answer) for request, run, _ in fitting),
+        "fact_recall_over_context": recall((request, run.answer) for request, run, _ in over),
+        **judge_figures(played, planted),
+        "asks_covered": ratio(sum(is_covered(r, run.answer) for r, run in parted), len(parted)),
+        "lane_obeyed": ratio(sum(run.lanes == {r.lane} for r, run in ordered), len(ordered)),
+        "tokens_ratio": by_kind(fitting, tokens_ratio),
+        "tokens_ratio_all": tokens_ratio(fitting),
+        "fact_recall_by_kind": by_kind(fitting, run_recall),
+        "fact_recall_by_context": {
+            str(size): run_recall([row for row in fitting if row[0].context_tokens == size])
+            for size in sorted({row[0].context_tokens for row in fitting})
+        },
+        "direct": {
+            "fact_recall": recall((r, d.answer) for r, _, d in fitting),
+            "unanswered": sum(not answer.answer for answer in direct),
+        },
+        "requests": len(rows),
+        "over_context": len(over),
+        "ordered_lanes": len(ordered),
+        "outcomes": Counter(run.outcome for run in played),
+        "tasks": dict(sorted(Counter(run.tasks for run in played).items())),
+        "calls": sum((run.calls for run in played), Counter[str]()),
+        "summaries": sum(run.calls[Role.SUMMARIZER] for run in played),
+        "failed_calls": sum(run.refused for run in played),
+        "incomplete": [
+            {"number": number, "run": run.run, "kind": r.kind, "outcome": run.outcome}
+            for number, (r, run, alone) in enumerate(rows)
+            if alone.fits and count_facts(r, run.answer) < len(r.facts)
+        ],
+    }
+
+
+Row = tuple[TeamRequest, PlayedRun, DirectAnswer]
+
+
+def by_kind(
+    rows: Sequence[Row], figure: Callable[[Sequence[Row]], float | None]
+) -> dict[str, float | None]:
+    """Return a figure for the requests of each kind."""
+    kinds = defaultdict[str, list[Row]](list)
+    for row in rows:
+        kinds[row[0].kind].append(row)
+    return {kind: figure(chosen) for kind, chosen in kinds.items()}
+
+
+def tokens_ratio(rows: Sequence[Row]) -> float | None:
+    """Return the tokens of the team for each token of the direct calls."""
+    pairs = [(run.tokens, direct.tokens) for _, run, direct in rows if direct.answer]
+    return ratio(sum(team for team, _ in pairs), sum(alone for _, alone in pairs))
+
+
+def run_recall(rows: Sequence[Row]) -> float | None:
+    """Return the recall of the team's answers."""
+    return recall((request, run.answer) for request, run, _ in rows)
+
+
+def judge_figures(played: Sequence[PlayedRun], planted: dict[str, str]) -> dict[str, Any]:
+    """Return how often the judge rejected wrong results, and right ones."""
+    results = [result for run in played for result in run.results]
+    wrong = [result for result in results if planted.get(result.digest)]
+    right = [result for result in results if not planted.get(result.digest)]
+    errors = Counter(planted[result.digest] for result in wrong)
+    missed = Counter(planted[result.digest] for result in wrong if result.accepted)
+    return {
+        "planted_errors_caught": ratio(sum(not result.accepted for result in wrong), len(wrong)),
+        "false_alarms": ratio(sum(not result.accepted for result in right), len(right)),
+        "planted_errors": dict(errors),
+        "planted_errors_missed": dict(missed),
+        "right_results": len(right),
+    }
