@@ -325,7 +325,7 @@ def _make_tools(writer: _Writer, tasks: int) -> TeamRequest:
         facts=tuple(fact.text for fact in asked),
         asks=checks,
         tools=dict(fact.text.split(" is ", 1) for fact in hidden),  # type: ignore[misc]
-        notes=chance.choice((0, 0, writer.context_tokens // 2)),
+        notes=chance.choice((0, 0, writer.context_tokens)),
         tasks=tasks,
     )
 

@@ -31,7 +31,7 @@ _TOKEN = re.compile(r"[A-Za-z]+|[0-9]+|[^\sA-Za-z0-9]")
 _WORD = re.compile(r"[\w.-]*\w")
 _ASK_VERB = re.compile(r"(List|Review|Compare|Decide)\b")
 _HEADING = re.compile(r"#{1,6}\s+(?P<name>.+)")
-_MIN_SHARED = 0.6
+_MIN_SHARED = 0.75
 _STOP_WORDS = frozenset(
     "what which who when where how much many does do did is are was were the of a an in for to and "
     "or it its that this has have had with on at by".split()
@@ -284,8 +284,11 @@ def _list_facts(ask: Ask, material: Material) -> list[Line]:
     found: dict[str, Line] = {}
     for text in material.texts:
         for heading, fact in _facts_with_headings(text):
-            owner = fact.key.rpartition(" of ")[2]
-            if not wanted or owner in wanted or normalize_name(heading) in wanted:
+            # The name says more than the heading, which may have been left out.
+            owner = (
+                fact.key.rpartition(" of ")[2] if " of " in fact.key else normalize_name(heading)
+            )
+            if not wanted or owner in wanted:
                 found.setdefault(fact.key, Line(fact.sentence, fact))
     return list(found.values()) or [_missing(f"the facts of {', '.join(ask.names)}")]
 

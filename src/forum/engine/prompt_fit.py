@@ -20,7 +20,7 @@ MAX_SUMMARY_CALLS = 8
 """Limit of calls for one result; of a longer one the most relevant parts are summarized."""
 _MIN_SHARE_TOKENS = 64
 _WORDS_PER_TOKEN = 0.6
-_QUOTE_TOKENS = 60
+QUOTE_TOKENS = 60
 """The estimated tokens of the lines around a quotation."""
 
 
@@ -70,17 +70,19 @@ class PromptFitter:
         *,
         purpose: str,
         fixed: bytes = b"",
+        reserved: int = 0,
     ) -> FittedTexts:
         """Return the texts so that they fit into a prompt of `agent`, beside the `fixed` parts.
 
-        `purpose` says what the reader does with them: it decides what is relevant.
+        `purpose` says what the reader does with them: it decides what is relevant. `reserved` are
+        the tokens of what is added to the prompt later.
         """
-        room = self._caller.policy.prompt_tokens(agent) - text_fit.estimate_tokens(fixed)
-        sizes = [text_fit.estimate_tokens(text.text) + _QUOTE_TOKENS for text in (request, *texts)]
+        room = self._caller.policy.prompt_tokens(agent) - text_fit.estimate_tokens(fixed) - reserved
+        sizes = [text_fit.estimate_tokens(text.text) + QUOTE_TOKENS for text in (request, *texts)]
         shares = share_tokens(sizes, room)
-        shown = excerpt(request, purpose, shares[0] - _QUOTE_TOKENS)
+        shown = excerpt(request, purpose, shares[0] - QUOTE_TOKENS)
         fitted = [
-            await self._fit_text(turns, agent, text, purpose, share - _QUOTE_TOKENS)
+            await self._fit_text(turns, agent, text, purpose, share - QUOTE_TOKENS)
             for text, share in zip(texts, shares[1:], strict=True)
         ]
         return FittedTexts(shown, tuple(fitted))

@@ -14,7 +14,7 @@ from forum.engine import child_runs, context, model_calls
 from forum.engine.gates import pass_gate
 from forum.engine.interruption import follow_parent
 from forum.engine.ports import CallReply, ModelCall, TaskHalted
-from forum.engine.prompt_fit import PromptFitter, SourceText, excerpt, source_of
+from forum.engine.prompt_fit import QUOTE_TOKENS, PromptFitter, SourceText, excerpt, source_of
 from forum.engine.signals import CancelToken
 from forum.engine.structured_output import independence, judge_independently
 from forum.engine.tools import DIGEST_TOOL, ToolRunner, receipts_of
@@ -39,6 +39,7 @@ from forum.work.prompt import (
 from forum.work.roles import prompt_parts, validator, worker
 from forum.work.run_fold import fold
 from forum.work.schedule import unfinished_tasks
+from forum.work.text_fit import estimate_tokens
 
 _SHORT_OUTPUT_BYTES = 10_000
 """Outputs shorter than this are scanned for claims on the event loop, longer ones in a thread."""
@@ -133,6 +134,8 @@ class TaskDriver:
             texts,
             purpose=instruction,
             fixed=build(Quotation("the request", b"", 0), ()).text,
+            # Outcomes of tools and rejections are added to this prompt, which must still fit then.
+            reserved=self._policy.prompt_tokens(self._agent) // (4 if tools else 8),
         )
         self._inputs = list(fitted.texts)
         return build(fitted.request, fitted.texts)
@@ -181,7 +184,7 @@ class TaskDriver:
         if result.replied.outcome is not Outcome.OK or not opined.feedback:
             return verdict, first
         own = result.quote_output(self._policy.input_bytes)
-        return verdict, first.with_rejection(self._shorten(own, instruction), opined.feedback)
+        return verdict, self._rejected_prompt(first, own, instruction, opined.feedback)
 
     async def _call_with_tools(
         self, turns: model_calls.StepNames, agent: str, instruction: str, prompt: Prompt
@@ -213,15 +216,31 @@ class TaskDriver:
             outcomes += results
             question = b"".join(quote(quotation) for quotation in results)
             own = result.quote_output(self._policy.input_bytes)
-            shown = [self._shorten(quotation, instruction) for quotation in results]
+            share = self._free_tokens(prompt) // len(results)
+            shown = [self._shorten(quotation, instruction, share) for quotation in results]
             prompt = prompt.with_tool_results(own, result.uses, shown)
 
-    def _shorten(self, quotation: Quotation, purpose: str) -> Quotation:
-        """Return a text that was just produced, shortened so that the prompt can take several."""
+    def _rejected_prompt(self, prompt: Prompt, own: Quotation, purpose: str, why: str) -> Prompt:
+        """Return the prompt of the next attempt: the reason is kept, of the result what fits."""
+        if not self._policy.is_team:
+            return prompt.with_rejection(own, why)
+        free = self._free_tokens(prompt) - estimate_tokens(why.encode())
+        return prompt.with_rejection(self._shorten(own, purpose, free), why)
+
+    def _free_tokens(self, prompt: Prompt) -> int:
+        """Return how many tokens can be added to a prompt of this task."""
+        used = estimate_tokens(prompt.text)
+        return max(0, self._policy.prompt_tokens(self._agent) - used)
+
+    def _shorten(self, quotation: Quotation, purpose: str, max_tokens: int) -> Quotation:
+        """Return a text that was just produced, shortened so that the prompt can take it.
+
+        No text takes more than a quarter of the prompt: others follow it.
+        """
         if not self._policy.is_team:
             return quotation
         share = self._policy.prompt_tokens(self._agent) // 4
-        return excerpt(source_of(quotation), purpose, share)
+        return excerpt(source_of(quotation), purpose, min(share, max_tokens - QUOTE_TOKENS))
 
     async def _judge_result(
         self,

@@ -26,8 +26,9 @@ MAX_PASSAGE_BYTES = 1200
 _MAX_GROUP_BYTES = 400
 """The size up to which the lines or sentences of a long paragraph stay together."""
 _MAX_NAMED_CHARS = 60
-_NOTE_TOKENS = 40
-"""The estimated tokens of a note for a part that was left out."""
+_MAX_HEADING_BYTES = 80
+_NOTE_TOKENS = 60
+"""The estimated tokens of a note for a part that was left out, and of the heading after it."""
 
 _PARAGRAPH_END = re.compile(rb"\n[ \t]*\n+")
 _LINE_END = re.compile(rb"\n")
@@ -167,7 +168,7 @@ def _headings_of(texts: list[str]) -> list[str]:
             path = {other: name for other, name in path.items() if other < level}
             path[level] = match["name"]
         after = " ".join(path.values())
-        headings.append(after if text.lstrip().startswith("#") else f"{before} {after}")
+        headings.append(after if text.startswith("#") else f"{before} {after}")
     return headings
 
 
@@ -185,6 +186,7 @@ def _join_passages(passages: list[bytes], chosen: set[int]) -> Excerpt:
             left_out += len(passage)
             continue
         parts += _note_gap(skipped)
+        parts += _last_heading(skipped, passage)
         parts.append(passage)
         skipped = []
     parts += _note_gap(skipped)
@@ -198,3 +200,17 @@ def _note_gap(skipped: list[bytes]) -> list[bytes]:
     size = sum(map(len, skipped))
     first = " ".join(skipped[0].decode(errors="replace").split())[:_MAX_NAMED_CHARS]
     return [f'\n[{size} bytes left out here, beginning "{first}"]\n'.encode()]
+
+
+def _last_heading(skipped: list[bytes], passage: bytes) -> list[bytes]:
+    """Return the heading among skipped passages under which the next passage stands.
+
+    Without it a reader would take the passage for a part of the section shown before.
+    """
+    if passage.startswith((b"#", b"+++ ", b"diff ")):
+        return []
+    for text in reversed(skipped):
+        headings = [match.group() for match in _HEADING.finditer(text.decode(errors="replace"))]
+        if headings:
+            return [headings[-1].encode()[:_MAX_HEADING_BYTES] + b"\n"]
+    return []
