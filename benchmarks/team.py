@@ -43,6 +43,7 @@ from benchmarks import team_lookup, team_requests
 from benchmarks.engine import LOOK_SECONDS, Server, open_forum
 from benchmarks.ledger import say
 from benchmarks.team_requests import TeamRequest, reply_tokens
+from benchmarks.team_skills import Material, answer_asks, asks_of, find_faults
 from forum.app import Forum
 from forum.config import load_settings
 from forum.engine import RunRequest
@@ -219,11 +220,16 @@ def _call_directly(client: httpx2.Client, url: str, request: TeamRequest) -> Dir
 
 @dataclass(frozen=True, slots=True)
 class JudgedResult:
-    """A result of a worker, by its digest, and whether it was accepted."""
+    """A result of a worker, the instruction of its task, and whether it was accepted."""
 
-    digest: str
+    text: str
+    instruction: str
     accepted: bool
-    by_judge: bool
+
+    @property
+    def digest(self) -> str:
+        """The digest by which the model logs the result."""
+        return sha256(self.text.encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,14 +338,16 @@ def read_run(forum: Forum, run: str) -> PlayedRun:
         tasks=len(plan),
         lanes=frozenset(task.lane for task in plan),
         results=tuple(
-            result for task in plan for result in judged_results(forum, view.state.task(task.id))
+            result
+            for task in plan
+            for result in judged_results(forum, view.state.task(task.id), task.instruction)
         ),
         calls=Counter(call.called.role for call in calls),
         refused=sum(reply.outcome is not Outcome.OK for reply in replies),
     )
 
 
-def judged_results(forum: Forum, task: TaskRun) -> Iterator[JudgedResult]:
+def judged_results(forum: Forum, task: TaskRun, instruction: str) -> Iterator[JudgedResult]:
     """Return the results of a task's attempts on which there is a verdict."""
     for verdict in task.verdicts:
         own = [
@@ -350,8 +358,8 @@ def judged_results(forum: Forum, task: TaskRun) -> Iterator[JudgedResult]:
         if own and own[-1].replied and own[-1].replied.outcome is Outcome.OK:
             at = own[-1].reply_at
             assert at
-            digest = sha256(read_body(forum.ledger, at, "output")).hexdigest()
-            yield JudgedResult(digest, verdict.next is Next.ACCEPT, bool(verdict.judge))
+            text = read_body(forum.ledger, at, "output").decode(errors="replace")
+            yield JudgedResult(text, instruction, verdict.next is Next.ACCEPT)
 
 
 # Figures
@@ -401,7 +409,7 @@ def summarize(
     return {
         "fact_recall": recall((request, run.answer) for request, run, _ in fitting),
         "fact_recall_over_context": recall((request, run.answer) for request, run, _ in over),
-        **judge_figures(played, planted),
+        **judge_figures(requests, played, planted),
         "asks_covered": ratio(sum(is_covered(r, run.answer) for r, run in parted), len(parted)),
         "lane_obeyed": ratio(sum(run.lanes == {r.lane} for r, run in ordered), len(ordered)),
         "tokens_ratio": by_kind(fitting, tokens_ratio),
@@ -455,11 +463,18 @@ def run_recall(rows: Sequence[Row]) -> float | None:
     return recall((request, run.answer) for request, run, _ in rows)
 
 
-def judge_figures(played: Sequence[PlayedRun], planted: dict[str, str]) -> dict[str, Any]:
-    """Return how often the judge rejected wrong results, and right ones."""
-    results = [result for run in played for result in run.results]
-    wrong = [result for result in results if planted.get(result.digest)]
-    right = [result for result in results if not planted.get(result.digest)]
+def judge_figures(
+    requests: Sequence[TeamRequest], played: Sequence[PlayedRun], planted: dict[str, str]
+) -> dict[str, Any]:
+    """Return how often the judge rejected wrong results, and right ones.
+
+    A result without a planted error is right if it holds all that its task asks for of the whole
+    request and the tool's table.  Otherwise its author was not shown everything.
+    """
+    pairs = [(r, result) for r, run in zip(requests, played, strict=True) for result in run.results]
+    wrong = [result for _, result in pairs if planted.get(result.digest)]
+    others = [pair for pair in pairs if not planted.get(pair[1].digest)]
+    right = [result for request, result in others if is_complete(request, result)]
     errors = Counter(planted[result.digest] for result in wrong)
     missed = Counter(planted[result.digest] for result in wrong if result.accepted)
     return {
@@ -468,4 +483,14 @@ def judge_figures(played: Sequence[PlayedRun], planted: dict[str, str]) -> dict[
         "planted_errors": dict(errors),
         "planted_errors_missed": dict(missed),
         "right_results": len(right),
+        "incomplete_results": len(others) - len(right),
     }
+
+
+def is_complete(request: TeamRequest, result: JudgedResult) -> bool:
+    """Tell whether a result holds all that its task asks for, by the whole request."""
+    table = "\n".join(f"{name} is {value}." for name, value in request.tools.items())
+    material = Material((request.request, table))
+    is_whole = result.instruction.strip() in (request.request.strip(), "Answer the request.")
+    asks = asks_of(request.request if is_whole else result.instruction)
+    return not find_faults(result.text, answer_asks(asks, material), material)

@@ -5,8 +5,9 @@ read from there and not repeated.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import msgspec
 
@@ -134,11 +135,26 @@ class TaskDriver:
             texts,
             purpose=instruction,
             fixed=build(Quotation("the request", b"", 0), ()).text,
-            # Outcomes of tools and rejections are added to this prompt, which must still fit then.
-            reserved=self._policy.prompt_tokens(self._agent) // (4 if tools else 8),
+            # Outcomes of tools are added to this prompt, which must still fit then.
+            reserved=self._policy.prompt_tokens(self._agent) // 4 if tools else 0,
         )
         self._inputs = list(fitted.texts)
+        self._is_excerpt = bool(fitted.request.note)
+        self._fit_again = partial(self._fit_request, request, instruction, fitted.texts, build)
         return build(fitted.request, fitted.texts)
+
+    def _fit_request(
+        self,
+        request: SourceText,
+        instruction: str,
+        texts: Sequence[Quotation],
+        build: Callable[[Quotation, Sequence[Quotation]], Prompt],
+        why: str,
+    ) -> Prompt:
+        """Return the first prompt with what a rejection makes relevant, and room for it."""
+        room = self._policy.prompt_tokens(self._agent) * 7 // 8 - QUOTE_TOKENS
+        room -= estimate_tokens(build(Quotation(request.source, b"", 0), texts).text)
+        return build(excerpt(request, f"{instruction}\n{why}", room), texts)
 
     def _read_request(self) -> SourceText:
         request = context.read_request(self._ledger, self._case.run)
@@ -221,9 +237,16 @@ class TaskDriver:
             prompt = prompt.with_tool_results(own, result.uses, shown)
 
     def _rejected_prompt(self, prompt: Prompt, own: Quotation, purpose: str, why: str) -> Prompt:
-        """Return the prompt of the next attempt: the reason is kept, of the result what fits."""
+        """Return the prompt of the next attempt: the reason is kept, of the result what fits.
+
+        A judge may refer to a part of the request that the author was not shown. So a request that
+        is not shown whole, or leaves no room, is fitted again.
+        """
         if not self._policy.is_team:
             return prompt.with_rejection(own, why)
+        is_crowded = self._free_tokens(prompt) < self._policy.prompt_tokens(self._agent) // 8
+        if is_crowded or self._is_excerpt:
+            prompt = self._fit_again(why)
         free = self._free_tokens(prompt) - estimate_tokens(why.encode())
         return prompt.with_rejection(self._shorten(own, purpose, free), why)
 
