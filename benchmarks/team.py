@@ -1,4 +1,4 @@
-"""`python -m benchmarks team`: does a team answer completely, and does its judge see errors?
+"""`python -m benchmarks team`: how complete a team answers, and whether its judge sees errors.
 
 A simulated competent model (`benchmarks.team_model`) plays all roles and the workers, behind the
 OpenAI API in a process of its own.  It can use only what stands in its prompt, so a fact that the
@@ -222,6 +222,7 @@ def _call_directly(client: httpx2.Client, url: str, request: TeamRequest) -> Dir
 class JudgedResult:
     """A result of a worker, the instruction of its task, and whether it was accepted."""
 
+    task: str
     text: str
     instruction: str
     accepted: bool
@@ -229,7 +230,7 @@ class JudgedResult:
     @property
     def digest(self) -> str:
         """The digest by which the model logs the result."""
-        return sha256(self.text.encode()).hexdigest()
+        return sha256(f"{self.task}\n{self.text}".encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -359,7 +360,7 @@ def judged_results(forum: Forum, task: TaskRun, instruction: str) -> Iterator[Ju
             at = own[-1].reply_at
             assert at
             text = read_body(forum.ledger, at, "output").decode(errors="replace")
-            yield JudgedResult(text, instruction, verdict.next is Next.ACCEPT)
+            yield JudgedResult(task.id, text, instruction, verdict.next is Next.ACCEPT)
 
 
 # Figures

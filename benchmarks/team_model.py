@@ -11,7 +11,7 @@ letters of a word, up to 3 digits of a number, or one other character; a message
 A model whose name ends with `-careless` plants an error into a share of its first results as a
 worker: a changed value, two swapped values, an omitted line, or the result of another task.  Which
 ones is decided by a hash of the prompt.  LOG gets a line for each result, which only the benchmark
-reads, afterwards: the digest of the reply, and the planted error.
+reads, afterwards: the digest of task and reply, and the planted error.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import team_skills as skills
-from benchmarks.team_skills import Ask, Line, Material
+from benchmarks.team_skills import Ask, Material
 
 MESSAGE_TOKENS = 4
 ERROR_SHARE = 0.3
@@ -135,8 +135,19 @@ def work(chat: Chat) -> Reply:
     asks = _own_asks(chat, sections)
     headings = ("The request", "Background from tools", "Results that your task depends on")
     material = material_of(sections, *headings)
+    # What the judge says is missing, and then the earlier result, count only where neither the
+    # request nor a tool says anything.
+    remarks = [s for s in sections if s.heading.startswith("Your task")]
+    stated = "\n".join(_lacking(s.text) for s in remarks if s.source == "the judge")
+    earlier = [s.text for s in remarks if s.source != "the judge"]
     material = Material((*material.texts, *chat.results), material.is_whole)
-    return _answer_or_call(chat, asks, material)
+    return _answer_or_call(chat, asks, material, (stated, *earlier))
+
+
+def _lacking(remark: str) -> str:
+    """Return the statements that a judge finds missing."""
+    rows = (row.partition("lacks: ")[2] for row in remark.split("\n"))
+    return "\n".join(row for row in rows if row)
 
 
 def _own_asks(chat: Chat, sections: Sequence[Section]) -> list[Ask]:
@@ -147,7 +158,9 @@ def _own_asks(chat: Chat, sections: Sequence[Section]) -> list[Ask]:
     return skills.asks_of("\n".join(material_of(sections, "The request").texts))
 
 
-def _answer_or_call(chat: Chat, asks: Sequence[Ask], material: Material) -> Reply:
+def _answer_or_call(
+    chat: Chat, asks: Sequence[Ask], material: Material, remarks: Sequence[str] = ()
+) -> Reply:
     """Return the answer, or calls of a tool for what the material does not say."""
     lines = skills.answer_asks(asks, material)
     absent = [line.wanted for line in lines if line.is_missing]
@@ -155,6 +168,7 @@ def _answer_or_call(chat: Chat, asks: Sequence[Ask], material: Material) -> Repl
     fresh = tuple(call for call in calls if call[1] not in chat.called)
     if fresh:
         return Reply(calls=fresh[:16])
+    lines = skills.answer_asks(asks, Material((*material.texts, *remarks), material.is_whole))
     return Reply("\n".join(line.text for line in lines) or "Nothing is asked.")
 
 
@@ -534,7 +548,8 @@ class Server:
 
     def _spoil_and_log(self, chat: Chat, right: str) -> Reply:
         text, error = spoil(chat, right)
-        entry = {"reply": sha256(text.encode()).hexdigest(), "error": error}
+        task = chat.task.partition("(")[2].partition(")")[0]
+        entry = {"reply": sha256(f"{task}\n{text}".encode()).hexdigest(), "error": error}
         self._log.write(json.dumps(entry) + "\n")
         self._log.flush()
         return Reply(text)

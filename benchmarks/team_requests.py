@@ -105,7 +105,7 @@ def replace_lane(request: TeamRequest, lane: str) -> TeamRequest:
 
 # Words
 
-_SYLLABLES = "ba be bo da de do fa fe ga go ka ke ko la le li lo ma me mi mo na ne no pa po ra re ri ro sa se si so ta te ti to va ve vi vo za ze zo".split()  # noqa: E501
+_SYLLABLES = tuple(first + last for first in "bdfgklmnprstvz" for last in "aeio")
 _ATTRIBUTES = (
     "inlet pressure", "yearly budget", "delivery date", "serial number", "contact person",
     "storage temperature", "test voltage", "wall thickness", "service interval", "cable length",

@@ -33,8 +33,13 @@ _ASK_VERB = re.compile(r"(List|Review|Compare|Decide)\b")
 _HEADING = re.compile(r"#{1,6}\s+(?P<name>.+)")
 _MIN_SHARED = 0.75
 _STOP_WORDS = frozenset(
-    "what which who when where how much many does do did is are was were the of a an in for to and "
-    "or it its that this has have had with on at by".split()
+    re.findall(
+        r"\w+",
+        """
+        what which who when where how much many does do did is are was were the of a an in for to
+        and or it its that this has have had with on at by
+        """,
+    )
 )
 MISSING, DECISION = "Missing", "Decision"
 
@@ -352,51 +357,73 @@ _CALL = re.compile(r"(\w+)\(([^()]*)\)")
 
 
 def _review_files(ask: Ask, material: Material) -> list[Line]:
-    lines = []
-    findings: dict[str, list[str]] = {}
+    findings: dict[str, dict[str, None]] = {}
     for text in material.texts:
-        for file, texts in _review_diff(text).items():
-            findings.setdefault(file, []).extend(texts)
-    names = ask.names or tuple(findings)
-    for file in names:
+        for file, texts in (*_review_diff(text).items(), *_stated_findings(text).items()):
+            findings.setdefault(file, {}).update(dict.fromkeys(texts))
+    lines = []
+    for file in ask.names or tuple(findings):
         if file not in findings:
             lines.append(_missing(f"the diff of {file}"))
-        texts = findings.get(file, [])
-        lines += [Line(finding) for finding in dict.fromkeys(texts)]
-        if file in findings and not texts:
+        elif not findings[file]:
             lines.append(Line(f"No defect in {file}."))
+        else:
+            lines += [Line(finding) for finding in findings[file]]
     return lines or [_missing("a diff")]
+
+
+_FINDING = re.compile(r"(?m)^In (\S+), .*`.*$")
+
+
+def _stated_findings(text: str) -> dict[str, list[str]]:
+    """Return the findings that a text states itself: an input, or the words of a judge."""
+    findings: dict[str, list[str]] = {}
+    for match in _FINDING.finditer(text):
+        findings.setdefault(match[1], []).append(match.group().strip())
+    return findings
+
+
+@dataclass(slots=True)
+class _DiffReader:
+    """Collects the findings of each file of a diff, row by row."""
+
+    findings: dict[str, list[str]] = field(default_factory=dict)
+    file: str = ""
+    removed: list[str] = field(default_factory=list)
+    added: list[str] = field(default_factory=list)
+
+    def read(self, row: str) -> None:
+        """Take the next row of a text."""
+        if match := _FILE.match(row):
+            self.close_run()
+            self.file = match[1]
+            self.findings.setdefault(self.file, [])
+        elif not self.file or row.startswith(("--- ", "@@", "diff ", "```")):
+            self.close_run()
+        elif row.startswith("-"):
+            if self.added:
+                self.close_run()
+            self.removed.append(row[1:])
+        elif row.startswith("+"):
+            self.added.append(row[1:])
+        else:
+            self.close_run()
+
+    def close_run(self) -> None:
+        """Review the adjacent changed rows so far."""
+        if self.file:
+            self.findings[self.file] += _review_run(self.file, self.removed, self.added)
+        self.removed, self.added = [], []
 
 
 @lru_cache(maxsize=64)
 def _review_diff(text: str) -> dict[str, list[str]]:
     """Return the findings of each file in the diffs of a text."""
-    findings: dict[str, list[str]] = {}
-    file, removed, added = "", list[str](), list[str]()
-
-    def close_run() -> None:
-        if file:
-            findings.setdefault(file, []).extend(_review_run(file, removed, added))
-        removed.clear()
-        added.clear()
-
+    reader = _DiffReader()
     for row in text.split("\n"):
-        if row.startswith("+++ ") and (match := _FILE.match(row)):
-            close_run()
-            file = match[1]
-            findings.setdefault(file, [])
-        elif not file or row.startswith(("--- ", "@@", "diff ", "```")):
-            close_run()
-        elif row.startswith("-"):
-            if added:
-                close_run()
-            removed.append(row[1:])
-        elif row.startswith("+"):
-            added.append(row[1:])
-        else:
-            close_run()
-    close_run()
-    return findings
+        reader.read(row)
+    reader.close_run()
+    return reader.findings
 
 
 def _review_run(file: str, removed: Sequence[str], added: Sequence[str]) -> list[str]:
@@ -433,26 +460,40 @@ def _review_pair(file: str, old: str, new: str) -> str:
 def find_faults(result: str, expected: Sequence[Line], material: Material) -> list[str]:
     """Return what is wrong with a result: facts that differ, and lines that it lacks."""
     stated = {fact.key: fact for fact in facts_of(result)}
-    folded = " ".join(result.casefold().split())
-    known = material.facts()
-    faults = []
-    for line in expected:
-        if not line.is_missing and not _holds(line, stated, folded):
-            faults.append(f"lacks: {line.fact.short if line.fact else line.text}")
+    folded = _fold(result)
+    faults = [
+        f"lacks: {line.fact.short if line.fact else line.text}"
+        for line in expected
+        if not line.is_missing and not _holds(line, stated, folded)
+    ]
     own = {line.fact.key for line in expected if line.fact}
-    for key, fact in stated.items():
-        if key in known and normalize_value(known[key].value) != normalize_value(fact.value):
-            if key not in own:
-                faults.append(f"differs: {fact.short} The material says: {known[key].short}")
-        elif key not in known and key not in own and material.is_whole:
-            if not fact.sentence.startswith(("In ", "No defect")):
-                faults.append(f"not in the material: {fact.short}")
-    texts = {" ".join(line.text.casefold().split()) for line in expected}
-    for sentence in sentences_of(result):
-        finding = " ".join(sentence.casefold().split())
-        if finding.startswith(("in ", "no defect in ")) and "`" in finding and finding not in texts:
-            faults.append(f"not in the diff: {sentence}")
-    return faults
+    others = {key: fact for key, fact in stated.items() if key not in own}
+    known = material.facts()
+    faults += [fault for key, fact in others.items() if (fault := _doubt(fact, known.get(key)))]
+    if not material.is_whole:
+        faults = [fault for fault in faults if not fault.startswith(_UNKNOWN)]
+    texts = {_fold(line.text) for line in expected}
+    return faults + [
+        f"not in the diff: {match.group()}"
+        for match in _FINDING.finditer(result)
+        if _fold(match.group()) not in texts
+    ]
+
+
+_UNKNOWN = "not in the material"
+
+
+def _doubt(fact: Fact, known: Fact | None) -> str:
+    """Return why a fact of a result is wrong; empty if the material says the same."""
+    if known is None:
+        return f"{_UNKNOWN}: {fact.short}"
+    if normalize_value(known.value) != normalize_value(fact.value):
+        return f"differs: {fact.short} The material says: {known.short}"
+    return ""
+
+
+def _fold(text: str) -> str:
+    return " ".join(text.casefold().split())
 
 
 def _holds(line: Line, stated: dict[str, Fact], folded: str) -> bool:
@@ -461,7 +502,7 @@ def _holds(line: Line, stated: dict[str, Fact], folded: str) -> bool:
         if fact is not None:
             return normalize_value(fact.value) == normalize_value(line.fact.value)
         return False
-    return " ".join(line.text.casefold().split()) in folded
+    return _fold(line.text) in folded
 
 
 def shorten_lines(text: str) -> list[str]:

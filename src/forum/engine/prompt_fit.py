@@ -61,7 +61,7 @@ class PromptFitter:
         self.causes = causes
         """The causes that the next recorded call of the strand has to name."""
 
-    async def fit(
+    async def fit(  # noqa: PLR0913  the last two have a default
         self,
         turns: model_calls.StepNames,
         agent: str,
