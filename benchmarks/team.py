@@ -33,6 +33,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -258,7 +259,7 @@ def play_requests(folder: Path, url: str, requests: Sequence[TeamRequest]) -> li
     try:
         server.wait()
         orders = OrderMaker(folder, url)
-        runs = finish_runs(forum, [lambda r=r: orders.make(*r) for r in enumerate(requests)])
+        runs = finish_runs(forum, [partial(orders.make, *pair) for pair in enumerate(requests)])
         return [read_run(forum, run) for run in runs]
     finally:
         server.close()

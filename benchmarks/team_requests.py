@@ -324,7 +324,7 @@ def _make_tools(writer: _Writer, tasks: int) -> TeamRequest:
         context_tokens=writer.context_tokens,
         facts=tuple(fact.text for fact in asked),
         asks=checks,
-        tools=dict(fact.text.split(" is ", 1) for fact in hidden),  # type: ignore[misc]
+        tools=dict(fact.text.split(" is ", 1) for fact in hidden),
         notes=chance.choice((0, 0, writer.context_tokens)),
         tasks=tasks,
     )

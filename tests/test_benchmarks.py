@@ -4,7 +4,17 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import deliberation, engine, frauds, http, ledger, reference, sharing
+from benchmarks import (
+    deliberation,
+    engine,
+    frauds,
+    http,
+    ledger,
+    reference,
+    sharing,
+    team,
+    team_requests,
+)
 from benchmarks.seats import Nature, Question, Seat
 from forum.demo.frauds import TAMPER_CASES
 from tests.soak.cluster import scratch_database
@@ -127,3 +137,33 @@ def test_the_deliberation_benchmark_has_every_figure(tmp_path: Path) -> None:
         assert protocols["council"]["gated"] > 0 == protocols["ungated"]["gated"]
         assert set(protocols["council"]["against"]) == {"vote", "weighted_vote", "gated_vote"}
     assert set(deliberation.VARIANTS) | set(deliberation.RECOUNTS) < set(figures["variants"])
+
+
+@pytest.mark.slow
+def test_a_team_keeps_the_facts_of_a_request_and_its_judge_sees_errors(tmp_path: Path) -> None:
+    """A model can use only what stands in its prompt, so what an answer lacks Forum has lost."""
+    small = [r for r in team_requests.generate_requests(1, 60) if r.context_tokens <= 8192]
+    kinds = sorted({request.kind for request in small})
+    chosen = [r for kind in kinds for r in [r for r in small if r.kind == kind][-2:]]
+    figures = team.measure(tmp_path, chosen)
+
+    assert figures["requests"] == 10
+    assert figures["fact_recall"] >= 0.98
+    assert figures["asks_covered"] >= 0.98
+    assert figures["planted_errors_caught"] >= 0.95
+    assert sum(figures["planted_errors"].values()) > 0
+    assert figures["false_alarms"] <= 0.05
+    assert figures["lane_obeyed"] == 1.0
+    assert figures["failed_calls"] == 0
+    assert set(figures["tokens_ratio"]) == set(kinds)
+
+
+def test_requests_of_others_are_read_as_they_were_written(tmp_path: Path) -> None:
+    """An outside check writes requests of its own in the documented form."""
+    requests = team_requests.generate_requests(2, 5)
+    team_requests.write_requests(tmp_path / "requests.jsonl", requests)
+
+    assert team_requests.read_requests(tmp_path / "requests.jsonl") == requests
+    assert {request.kind for request in requests} == {
+        "comparison", "diff", "document", "questions", "tools"
+    }  # fmt: skip
