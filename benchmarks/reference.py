@@ -153,6 +153,20 @@ def server_command(folder: Path, entries: int, model_seconds: float) -> list[str
     return [PACKAGE.python(), "-I", str(DRIVER), *words]
 
 
+def play_team(url: str, requests: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Submit requests to its team: their answers, results and verdicts, and the tokens.
+
+    Each names the model of the workers and a stronger one, to which failed tasks are escalated.
+    """
+    with tempfile.TemporaryDirectory(prefix="forum-reference-") as scratch:
+        file = Path(scratch, "requests.json")
+        file.write_text(json.dumps({"url": url, "requests": requests}))
+        patience = PATIENCE + 10 * len(requests)
+        played = run(PACKAGE.python(), "-I", str(DRIVER), "team", str(file), patience=patience)
+    observed: list[dict[str, Any]] = json.loads(played)
+    return observed
+
+
 def _outcome(name: str, results: dict[str, Any], checkpoint: str) -> FraudOutcome:
     """Judge one fraud by what was seen of it; `checkpoint` is that of the honest ledger."""
     if name == "resign-with-stolen-key":

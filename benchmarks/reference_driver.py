@@ -20,6 +20,7 @@ import resource
 import shutil
 import sys
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -419,6 +420,58 @@ async def serve(path: Path, entries: int, model_seconds: float) -> None:
     await daemon.stop()
 
 
+def play_team(file: Path) -> list[Row]:
+    """Submit requests to a team of chat models, each to a ledger of its own."""
+    chat_class = import_module("forum.chat_executor").ChatExecutor
+    judge_class = import_module("forum.control").IntentJudge
+    given = json.loads(file.read_text())
+    played = []
+    for request in given["requests"]:
+        usage: list[int] = []
+        first, stronger = (
+            chat_class(
+                model,
+                base_url=f"{given['url']}/chat/completions",
+                max_tokens=request["max_tokens"],
+                opener=lambda call, usage=usage: count_usage(call, usage),
+            )
+            for model in (request["worker"], request["model"])
+        )
+        ledger = ledger_module.Ledger(ledger_module.InMemoryStorage())
+        orchestrator = engine_module.Orchestrator(
+            daemon_module.load_default(),
+            ledger,
+            first,
+            policy_class(frozenset(), max_parallel=8),
+            escalation_executors=[stronger],
+            intent_judge=judge_class(),
+        )
+        try:
+            answer, failure = asyncio.run(orchestrator.submit(request["request"])), ""
+        except Exception as error:  # noqa: BLE001  a failed run is an observation
+            answer, failure = "", repr(error)[:300]
+        entries = [(e.kind, ledger.get_payload(e.payload_hash)) for e in ledger.replay()]
+        played.append(
+            {
+                "answer": answer,
+                "failure": failure,
+                "tokens": sum(usage),
+                "results": [body for kind, body in entries if kind == "result" and "id" in body],
+                "verdicts": [body for kind, body in entries if kind == "verdict"],
+                "tasks": {b["id"]: b["instruction"] for kind, b in entries if kind == "task"},
+            }
+        )
+    return played
+
+
+def count_usage(call: Any, usage: list[int]) -> bytes:  # noqa: ANN401
+    """Make a call, and note the tokens that it took."""
+    with urllib.request.urlopen(call, timeout=120) as response:  # noqa: S310
+        body: bytes = response.read()
+    usage.append(sum(json.loads(body).get("usage", {}).values()))
+    return body
+
+
 def peak_mb() -> float:
     """Return the most memory that this program has held at once, in MB.
 
@@ -434,7 +487,7 @@ def peak_mb() -> float:
 
 
 def main(words: list[str]) -> None:
-    """Do what the words ask for: frauds, append, load, plan or serve."""
+    """Do what the words ask for: frauds, append, load, plan, team or serve."""
     match words:
         case ["serve", path, entries, model_seconds]:
             asyncio.run(serve(Path(path), int(entries), float(model_seconds)))
@@ -447,6 +500,9 @@ def main(words: list[str]) -> None:
             answer = load(store, Path(path))
         case ["plan", path, entries, needs]:
             answer = carry_out(Path(path), int(entries), json.loads(needs))
+        case ["team", file]:
+            json.dump(play_team(Path(file)), sys.stdout)
+            return
         case _:
             raise SystemExit(2)
     json.dump(answer, sys.stdout)

@@ -19,6 +19,8 @@ asks_covered             share of the requests with several asks whose answer me
 lane_obeyed              share of the requests with an ordered lane of which all tasks are in it
 tokens_ratio             tokens of the team for one token of the direct call, by kind
 
+forum_engine             the same figures of forum-engine 1.17.0, as far as it can play
+
 The form of the requests (`--dump`, `--requests`) is said in `benchmarks.team_requests`, and what
 the model understands in `benchmarks.team_skills`.
 """
@@ -40,7 +42,7 @@ from typing import Any
 
 import httpx2
 
-from benchmarks import team_lookup, team_requests
+from benchmarks import reference, team_lookup, team_requests
 from benchmarks.engine import LOOK_SECONDS, Server, open_forum
 from benchmarks.ledger import say
 from benchmarks.team_requests import TeamRequest, reply_tokens
@@ -119,6 +121,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--requests", type=Path, help="play the requests of this file instead")
     parser.add_argument("--dump", type=Path, help="write the requests to a file, and end")
     parser.add_argument("--keep", type=Path, help="keep the ledger in this new folder")
+    parser.add_argument("--alone", action="store_true", help="do not play forum-engine")
     options = parser.parse_args(arguments)
     requests = (
         team_requests.read_requests(options.requests)
@@ -129,7 +132,7 @@ def main(arguments: list[str]) -> None:
         team_requests.write_requests(options.dump, requests)
         return
     with tempfile.TemporaryDirectory() as scratch:
-        figures = measure(options.keep or Path(scratch), requests)
+        figures = measure(options.keep or Path(scratch), requests, with_reference=not options.alone)
     if options.json:
         print(json.dumps(figures))
     else:
@@ -137,7 +140,9 @@ def main(arguments: list[str]) -> None:
             print(f"{name:<26} {value}")
 
 
-def measure(folder: Path, requests: Sequence[TeamRequest]) -> dict[str, Any]:
+def measure(
+    folder: Path, requests: Sequence[TeamRequest], *, with_reference: bool = True
+) -> dict[str, Any]:
     """Return all figures; what a reader compares with the goals comes first."""
     started = time.monotonic()
     folder.mkdir(parents=True, exist_ok=True)
@@ -146,9 +151,15 @@ def measure(folder: Path, requests: Sequence[TeamRequest]) -> dict[str, Any]:
         direct = call_directly(url, requests)
         say(f"{len(requests)} requests to a team")
         played = play_requests(folder, url, requests)
+        seconds = round(time.monotonic() - started, 1)
+        if with_reference:
+            say(f"{len(requests)} requests to {reference.PACKAGE}")
+            theirs = play_reference(url, requests)
     planted = read_log(folder / "model.log")
-    figures = summarize(requests, played, direct, planted)
-    return figures | {"seconds": round(time.monotonic() - started, 1)}
+    figures = summarize(requests, played, direct, planted) | {"seconds": seconds}
+    if with_reference:
+        figures["forum_engine"] = reference_figures(requests, theirs, direct, planted)
+    return figures
 
 
 @contextmanager
@@ -362,6 +373,73 @@ def judged_results(forum: Forum, task: TaskRun, instruction: str) -> Iterator[Ju
             assert at
             text = read_body(forum.ledger, at, "output").decode(errors="replace")
             yield JudgedResult(task.id, text, instruction, verdict.next is Next.ACCEPT)
+
+
+# forum-engine
+
+
+def play_reference(url: str, requests: Sequence[TeamRequest]) -> list[PlayedRun]:
+    """Put the requests to the team of forum-engine, with the same models."""
+    orders = [
+        {
+            "request": request.request,
+            "worker": f"sim-{request.context_tokens // 1024}k-careless",
+            "model": f"sim-{request.context_tokens // 1024}k",
+            "max_tokens": reply_tokens(request.context_tokens),
+        }
+        for request in requests
+    ]
+    return [_read_reference(played) for played in reference.play_team(url, orders)]
+
+
+def _read_reference(played: dict[str, Any]) -> PlayedRun:
+    """Return a run of forum-engine; its n-th verdict on a task is about the n-th result."""
+    results, seen = [], Counter[str]()
+    for result in played["results"]:
+        name, text = result["id"], result["output"]
+        verdicts = [verdict["ok"] for verdict in played["verdicts"] if verdict["id"] == name]
+        if result.get("ok", True) and seen[name] < len(verdicts):
+            instruction = played["tasks"].get(name, "")
+            results.append(JudgedResult("", text, instruction, bool(verdicts[seen[name]])))
+        seen[name] += 1
+    return PlayedRun(
+        run="",
+        outcome="failed" if played["failure"] else "ok",
+        answer=played["answer"],
+        tokens=played["tokens"],
+        tasks=len(seen),
+        lanes=frozenset(),
+        results=tuple(results),
+    )
+
+
+def reference_figures(
+    requests: Sequence[TeamRequest],
+    played: Sequence[PlayedRun],
+    direct: Sequence[DirectAnswer],
+    planted: dict[str, str],
+) -> dict[str, Any]:
+    """Return the figures that forum-engine can have: it takes no lane, and offers no tools here.
+
+    Its workers are shown their instruction only, so hardly any of their results is complete. Its
+    Synthesizer is shown the request, from which the model takes what the results lack.
+    """
+    figures = summarize(requests, played, direct, planted)
+    names = (
+        "fact_recall",
+        "fact_recall_over_context",
+        "planted_errors_caught",
+        "false_alarms",
+        "planted_errors",
+        "right_results",
+        "incomplete_results",
+        "asks_covered",
+        "tokens_ratio",
+        "tokens_ratio_all",
+        "fact_recall_by_kind",
+        "outcomes",
+    )
+    return {"version": reference.VERSION, "lane_obeyed": None} | {n: figures[n] for n in names}
 
 
 # Figures

@@ -117,7 +117,18 @@ def reply_to(chat: Chat) -> Reply:
     for opening, play in _ROLES:
         if opening in chat.system:
             return play(chat)
+    for opening, play in _REFERENCE_ROLES:
+        if not chat.system and opening in chat.prompt[:_OPENING_CHARS]:
+            return play(chat)
     return answer_directly(chat)
+
+
+def is_worker(chat: Chat) -> bool:
+    """Tell whether the model does a task: for Forum, or for forum-engine, which says no role."""
+    if chat.system:
+        return _WORKER in chat.system
+    opening = chat.prompt[:_OPENING_CHARS]
+    return chat.is_careless and not any(words in opening for words, _ in _REFERENCE_ROLES)
 
 
 # Work
@@ -125,8 +136,9 @@ def reply_to(chat: Chat) -> Reply:
 
 def answer_directly(chat: Chat) -> Reply:
     """Answer a request without a role."""
-    material = Material((chat.prompt, *chat.results))
-    return _answer_or_call(chat, skills.asks_of(chat.prompt), material)
+    # forum-engine lists earlier results as "- TASK: TEXT".
+    prompt = re.sub(r"(?m)^- [\w-]+: ", "", chat.prompt) if is_worker(chat) else chat.prompt
+    return _answer_or_call(chat, skills.asks_of(prompt), Material((prompt, *chat.results)))
 
 
 def work(chat: Chat) -> Reply:
@@ -415,6 +427,62 @@ _ROLES = (
 _WORKER = "You do one task of the team's plan"
 
 
+# The roles of forum-engine, whose prompts are one message
+
+
+def _between(text: str, start: str, end: str) -> str:
+    return text.partition(start)[2].rpartition(end)[0]
+
+
+def plan_for_reference(chat: Chat) -> Reply:
+    """Divide a request into tasks, in the form of forum-engine."""
+    agent = chat.prompt.partition("Available agents: ")[2].partition(".\n")[0].partition(", ")[0]
+    groups = _group_asks(skills.asks_of(chat.prompt.partition("\nRequest: ")[2]), MAX_TASKS)
+    tasks = [
+        {"id": g.id, "agent": agent, "instruction": g.instruction, "depends_on": list(g.needs)}
+        for g in groups or [_Group("answer", "Answer the request.")]
+    ]
+    return Reply(json.dumps({"tasks": tasks}))
+
+
+def judge_for_reference(chat: Chat) -> Reply:
+    """Compare a result with its instruction, which is all that is shown."""
+    instruction = _between(chat.prompt, "\nInstruction: ", "\nOutput: ")
+    result = chat.prompt.rpartition("\nOutput: ")[2]
+    asks, nothing = skills.asks_of(instruction), Material((), is_whole=False)
+    lacking = _unanswered(asks, result, nothing)
+    is_good = not lacking and f"{skills.MISSING}: " not in result
+    return Reply(json.dumps({"ok": is_good, "score": float(is_good), "reason": "; ".join(lacking)}))
+
+
+def check_intent_for_reference(chat: Chat) -> Reply:
+    """Tell whether an answer meets the request."""
+    request = Material((_between(chat.prompt, "\nRequest: ", "\nAnswer: "),))
+    answer = chat.prompt.rpartition("\nAnswer: ")[2]
+    parts = [_check_ask(ask, request, answer) for ask in skills.asks_of(request.texts[0])]
+    is_good = all(part["met"] for part in parts)
+    return Reply(json.dumps({"ok": is_good, "score": float(is_good), "reason": ""}))
+
+
+def synthesize_for_reference(chat: Chat) -> Reply:
+    """Combine the results; what they lack is taken from the request, which is shown too."""
+    request = _between(chat.prompt, "Request: ", "\nResults:\n")
+    results = chat.prompt.rpartition("\nResults:\n")[2].partition("\n\nDelivery contract:")[0]
+    results = re.sub(r"(?m)^- [\w-]+: ", "", results)
+    results = re.sub(rf"(?m)^{skills.MISSING}: .*$", "", results)
+    lines = skills.answer_asks(skills.asks_of(request), Material((results, request)))
+    return Reply("\n".join(line.fact.short if line.fact else line.text for line in lines))
+
+
+_OPENING_CHARS = 4000
+_REFERENCE_ROLES = (
+    ("You are a planner. Break the request into a minimal task DAG.", plan_for_reference),
+    ("Judge whether the output satisfies the instruction.", judge_for_reference),
+    ("Judge whether the answer actually addresses the request.", check_intent_for_reference),
+    ("Combine the task results into one clear answer to the request.", synthesize_for_reference),
+)
+
+
 # Errors on purpose
 
 
@@ -535,7 +603,7 @@ class Server:
             raise ContextExceeded(f"{used} tokens and {limit} of the reply exceed {model[1]}k")
         chat = read_chat(body, is_careless=bool(model[2]))
         reply, finish = reply_to(chat), "stop"
-        if _WORKER in chat.system and not reply.calls:
+        if is_worker(chat) and not reply.calls:
             reply = self._spoil_and_log(chat, reply.text)
         text = reply.text
         while limit and skills.count_tokens(text) > limit:
@@ -548,7 +616,7 @@ class Server:
 
     def _spoil_and_log(self, chat: Chat, right: str) -> Reply:
         text, error = spoil(chat, right)
-        task = chat.task.partition("(")[2].partition(")")[0]
+        task = chat.task.partition("(")[2].partition(")")[0] if chat.system else ""
         entry = {"reply": sha256(f"{task}\n{text}".encode()).hexdigest(), "error": error}
         self._log.write(json.dumps(entry) + "\n")
         self._log.flush()
