@@ -75,8 +75,9 @@ def excerpt_by_relevance(text: bytes, query: str, max_tokens: int) -> Excerpt:
     room = max_tokens
     chosen: set[int] = set()
     for number in _rank_passages(passages, query):
-        # Each chosen passage may add a note for the gap before it.
-        size = estimate_tokens(passages[number]) + _NOTE_TOKENS
+        # A chosen passage adds a note for the gap before it, if there is one.
+        note = 0 if number - 1 in chosen else _NOTE_TOKENS
+        size = estimate_tokens(passages[number]) + note
         if size <= room:
             chosen.add(number)
             room -= size
@@ -101,7 +102,7 @@ def split_chunks(text: bytes, max_tokens: int) -> list[bytes]:
 
 def _split_passages(text: bytes, max_bytes: int = MAX_PASSAGE_BYTES) -> list[bytes]:
     """Split a text without losing a byte: by paragraphs, then lines, then sentences, then bytes."""
-    pieces = [text] if len(text) <= max_bytes else _split_after(_PARAGRAPH_END, text)
+    pieces = _split_after(_PARAGRAPH_END, text)
     for pattern in (_LINE_END, _SENTENCE_END):
         pieces = [
             part
