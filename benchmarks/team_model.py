@@ -150,10 +150,18 @@ def work(chat: Chat) -> Reply:
     # What the judge says is missing, and then the earlier result, count only where neither the
     # request nor a tool says anything.
     remarks = [s for s in sections if s.heading.startswith("Your task")]
-    stated = "\n".join(_lacking(s.text) for s in remarks if s.source == "the judge")
-    earlier = [s.text for s in remarks if s.source != "the judge"]
+    words = "\n".join(s.text for s in remarks if s.source == "the judge")
+    own = [s for s in remarks if s.source != "the judge"]
+    stated, earlier = _lacking(words), [_accepted_rows(s.text, words) for s in own]
     material = Material((*material.texts, *chat.results), material.is_whole)
     return _answer_or_call(chat, asks, material, (stated, *earlier))
+
+
+def _accepted_rows(result: str, remark: str) -> str:
+    """Return the rows of an earlier result to which the judge does not object."""
+    objections = re.findall(r"(?:not in the diff|not in the material|differs): (.{20,80})", remark)
+    rows = result.split("\n")
+    return "\n".join(row for row in rows if not any(words in row for words in objections))
 
 
 def _lacking(remark: str) -> str:
