@@ -4,7 +4,7 @@ The file is JSON Lines, one request on a line:
 
 kind            "document", "diff", "questions", "comparison" or "tools"; others are allowed
 request         the text as it is submitted
-context_tokens  the context length of all models: 4096, 8192, 16384, 32768, 65536 or 131072
+context_tokens  the context length of all models: a multiple of 1024, such as 4096
 facts           texts that a complete answer contains
 asks            [{"ask": "...", "contains": ["..."]}]: an ask is answered if the answer contains all
 tools           {"NAME": "VALUE"}: what the tool `lookup` knows; "NAME is VALUE." is its outcome
