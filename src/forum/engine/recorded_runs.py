@@ -371,7 +371,7 @@ def read_steps(
 ) -> list[RunStep]:
     """Return the comparable steps of a run, ordered by recorded time, strand and position.
 
-    `until` leaves out entries after an index of the log.
+    `until` leaves out entries after an index of the log, `ignoring` facts and bodies by name.
     """
     rows = [
         (entry.ts, entry.strand, entry.n, leaf, entry)
@@ -390,7 +390,7 @@ def _step(
     ledger: log.Ledger, entry: Entry[Any], ignoring: frozenset[str], names: Mapping[str, str]
 ) -> RunStep:
     # The identity of the person who decided is no result of the run, and may be erased.
-    body_names = (name for name in entry.bodies if name != kinds.IDENTITY)
+    body_names = (name for name in entry.bodies if name not in {kinds.IDENTITY, *ignoring})
     bodies = tuple((name, _digest(ledger, entry, name, names)) for name in body_names)
     facts = comparable_facts(entry.facts, ignoring=ignoring)
     return RunStep(

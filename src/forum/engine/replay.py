@@ -8,7 +8,7 @@ facts and bodies under the same strands and steps.
 from msgspec.structs import replace
 
 from forum.engine.accept import accept_run
-from forum.engine.context import read_body, read_run
+from forum.engine.context import read_body, read_run, read_run_input
 from forum.engine.engine import Engine
 from forum.engine.gates import decide_gate, edit_gate
 from forum.engine.local_runner import LocalRunner
@@ -19,6 +19,7 @@ from forum.ledger.entry import MAIN_STRAND
 from forum.ledger.log import Ledger, read_strand_entries
 from forum.ledger.ports import Position
 from forum.work import kinds
+from forum.work.policy import PROMPT_VERSION
 from forum.work.run_comparison import Divergence, compare_steps
 
 
@@ -40,7 +41,15 @@ async def replay_run(
         reply_source.is_played_out = not _replay_decisions(record, run, scratch)
     await runner.enqueue_run(run)
     await runner.wait_until_idle()
-    return list(compare_steps(read_steps(record, run), read_steps(scratch, run)))
+    ignoring = _incomparable_members(record, run)
+    steps = (read_steps(ledger, run, ignoring=ignoring) for ledger in (record, scratch))
+    return list(compare_steps(*steps))
+
+
+def _incomparable_members(record: Ledger, run: str) -> frozenset[str]:
+    """Return what is not compared: an earlier release took other sentences for claims."""
+    is_current = read_run_input(record, run).policy.prompts == PROMPT_VERSION
+    return frozenset() if is_current else frozenset({"claims", "unverified"})
 
 
 def _origin(record: Ledger, run: str) -> tuple[kinds.AcceptedFacts, str]:
