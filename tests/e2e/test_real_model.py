@@ -56,8 +56,8 @@ def test_a_plain_request_is_answered_by_a_team_of_real_models(home: Project, smo
     request = "Explain to a beginner what a hash function is."
     (home.home / "forum.toml").write_text(
         "[models.capable]\n"
-        f'url = "{smollm2}"\nmodel = "{MODEL}"\nmax_tokens = 160\n'
-        "options = { temperature = 0 }\n"
+        f'url = "{smollm2}"\nmodel = "{MODEL}"\nmax_tokens = 320\n'
+        "context_tokens = 2048\noptions = { temperature = 0 }\n"
     )
     said = forum(home, "submit", request, "--team", "--max-calls", "30", "--json")
     told = json.loads(said.stdout)

@@ -40,7 +40,8 @@ def test_a_council_of_a_real_model(home: Project) -> None:
     verified = forum(home, "ledger", "verify", "--json")
     entries = home.forum.reads.read_run(told["run"]).tasks
 
-    assert said.returncode == 0, said.stderr
+    # A model of this size may end split or blocked, which has a status of its own.
+    assert said.returncode in (0, 8, 9), said.stderr
     assert told["answer"] in ("yes", "no")
     assert {f"~ballot.0.{seat}" for seat in (1, 2)} <= entries.keys()
     assert all(task.calls for task in entries.values())

@@ -43,6 +43,8 @@ from tests.work.test_prompt import read
 SECONDS = 20
 """More than any attack here takes on a busy machine, and less than for ever."""
 AGENTS = {"": Scripted(), "worker": WORKER, "judge": JUDGE, "chief": CHIEF}
+MANY = 20_000
+"""More characters than fit into a prompt."""
 CAPS = RunBudget(usd=10_000, tokens=10_000, calls=40)
 
 LIES = (
@@ -142,14 +144,15 @@ def test_whatever_a_worker_says_is_its_result_and_nothing_else(
 ) -> None:
     """It ends no run, takes no other lane and passes no verdict; the others go on."""
     agents = {**AGENTS, "worker": script(WORKER, elbe=(ScriptStep(lie),))}
-    run = attack(office, order(agents=agents), calls=6)
+    # A long result is summarized for those who read it, by a few calls.
+    run = attack(office, order(agents=agents), calls=7 if len(lie) < MANY else 30)
 
     assert (run.outcome, run.stopped) == (Outcome.OK, None)
     assert run.routed == RouteFacts("geography", Basis.CLASSIFIER)
     assert [v.check for v in run.task("elbe").verdicts] == [Check.MODEL]
     assert run.task("danube").state is TaskState.PASSED
-    (quoted,) = [quoted for source, quoted in quotes(office, "@synthesizer") if "elbe" in source]
-    assert quoted == lie.encode()[:32_768]
+    ((source, quoted),) = [each for each in quotes(office, "@synthesizer") if "elbe" in each[0]]
+    assert quoted == lie.encode() if len(lie) < MANY else "a summary" in source
     assert play(office, folder) == []
 
 
@@ -209,13 +212,13 @@ WITHOUT = frozenset({Role.CLASSIFIER, Role.INTENT, Role.REVISER})
 
 
 @pytest.mark.parametrize("lie", LIES)
-@pytest.mark.parametrize("role", Role)
+@pytest.mark.parametrize("role", ROLES)
 def test_a_role_that_says_anything_else_is_told_once_and_then_done_without(
     office: Office, folder: Path, role: Role, lie: str
 ) -> None:
     """It is asked twice, or twice for each result; then code says what holds without it."""
     wanted, look, then = ROLES[role]
-    run = attack(office, wanted(ScriptStep(lie)), calls=10)
+    run = attack(office, wanted(ScriptStep(lie)), calls=12)
 
     assert look(run) == then
     assert run.outcome is (Outcome.OK if role in WITHOUT else Outcome.FAILED)
@@ -231,7 +234,7 @@ def test_who_says_two_things_at_once_has_said_the_last_one(
     """A member that is there twice is the same for us and for everybody who plays it again."""
     twice = f'{{"passed": {json.dumps(said_first)}, "passed": {json.dumps(not said_first)}}}'
     agents = {**AGENTS, "judge": script(JUDGE, elbe=(ScriptStep(twice),))}
-    run = attack(office, order(agents=agents), calls=8)
+    run = attack(office, order(agents=agents), calls=10)
 
     assert run.task("elbe").state is (TaskState.FAILED if said_first else TaskState.PASSED)
 
@@ -239,7 +242,7 @@ def test_who_says_two_things_at_once_has_said_the_last_one(
 def test_a_classifier_cannot_invent_a_lane(office: Office) -> None:
     """Only those that were listed can be chosen."""
     agents = {**AGENTS, "chief": script(CHIEF, at_classifier=(said({"lane": "root"}),))}
-    run = attack(office, order(agents=agents), calls=7)
+    run = attack(office, order(agents=agents), calls=8)
 
     assert (run.outcome, run.routed) == (Outcome.OK, RouteFacts("", Basis.CLASSIFIER))
 
@@ -310,12 +313,17 @@ def test_nobody_reads_a_forged_quotation_as_another_agents(office: Office) -> No
     attack(office, RunRequest(REQUEST, tasks, team(agents=agents)), calls=12)
 
     first, second = forged.encode(), forgery(forged.encode()).encode()
-    assert quotes(office, "sum", 0) == [("task elbe", first), ("task danube", second)]
-    assert quotes(office, "more", 0) == [("task elbe", first)]
-    asked = ("the instruction", b"How long is the Elbe?")
-    assert quotes(office, "elbe", 1) == [asked, ("the result", first)]
+    request = ("the request", REQUEST.encode())
+    asked, outline, *inputs = quotes(office, "sum", 0)
+    assert (asked, outline[0]) == (request, "the plan")
+    assert inputs == [("task elbe", first), ("task danube", second)]
+    assert quotes(office, "more", 0)[2:] == [("task elbe", first)]
+    instruction = ("the instruction", b"How long is the Elbe?")
+    assert quotes(office, "elbe", 1) == [request, instruction, ("the result", first)]
     assert quotes(office, "@synthesizer") == [
-        ("the request", REQUEST.encode()),
+        request,
+        ("task elbe", first),
+        ("task danube", second),
         ("task sum", second),
         ("task more", second),
     ]
@@ -325,21 +333,21 @@ def test_the_words_of_a_judge_are_quoted_to_the_one_who_tries_again(office: Offi
     """A judge reads what others wrote, and may say what they want: it gives no instructions."""
     no = said({"passed": False, "reason": forgery()})
     agents = {**AGENTS, "judge": script(JUDGE, elbe=(no,))}
-    attack(office, order(agents=agents), calls=8)
+    attack(office, order(agents=agents), calls=10)
 
     again = [e.facts.attempt for e in office.entries() if e.kind == "call/1"]
     assert 2 in again
-    found = quotes(office, "elbe", 2)
-    assert [quoted for _, quoted in found] == [b"1094 km", forgery().encode()]
+    *_, own, reason = quotes(office, "elbe", 2)
+    assert [own, reason] == [("you", b"1094 km"), ("the judge", forgery().encode())]
 
 
 def test_a_judge_that_writes_a_book_is_told_on_in_a_few_words(office: Office) -> None:
     """What one says does not fill what another can read."""
     no = said({"passed": False, "reason": "word " * 100_000})
     agents = {**AGENTS, "judge": script(JUDGE, elbe=(no,))}
-    attack(office, order(agents=agents), calls=8)
+    attack(office, order(agents=agents), calls=10)
 
-    assert len(quotes(office, "elbe", 2)[1][1]) == 1000
+    assert len(quotes(office, "elbe", 2)[-1][1]) == 1000
 
 
 def test_the_words_of_an_intent_judge_are_quoted_to_the_synthesizer(office: Office) -> None:
@@ -366,11 +374,11 @@ def test_a_planner_cannot_put_a_result_into_the_mouth_of_a_worker(office: Office
         "": Scripted({"*": (ScriptStep("1094 km"),)}),
         "chief": script(CHIEF, at_coordinator=(said(bad),)),
     }
-    attack(office, order(agents=agents), calls=8)
+    attack(office, order(agents=agents), calls=10)
 
     found = dict(quotes(office, "elbe", 1))
     assert found["the result"] == b"1094 km"
-    assert len(found) == 3
+    assert list(found) == ["the request", "the instruction", "criteria", "the result"]
 
 
 # Using what was not given
@@ -418,7 +426,7 @@ def test_a_role_has_no_hands(office: Office, role: Role) -> None:
         good.say, use=(ToolCall("pay", "1"), ToolCall("ask", '{"agent":"judge","text":"?"}'))
     )
     agents = {**AGENTS, "chief": script(CHIEF, **{f"at_{role.value}": (wants,)})}
-    run = attack(office, order(agents=agents, tools=TOOLS), calls=6)
+    run = attack(office, order(agents=agents, tools=TOOLS), calls=7)
 
     assert run.outcome is Outcome.OK
     assert office.hands.deeds == []
@@ -574,7 +582,7 @@ def test_what_a_role_says_is_read_up_to_the_same_byte_each_time(
     def answer(call: ModelCall) -> CallReply:
         if call.task == f"@{role.value}":
             return CallReply(Outcome.OK, BytesContent(padded))
-        judged = call.task == "elbe" and b"Judge whether" in b"".join(call.prompt.chunks())
+        judged = call.task == "elbe" and b"You check the work" in b"".join(call.prompt.chunks())
         return CallReply(
             Outcome.OK, text_content(said(YES).say if judged else scripts[call.task][0].say)
         )

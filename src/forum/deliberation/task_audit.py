@@ -21,10 +21,10 @@ from forum.ledger.ports import Amount
 from forum.work import acceptance_criteria, call_rules, kinds
 from forum.work.judging import Judgement, judge_output, judge_tool_result
 from forum.work.plan import Plan, Task, read_plan
-from forum.work.policy import ASK_TOOL, Answer, Policy, Role, ToolCall, read_policy
+from forum.work.policy import ASK_TOOL, TEAM_RULES, Answer, Policy, Role, ToolCall, read_policy
 from forum.work.prompt import Quotation, quote
 from forum.work.roles import classifier, intent, opinions, prompt_parts, reviser
-from forum.work.run_fold import Run, fold
+from forum.work.run_fold import Run, TaskState, fold
 from forum.work.schedule import MAX_CHECK_ATTEMPTS
 from forum.work.shared_caps import read_limit_name
 
@@ -132,20 +132,24 @@ class _RunAuditor:
         if role == kinds.VERIFIER:
             auditor.check_verifier()
         elif role.startswith(kinds.ROLE_PREFIX):
-            auditor.check_role(Role(role[1:]))
+            auditor.check_role(Role(role[1:]), self._read_plan)
         else:
             auditor.check_task(self._find_task(task, entries[0]))
 
-    def _find_task(self, name: str, where: IndexedEntry) -> Task:
+    def _read_plan(self) -> Plan:
         if self._plan is None:
             if self._plan_entry is None:
                 raise record_comparison.BodyMissing("the plan")
             self._plan = read_plan(self._read_whole(self._plan_entry, "plan"))
-        if name not in self._plan.by_id:
+        return self._plan
+
+    def _find_task(self, name: str, where: IndexedEntry) -> Task:
+        plan = self._read_plan()
+        if name not in plan.by_id:
             detail = f"{where.entry.step}: task {name!r} is not in the plan"
             self._comparer.report_fault(Breach.COURSE, detail, where)
             raise record_comparison.RecordDiverged
-        return self._plan.by_id[name]
+        return plan.by_id[name]
 
 
 class TaskAuditor(StrandAuditor):
@@ -305,7 +309,7 @@ class TaskAuditor(StrandAuditor):
         if facts.next in (kinds.Next.ACCEPT, kinds.Next.GIVE_UP):
             raise _RecordEnds
 
-    def check_role(self, role: Role) -> None:
+    def check_role(self, role: Role, read_plan: Callable[[], Plan]) -> None:
         """Check the question to a role, its repairs and retries, and the verdict."""
         readers: dict[Role, ReadReply] = {
             Role.CLASSIFIER: lambda reply: classifier.parse_choice(reply, self._policy.lanes),
@@ -314,7 +318,7 @@ class TaskAuditor(StrandAuditor):
         }
         # The other roles have no reader: whether a plan or a combined answer can be used depends on
         # more than the reply, so the recorded verdict is believed.
-        agent = self._agent_of_role(role)
+        agent = self._agent_of_role(role, read_plan)
         if agent is None:
             self._check_possible_end()
             self._diverge(f"{self._remaining[0].entry.step}: nobody plays the role {role.value!r}")
@@ -323,7 +327,7 @@ class TaskAuditor(StrandAuditor):
         usable = self._progress.state.move is call_rules.Move.ACCEPT
         self._check_verdict(call_rules.form_verdict(reply.entry.facts.outcome, usable=usable))
 
-    def _agent_of_role(self, role: Role) -> str | None:
+    def _agent_of_role(self, role: Role, read_plan: Callable[[], Plan]) -> str | None:
         """Return the agent that plays a role; a judge depends on who wrote the answer."""
         if role is not Role.INTENT:
             return self._policy.roles.get(role)
@@ -331,9 +335,16 @@ class TaskAuditor(StrandAuditor):
         synthesis = f"{prompt_parts.task_of_role(Role.SYNTHESIZER)}{number and f'.{number}'}"
         if synthesis in self._state.tasks:
             return self._policy.judge_of(role, [self._policy.roles.get(Role.SYNTHESIZER, "")])
-        names = (name for name in self._state.tasks if not name.startswith(kinds.ROLE_PREFIX))
-        results = (self._state.task(name).result for name in names)
-        return self._policy.judge_of(role, [call.called.agent for call in results if call])
+        if self._policy.rules < TEAM_RULES:
+            return self._policy.roles.get(role)
+        return self._policy.judge_of(role, self._agents_of_results(read_plan()))
+
+    def _agents_of_results(self, plan: Plan) -> list[str]:
+        """Return the agents whose results are the answer: those that no passed task has used."""
+        passed = {t.id for t in plan.tasks if self._state.task(t.id).state is TaskState.PASSED}
+        unused = (t.id for t in plan.tasks if passed.isdisjoint(plan.dependants[t.id]))
+        results = [self._state.task(name).result for name in unused if name in passed]
+        return [call.called.agent for call in results if call]
 
     def _check_summaries(self, agent: str) -> None:
         """Check the calls that summarize texts for an agent, as many as there are.

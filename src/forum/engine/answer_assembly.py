@@ -26,6 +26,7 @@ from forum.work.kinds import VERIFIER, CheckFacts, StopFacts, StopReason
 from forum.work.policy import Role
 from forum.work.roles import intent, prompt_parts, reviser, synthesizer
 from forum.work.run_fold import Run, TaskState, outcome_of_stop
+from forum.work.text_fit import estimate_tokens
 
 INTENT, DELIVERY = "intent", "delivery"
 _DECISIVE = frozenset({Check.MODEL, Check.COMMAND, Check.COVERAGE})
@@ -300,7 +301,7 @@ class AnswerAssembler:
         if Role.REVISER not in self._roles or not answer_checks.is_long(draft.words):
             return draft
         task, judge = prompt_parts.task_of_role(Role.REVISER), self._roles[Role.REVISER]
-        if draft.content.size > self._max_revised_bytes(judge):
+        if not self._can_revise(draft, judge):
             return draft
         yield RoleNeed(task, draft.words)
         reply = self._role_output(task)
@@ -351,15 +352,14 @@ class AnswerAssembler:
             models=self._model(task),
         )
 
-    def _max_revised_bytes(self, agent: str) -> int:
-        """Return the size up to which an answer is shortened.
-
-        A reviser must not shorten what it could see, or write, only in part.
-        """
+    def _can_revise(self, draft: "_AnswerDraft", agent: str) -> bool:
+        """Tell whether an agent could see and write a whole answer: else it would lose a part."""
         policy = self._case.policy
         if not policy.is_team:
-            return policy.input_bytes
-        return min(2 * policy.prompt_tokens(agent), policy.max_reply_chars(agent))
+            return draft.content.size <= policy.input_bytes
+        is_writable = draft.content.size <= policy.max_reply_chars(agent)
+        tokens = estimate_tokens(draft.words.encode())
+        return is_writable and tokens <= policy.prompt_tokens(agent) // 2
 
     def _verify_answer(
         self, draft: "_AnswerDraft", checks: list[tuple[CheckFacts, str]]

@@ -5,6 +5,7 @@ that are left out. A result that is too long is shortened by a Summarizer, whose
 like all others, and the prompt says that it is a summary.
 """
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -80,7 +81,8 @@ class PromptFitter:
         room = self._caller.policy.prompt_tokens(agent) - text_fit.estimate_tokens(fixed) - reserved
         sizes = [text_fit.estimate_tokens(text.text) + QUOTE_TOKENS for text in (request, *texts)]
         shares = share_tokens(sizes, room)
-        shown = excerpt(request, purpose, shares[0] - QUOTE_TOKENS)
+        # In a thread: ranking the passages of a megabyte takes seconds.
+        shown = await asyncio.to_thread(excerpt, request, purpose, shares[0] - QUOTE_TOKENS)
         fitted = [
             await self._fit_text(turns, agent, text, purpose, share - QUOTE_TOKENS)
             for text, share in zip(texts, shares[1:], strict=True)
@@ -99,7 +101,7 @@ class PromptFitter:
             return text.quote()
         summary = await self._summarize(turns, agent, text, purpose, max_tokens)
         if not summary.strip():
-            return excerpt(text, purpose, max_tokens)
+            return await asyncio.to_thread(excerpt, text, purpose, max_tokens)
         shortened = text_fit.excerpt_by_relevance(summary, purpose, max_tokens)
         note = f"a summary; the whole text has {text.size} bytes"
         return Quotation(text.source, shortened.text, text.size, note)
@@ -117,8 +119,10 @@ class PromptFitter:
         summarizing = policy.roles.get(Role.SUMMARIZER, agent)
         # Half of the summarizer's prompt is for the purpose and its instructions.
         room = policy.prompt_tokens(summarizing) // 2
-        source = text_fit.excerpt_by_relevance(text.text, purpose, room * MAX_SUMMARY_CALLS).text
-        chunks = text_fit.split_chunks(source, room)
+        source = await asyncio.to_thread(
+            text_fit.excerpt_by_relevance, text.text, purpose, room * MAX_SUMMARY_CALLS
+        )
+        chunks = text_fit.split_chunks(source.text, room)
         words = max(20, int(max_tokens / len(chunks) * _WORDS_PER_TOKEN))
         purpose = text_fit.excerpt_by_relevance(purpose.encode(), "", room // 2).text.decode(
             errors="replace"
@@ -129,7 +133,12 @@ class PromptFitter:
             quoted = Quotation(source_name, chunk, len(chunk))
             prompt = summarizer.build_prompt(purpose, quoted, words)
             summaries.append(await self._call_summarizer(turns, summarizing, prompt))
-        return b"\n".join(summary for summary in summaries if summary)
+        if not any(summaries):
+            return b""
+        return b"\n".join(
+            summary or f"[part {number}, {len(chunk)} bytes, could not be summarized]".encode()
+            for number, (chunk, summary) in enumerate(zip(chunks, summaries, strict=True), 1)
+        )
 
     async def _call_summarizer(
         self, turns: model_calls.StepNames, agent: str, prompt: Prompt
@@ -155,7 +164,10 @@ def excerpt(text: SourceText, purpose: str, max_tokens: int) -> Quotation:
     shown = text_fit.excerpt_by_relevance(text.text, purpose, max(_MIN_SHARE_TOKENS, max_tokens))
     if not shown.left_out:
         return text.quote()
+    unread = text.size - len(text.text)
     note = f"an excerpt; {shown.left_out} of {text.size} bytes are left out where it says so"
+    note += f", and the last {unread} bytes" if unread and not text.note else ""
+    note = f"{text.note}; {note}" if text.note else note
     return Quotation(text.source, shown.text, text.size, note)
 
 

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from forum.engine import context, model_calls
 from forum.engine.answer_assembly import AnswerAssembler, RoleNeed
-from forum.engine.prompt_fit import PromptFitter, SourceText, excerpt
+from forum.engine.prompt_fit import PromptFitter, SourceText, excerpt, source_of
 from forum.engine.signals import CancelToken
 from forum.engine.structured_output import ask_structured, record_check_verdict, record_form_verdict
 from forum.engine.tools import ToolRunner
@@ -106,7 +106,9 @@ class RoleDriver:
         if role is Role.COORDINATOR:
             text = request.text.decode(errors="replace")
             background, causes = await self._tools.gather_context(text, causes)
-            return self._coordinator_question(request, background), causes
+            fitter = PromptFitter(self._caller, causes)
+            question = await self._coordinator_question(turns, fitter, request, background)
+            return question, fitter.causes
         assert isinstance(self._run_input, context.RunContext)  # noqa: S101  answers follow plans
         answering = await asyncio.to_thread(self._answering, self._run_input)
         need = await asyncio.to_thread(answering.need_of, self._task)
@@ -124,24 +126,40 @@ class RoleDriver:
             parse=lambda reply: classifier.parse_choice(reply, lanes) or prompt_parts.NO_LANE,
         )
 
-    def _coordinator_question(
-        self, request: SourceText, background: list[Quotation]
+    async def _coordinator_question(
+        self,
+        turns: model_calls.StepNames,
+        fitter: PromptFitter,
+        request: SourceText,
+        background: list[Quotation],
     ) -> RoleQuestion:
         agent, lanes = self._policy.roles[Role.COORDINATOR], self._policy.ranked_lanes()
-        ordered = self._run_input.ordered_lane
-        fixed = coordinator.build_prompt(_EMPTY_REQUEST, lanes, background, ordered)
-        shown = self._excerpt(agent, request, "", fixed)
+        ordered, text = self._run_input.ordered_lane, request.text.decode(errors="replace")
+        fixed = coordinator.build_prompt(_EMPTY_REQUEST, lanes, (), ordered)
+        fitted = await fitter.fit(
+            turns,
+            agent,
+            request,
+            [source_of(quotation) for quotation in background],
+            purpose=text,
+            fixed=fixed.text,
+            reserved=self._repair_tokens(agent),
+        )
         return RoleQuestion(
             agent=agent,
-            prompt=coordinator.build_prompt(shown, lanes, background, ordered),
+            prompt=coordinator.build_prompt(fitted.request, lanes, fitted.texts, ordered),
             schema=coordinator.build_schema(lanes, self._policy.max_reply_chars(agent), ordered),
-            parse=_PlanParser(self, request.text.decode(errors="replace")).parse,
+            parse=_PlanParser(self, text).parse,
         )
+
+    def _repair_tokens(self, agent: str) -> int:
+        """Return the room that is kept for a repair: the reply and what is wrong with it."""
+        return self._policy.prompt_tokens(agent) // 8
 
     def _excerpt(self, agent: str, request: SourceText, purpose: str, fixed: Prompt) -> Quotation:
         """Return the request as far as it fits into a prompt of this agent."""
         room = self._policy.prompt_tokens(agent) - estimate_tokens(fixed.text)
-        return excerpt(request, purpose, room)
+        return excerpt(request, purpose, room - self._repair_tokens(agent))
 
     def parse_plan(self, reply: bytes) -> Plan:
         """Parse a drafted plan.  Raises `ValueError` if it is unusable or contains a secret.
@@ -182,7 +200,13 @@ class RoleDriver:
                 fixed = intent.build_prompt(_EMPTY_REQUEST, _EMPTY_REQUEST)
                 purpose = need.answer
                 fitted = await fitter.fit(
-                    turns, agent, request, [answer], purpose=purpose, fixed=fixed.text
+                    turns,
+                    agent,
+                    request,
+                    [answer],
+                    purpose=purpose,
+                    fixed=fixed.text,
+                    reserved=self._repair_tokens(agent),
                 )
                 return RoleQuestion(
                     agent=agent,
@@ -214,7 +238,15 @@ class RoleDriver:
         texts, absent = await asyncio.to_thread(answering.synthesis_sources)
         fixed = synthesizer.build_prompt(_EMPTY_REQUEST, (), absent=absent, missing=need.missing)
         purpose = f"{request.text.decode(errors='replace')}\n{need.missing}"
-        fitted = await fitter.fit(turns, agent, request, texts, purpose=purpose, fixed=fixed.text)
+        fitted = await fitter.fit(
+            turns,
+            agent,
+            request,
+            texts,
+            purpose=purpose,
+            fixed=fixed.text,
+            reserved=self._repair_tokens(agent),
+        )
         tasks = [text.source.removeprefix("task ") for text in texts]
         return RoleQuestion(
             agent=agent,
@@ -241,12 +273,14 @@ class RoleDriver:
 class _PlanParser:
     """Parses the plans of one Coordinator, and asks once for a revision of a plan with holes.
 
-    A second plan is taken with its holes: a plan that covers most is better than none, and the
-    check of the answer finds what is missing.
+    A plan that covers most is better than none, and the check of the answer finds what is missing.
+    So a second plan is taken with its holes, and if it is unusable, the first one is.
     """
 
     def __init__(self, driver: RoleDriver, request: str) -> None:
-        self._driver, self._request, self._is_first = driver, request, True
+        self._driver, self._request = driver, request
+        self._first: Plan | None = None
+        self._is_first = True
 
     def parse(self, reply: bytes) -> Plan:
         """Return the plan.  Raises `ValueError` if it is unusable, or the first one and has holes.
@@ -254,8 +288,14 @@ class _PlanParser:
         A crash does not reset this: the recorded replies are parsed again in their order.
         """
         is_first, self._is_first = self._is_first, False
-        plan = self._driver.parse_plan(reply)
+        try:
+            plan = self._driver.parse_plan(reply)
+        except ValueError:
+            if self._first is None:
+                raise
+            return self._first
         holes = coordinator.find_holes(reply, self._request) if is_first else ()
         if holes:
+            self._first = plan
             raise ValueError("the plan has holes: " + "; ".join(holes))
         return plan

@@ -209,27 +209,46 @@ class RunDriver:
         task = task_of_role(role)
         done = self._task(task)
         causes = (done.last or run_input.cause,)
-        call = done.calls[-1] if done.state is run_fold.TaskState.PASSED else None
-        output = b""
-        if call is not None and call.reply_at is not None:
-            try:
-                output = await asyncio.to_thread(
-                    context.read_body, self._ledger, call.reply_at, "output", MAX_READ_BYTES
-                )
-            except errors.BodyGone:
-                call = None  # erased meanwhile: treat the role as failed
+        calls = done.calls if done.state is run_fold.TaskState.PASSED else ()
         if role is Role.CLASSIFIER:
+            output = await self._read_output(calls[-1]) if calls else None
             # A classifier that fails chooses no lane; the run continues without one.
-            lane = classifier.parse_choice(output, run_input.policy.lanes) if call else ""
+            lane = "" if output is None else classifier.parse_choice(output, run_input.policy.lanes)
             facts = kinds.RouteFacts(lane, kinds.Basis.CLASSIFIER)
             await self._main.append_exclusive_async(Draft("route", context.ENGINE, facts, causes))
-        elif call is None:
+        elif (plan := await self._last_usable_plan(run_input, calls)) is not None:
+            await self._record_plan(plan, causes)
+        else:
             stage = _stage_context(run_input, run_input.cause, task)
             await self._stop(stage, kinds.StopFacts(kinds.StopReason.ROLE, by=task))
-        else:
-            plan = coordinator.parse_plan(output, run_input.policy, run_input.ordered_lane)
-            await self._record_plan(plan, causes)
         await self._fold_main(run_input.run)
+
+    async def _read_output(self, call: run_fold.CallRecord) -> bytes | None:
+        """Return the output of a role; None if it was erased meanwhile, as if it had failed."""
+        if call.reply_at is None:
+            return None
+        with suppress(errors.BodyGone):
+            return await asyncio.to_thread(
+                context.read_body, self._ledger, call.reply_at, "output", MAX_READ_BYTES
+            )
+        return None
+
+    async def _last_usable_plan(
+        self, run_input: context.RunInput, calls: Sequence[run_fold.CallRecord]
+    ) -> Plan | None:
+        """Return the last plan of the Coordinator that can be used, or None.
+
+        The last reply may be unusable: then it was to revise a plan with holes, which counts.
+        """
+        for call in reversed(calls):
+            if call.called.role != Role.COORDINATOR:
+                continue
+            output = await self._read_output(call)
+            if output is None:
+                return None
+            with suppress(ValueError):
+                return coordinator.parse_plan(output, run_input.policy, run_input.ordered_lane)
+        return None
 
     async def _plan_one_task(self, run_input: context.RunInput) -> None:
         request = await asyncio.to_thread(context.read_request, self._ledger, run_input.run)

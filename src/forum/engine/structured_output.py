@@ -7,12 +7,13 @@ from typing import TypeVar
 
 from forum.engine import model_calls
 from forum.engine.context import ENGINE
+from forum.engine.prompt_fit import excerpt, source_of
 from forum.ledger.kinds import Outcome
 from forum.ledger.strand import Draft
 from forum.work import call_rules
 from forum.work.kinds import Independence, VerdictFacts
-from forum.work.policy import Role
-from forum.work.prompt import Prompt
+from forum.work.policy import Policy, Role
+from forum.work.prompt import Prompt, Quotation
 from forum.work.roles import opinions, prompt_parts
 
 T = TypeVar("T")
@@ -72,11 +73,23 @@ async def ask_structured(
             return None, exchange
         recorded = await caller.record_reply(exchange)
         if state.move is call_rules.Move.REPAIR:
-            reply = exchange.quote_output(policy.input_bytes)
-            ask = replace(ask, prompt=ask.prompt.with_repair(reply, fault[:500]), causes=())
+            reply = _quote_for_repair(policy, ask.agent, exchange)
+            ask = replace(ask, prompt=ask.prompt.with_repair(reply, fault[:_MAX_FAULT]), causes=())
         elif recorded is not None:
             delay = policy.retry_delay_ms(state.failed)
             await caller.wait_before_retry(recorded.entry.ts, 1000 * delay)
+
+
+_MAX_FAULT = 500
+"""How much of a fault is told; the prompts of sessions are audited, and have this limit."""
+
+
+def _quote_for_repair(policy: Policy, agent: str, exchange: model_calls.CallResult) -> Quotation:
+    """Return an unusable reply for the prompt of its repair, of a team's role what fits there."""
+    reply = exchange.quote_output(policy.input_bytes)
+    if not policy.is_team:
+        return reply
+    return excerpt(source_of(reply), "", policy.prompt_tokens(agent) // 16)
 
 
 VERDICT_STEP = "attempt/1/verdict"

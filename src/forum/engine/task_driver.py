@@ -69,6 +69,9 @@ class TaskDriver:
         self._ledger, self._reply_source = services.ledger, self._caller.reply_source
         self._tools = ToolRunner(self._caller, case.policy.tools_of(self._task), self._task.lane)
         self._agent = case.policy.worker_of(self._task)
+        # Of the smallest context that the task may come to: an escalation sends the same prompt.
+        ladder = self._policy.ladder_of(self._agent)
+        self._prompt_tokens = min(self._policy.prompt_tokens(agent) for agent in ladder)
 
     async def drive(self) -> None:
         """Drive the task until it has ended or waits for a decision or a child run."""
@@ -117,7 +120,14 @@ class TaskDriver:
 
         def build(request: Quotation, texts: Sequence[Quotation]) -> Prompt:
             split = len(background)
-            material = worker.TaskMaterial(request, texts[:split], texts[split:])
+            material = worker.TaskMaterial(
+                request=request,
+                background=texts[:split],
+                inputs=texts[split:],
+                outline_chars=max(
+                    20, min(200, self._prompt_tokens // 3 // len(self._case.plan.tasks))
+                ),
+            )
             return worker.build_prompt(
                 self._task,
                 shown,
@@ -136,7 +146,9 @@ class TaskDriver:
             purpose=instruction,
             fixed=build(Quotation("the request", b"", 0), ()).text,
             # Outcomes of tools are added to this prompt, which must still fit then.
-            reserved=self._policy.prompt_tokens(self._agent) // 4 if tools else 0,
+            reserved=(self._prompt_tokens // 4 if tools else 0)
+            + self._policy.prompt_tokens(self._agent)
+            - self._prompt_tokens,
         )
         self._inputs = list(fitted.texts)
         self._is_excerpt = bool(fitted.request.note)
@@ -152,7 +164,7 @@ class TaskDriver:
         why: str,
     ) -> Prompt:
         """Return the first prompt with what a rejection makes relevant, and room for it."""
-        room = self._policy.prompt_tokens(self._agent) * 7 // 8 - QUOTE_TOKENS
+        room = self._prompt_tokens * 7 // 8 - QUOTE_TOKENS
         room -= estimate_tokens(build(Quotation(request.source, b"", 0), texts).text)
         return build(excerpt(request, f"{instruction}\n{why}", room), texts)
 
@@ -232,7 +244,8 @@ class TaskDriver:
             outcomes += results
             question = b"".join(quote(quotation) for quotation in results)
             own = result.quote_output(self._policy.input_bytes)
-            share = self._free_tokens(prompt) // len(results)
+            own = self._shorten(own, instruction, self._free_tokens(prompt) // 4)
+            share = self._free_tokens(prompt) // (len(results) + 1)
             shown = [self._shorten(quotation, instruction, share) for quotation in results]
             prompt = prompt.with_tool_results(own, result.uses, shown)
 
@@ -244,7 +257,7 @@ class TaskDriver:
         """
         if not self._policy.is_team:
             return prompt.with_rejection(own, why)
-        is_crowded = self._free_tokens(prompt) < self._policy.prompt_tokens(self._agent) // 8
+        is_crowded = self._free_tokens(prompt) < self._prompt_tokens // 8
         if is_crowded or self._is_excerpt:
             prompt = self._fit_again(why)
         free = self._free_tokens(prompt) - estimate_tokens(why.encode())
@@ -253,7 +266,7 @@ class TaskDriver:
     def _free_tokens(self, prompt: Prompt) -> int:
         """Return how many tokens can be added to a prompt of this task."""
         used = estimate_tokens(prompt.text)
-        return max(0, self._policy.prompt_tokens(self._agent) - used)
+        return max(0, self._prompt_tokens - used)
 
     def _shorten(self, quotation: Quotation, purpose: str, max_tokens: int) -> Quotation:
         """Return a text that was just produced, shortened so that the prompt can take it.
@@ -262,7 +275,7 @@ class TaskDriver:
         """
         if not self._policy.is_team:
             return quotation
-        share = self._policy.prompt_tokens(self._agent) // 4
+        share = self._prompt_tokens // 4
         return excerpt(source_of(quotation), purpose, min(share, max_tokens - QUOTE_TOKENS))
 
     async def _judge_result(
@@ -334,7 +347,7 @@ class TaskDriver:
         """Return the prompt for the judge of a result, fitted to the judge's model."""
         task = quote_whole("the instruction", instruction)
         listed = prompt_parts.quote_text("criteria", "\n".join(criteria))
-        sources = [*map(source_of, (*self._inputs, *outcomes))]
+        sources = [*map(source_of, (*self._inputs, *_join_outcomes(outcomes)))]
         sources.append(SourceText("the result", exchange.output[:MAX_READ_BYTES], exchange.size))
         split = len(self._inputs)
 
@@ -608,3 +621,17 @@ class TaskDriver:
 class _UpstreamInputs:
     inputs: list[SourceText]
     causes: list[Hash]
+
+
+_MAX_SEPARATE_OUTCOMES = 4
+
+
+def _join_outcomes(outcomes: list[Quotation]) -> list[Quotation]:
+    """Return the outcomes of tools for a judge, many of them as one text.
+
+    Each text that does not fit is summarized by a call of its own, so many would take many calls.
+    """
+    if len(outcomes) <= _MAX_SEPARATE_OUTCOMES:
+        return outcomes
+    text = b"\n".join(quote(outcome) for outcome in outcomes)
+    return [Quotation("the outcomes of tools", text, len(text))]

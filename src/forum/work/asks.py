@@ -6,6 +6,7 @@ _FENCE = re.compile(r"(?ms)^(```|~~~).*?^\1[^\n]*$")
 _SENTENCE = re.compile(r"[^.?!\n]+(?:[.?!](?=\S)[^.?!\n]+)*[.?!]?")
 _WORD = re.compile(r"\w+")
 _MAX_QUESTIONS, _MAX_QUESTION_CHARS = 16, 400
+_MIN_ECHOED_WORDS = 4
 _MIN_QUOTED_SHARE = 0.8
 """The share of a quotation's words that must stand in the text: judges quote inexactly."""
 
@@ -22,16 +23,17 @@ def find_questions(request: str) -> tuple[str, ...]:
 
 
 def is_echo(request: str, answer: str) -> bool:
-    """Tell whether an answer only repeats the request, or its questions."""
-    words = _normalize(answer)
-    if not words:
+    """Tell whether an answer only repeats the request, or its questions.
+
+    A short request such as a greeting may well have itself as its answer.
+    """
+    words, asked = _normalize(answer), _normalize(request)
+    if not words or len(asked.split()) < _MIN_ECHOED_WORDS:
         return False
-    if words == _normalize(request):
-        return True
     rest = words
     for question in find_questions(request):
         rest = rest.replace(_normalize(question), " ")
-    return rest != words and len(rest.split()) < 2
+    return words == asked or not rest.split()
 
 
 def is_quoted_from(span: str, text: str) -> bool:
@@ -47,10 +49,8 @@ def is_quoted_from(span: str, text: str) -> bool:
 
 
 def is_repetition(span: str, ask: str) -> bool:
-    """Tell whether a span is the ask itself, or most of it, word for word."""
-    words, ask_words = _normalize(span), _normalize(ask)
-    is_part = f" {words} " in f" {ask_words} "
-    return is_part and len(words.split()) > max(2, len(ask_words.split()) // 2)
+    """Tell whether a span is the ask itself, word for word."""
+    return _normalize(span) == _normalize(ask)
 
 
 def _normalize(text: str) -> str:

@@ -384,8 +384,17 @@ class Policy(_PolicyPart, frozen=True):
         if judge is None or self.rules < TEAM_RULES:
             return judge
         models = {model_of(self.agents[name]) for name in producers if name in self.agents}
-        others = (judge, *reversed(self.ladder), *sorted(self.agents))
-        independent = (name for name in others if model_of(self.agents[name]) not in models)
+        # Only agents that the run uses anyway: their keys and prices were checked. A scripted agent
+        # says the same whatever it is shown, and judges only where it was chosen to.
+        assigned = {*self.roles.values(), *(lane.agent for lane in self.lanes.values())}
+        others = [
+            name for name in (*reversed(self.ladder), *sorted(assigned)) if name in self.agents
+        ]
+        candidates = [
+            judge,
+            *(name for name in others if not isinstance(self.agents[name], Scripted)),
+        ]
+        independent = (name for name in candidates if model_of(self.agents[name]) not in models)
         return next(independent, judge)
 
     def tools_of(self, task: Task) -> tuple[str, ...]:

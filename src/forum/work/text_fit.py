@@ -8,8 +8,9 @@ planned too large is refused by the provider.
 
 import re
 from collections import Counter
+from collections.abc import Iterator
 from itertools import pairwise
-from math import log
+from math import fsum, log
 
 import msgspec
 
@@ -71,7 +72,8 @@ def excerpt_by_relevance(text: bytes, query: str, max_tokens: int) -> Excerpt:
     """
     if estimate_tokens(text) <= max_tokens:
         return Excerpt(text, 0)
-    passages = _split_passages(text)
+    # In a small room the passages are small too: one that is too long would leave nothing.
+    passages = _split_passages(text, min(MAX_PASSAGE_BYTES, max(80, max_tokens)))
     room = max_tokens
     chosen: set[int] = set()
     for number in _rank_passages(passages, query):
@@ -113,9 +115,18 @@ def _split_passages(text: bytes, max_bytes: int = MAX_PASSAGE_BYTES) -> list[byt
                 else _group_parts(_split_after(pattern, piece), min(_MAX_GROUP_BYTES, max_bytes))
             )
         ]
-    return [
-        piece[at : at + max_bytes] for piece in pieces for at in range(0, len(piece), max_bytes)
-    ]
+    return [part for piece in pieces for part in _cut_bytes(piece, max_bytes)]
+
+
+def _cut_bytes(piece: bytes, max_bytes: int) -> Iterator[bytes]:
+    """Cut a piece to a size, between characters: a character of UTF-8 has up to four bytes."""
+    start = 0
+    while start < len(piece):
+        end = start + max_bytes
+        while start + 4 < end < len(piece) and piece[end] & 0xC0 == 0x80:
+            end -= 1
+        yield piece[start:end]
+        start = end
 
 
 def _split_after(pattern: re.Pattern[bytes], text: bytes) -> list[bytes]:
@@ -151,8 +162,10 @@ def _rank_passages(passages: list[bytes], query: str) -> list[int]:
     edges = {0: 2, len(passages) - 1: 1}
 
     def relevance(number: int) -> tuple[int, float, int]:
-        score = sum(weights[term] for term in terms[number] & weights.keys())
-        score += sum(weights[term] for term in headings[number] & weights.keys())
+        # `fsum` is exact, so the order of a set does not decide between equal passages: a replay in
+        # another process must come to the same excerpt.
+        matches = (*(terms[number] & weights.keys()), *(headings[number] & weights.keys()))
+        score = fsum(weights[term] for term in matches)
         return (-edges.get(number, 0), -score, number)
 
     return sorted(range(len(passages)), key=relevance)

@@ -90,13 +90,19 @@ def build_schema(room: int) -> bytes:
     return reply_schemas.build_schema({"asks": asks} | opinions.opinion_members(room // 2))
 
 
+class _IntentReply(opinions.OpinionReply, frozen=True):
+    """The reply of an Intent judge as models write it."""
+
+    asks: tuple[AskedPart, ...] = ()
+
+
 def parse_opinion(reply: bytes) -> IntentOpinion:
     """Return the opinion, with its texts truncated. Raises `ValueError`."""
-    read = reply_schemas.parse_structured(reply, _decoder)
-    opinion = opinions.parse_opinion(reply)
+    parsed = reply_schemas.parse_structured(reply, _decoder)
+    opinion = parsed.normalize()
     asks = tuple(
         AskedPart(part.ask[:MAX_TEXT_CHARS], part.met_by[:MAX_TEXT_CHARS], part.met)
-        for part in read.asks[:MAX_ASKS]
+        for part in parsed.asks[:MAX_ASKS]
     )
     return IntentOpinion(
         passed=opinion.passed,
@@ -107,4 +113,4 @@ def parse_opinion(reply: bytes) -> IntentOpinion:
     )
 
 
-_decoder = msgspec.json.Decoder(IntentOpinion)
+_decoder = msgspec.json.Decoder(_IntentReply)

@@ -12,7 +12,7 @@ from forum.work import reply_schemas
 from forum.work.roles.prompt_parts import MAX_TEXT_CHARS
 
 MAX_MISSING = 5
-_MAX_EVIDENCE_CHARS = 500
+_MAX_EVIDENCE_CHARS, _MAX_MISSING_CHARS = 500, 300
 
 
 class Opinion(msgspec.Struct, frozen=True):
@@ -52,15 +52,28 @@ def build_schema(room: int) -> bytes:
     return reply_schemas.build_schema(opinion_members(room))
 
 
+class OpinionReply(msgspec.Struct, frozen=True):
+    """An opinion as models write it: with null, or one text in place of a list."""
+
+    passed: bool
+    reason: str | None = ""
+    evidence: str | None = ""
+    missing: tuple[str, ...] | str | None = ()
+
+    def normalize(self) -> Opinion:
+        """Return the opinion; its texts go into other prompts and are truncated."""
+        missing = (self.missing,) if isinstance(self.missing, str) else self.missing or ()
+        return Opinion(
+            self.passed,
+            (self.reason or "")[:MAX_TEXT_CHARS],
+            (self.evidence or "")[:_MAX_EVIDENCE_CHARS],
+            tuple(part[:_MAX_MISSING_CHARS] for part in missing[:MAX_MISSING] if part),
+        )
+
+
 def parse_opinion(reply: bytes) -> Opinion:
-    """Return an opinion; its texts go into other prompts and are truncated. Raises `ValueError`."""
-    opinion = reply_schemas.parse_structured(reply, _decoder)
-    return Opinion(
-        opinion.passed,
-        opinion.reason[:MAX_TEXT_CHARS],
-        opinion.evidence[:_MAX_EVIDENCE_CHARS],
-        tuple(part[:MAX_TEXT_CHARS] for part in opinion.missing[:MAX_MISSING]),
-    )
+    """Return an opinion. Raises `ValueError`."""
+    return reply_schemas.parse_structured(reply, _decoder).normalize()
 
 
-_decoder = msgspec.json.Decoder(Opinion)
+_decoder = msgspec.json.Decoder(OpinionReply)

@@ -38,6 +38,8 @@ class TaskMaterial:
     request: Quotation
     background: Sequence[Quotation] = ()
     inputs: Sequence[Quotation] = ()
+    outline_chars: int = prompt_parts.MAX_LINE_CHARS
+    """How much of each instruction the outline of the plan shows."""
 
 
 def build_prompt(
@@ -52,7 +54,7 @@ def build_prompt(
     """Return the prompt of a task; `instruction` is that of the task or what was approved."""
     sections = [
         prompt_parts.section("The request", [material.request]),
-        _outline_section(plan, task),
+        _outline_section(plan, task, material.outline_chars),
         prompt_parts.section("Background from tools", material.background),
         prompt_parts.section("Results that your task depends on", material.inputs),
     ]
@@ -60,11 +62,13 @@ def build_prompt(
     return prompt_parts.compose_prompt(system, sections, _task_text(task, instruction, tools))
 
 
-def _outline_section(plan: Plan, task: Task) -> bytes:
+def _outline_section(plan: Plan, task: Task, max_chars: int) -> bytes:
     if len(plan.tasks) == 1:
         return b""
     return prompt_parts.section(
-        "The plan", [prompt_parts.plan_outline(plan, task.id)], "Your task is marked with >>."
+        "The plan",
+        [prompt_parts.plan_outline(plan, task.id, max_chars)],
+        "Your task is marked with >>.",
     )
 
 
