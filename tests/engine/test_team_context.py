@@ -7,10 +7,12 @@ import pytest
 
 from forum.engine import RouteDecision, RunRequest, accept_run
 from forum.ledger.kinds import Outcome
+from forum.models import make_model
 from forum.work.acceptance_criteria import Check
+from forum.work.asks import is_echo, is_repetition
 from forum.work.kinds import Basis, CallFacts, Next, RouteFacts
 from forum.work.plan import Task
-from forum.work.policy import Agent, Chat, Policy, Role, Scripted, ScriptStep
+from forum.work.policy import Agent, Chat, Command, LaneBrief, Policy, Role, Scripted, ScriptStep
 from tests.engine.office import PERSON, RUN, Office, plan
 from tests.engine.team import CHIEF, JUDGE, LANES, PLAN, REQUEST, ROLES, YES, order, said, team
 from tests.engine.test_replay import play
@@ -283,3 +285,94 @@ def test_no_call_is_recorded_that_the_rules_do_not_have(office: Office) -> None:
     assert sorted(call.role for call in calls) == sorted(
         ["", "", "classifier", "coordinator", "intent", "synthesizer", "validator"]
     )
+
+
+def test_a_scripted_agent_that_nobody_chose_is_no_judge() -> None:
+    """It says the same whatever it is shown; and an agent that the run does not use has no key."""
+    agents: dict[str, Agent] = {"": Scripted(), "a": chat("a"), "unused": chat("b")}
+    policy = Policy(
+        agents=agents,
+        roles={Role.VALIDATOR: "a"},
+        lanes={"x": LaneBrief(agent="a"), "y": LaneBrief(agent="")},
+    ).with_rules(2)
+
+    assert policy.judge_of(Role.VALIDATOR, ["a"]) == "a"
+
+
+def test_the_audit_knows_the_judge_of_an_answer_without_a_synthesizer(office: Office) -> None:
+    """The judge depends on who wrote the results that the answer is made of, and no others."""
+    agents: dict[str, Agent] = {
+        name: Command(("/bin/echo", name, '{"passed": true}')) for name in ("a", "b")
+    }
+    agents["c"] = Command(("/bin/cat",))
+    office.hands.model = lambda agent: make_model(Scripted({"*": (said(YES),)}))  # type: ignore[method-assign]
+    tasks = plan(Task("first", "x", agent="c"), Task("last", "y", needs=("first",), agent="b"))
+    policy = team(agents=agents, roles={Role.INTENT: "a"}, lanes={}, ladder=("a", "c"))
+    run = office.do(RunRequest("Say something about rivers", tasks, policy))
+
+    assert run.outcome is Outcome.OK
+    assert office.findings() == ()
+
+
+def test_a_plan_with_a_hole_counts_if_its_revision_is_unusable(office: Office) -> None:
+    """The first plan can be carried out, and is better than none."""
+    gap = {"asks": ["the Elbe", "the Danube"], "tasks": [{**PLAN["tasks"][0], "covers": [1]}]}
+    refusal = ScriptStep("The plan is complete as it is.")
+    agents = agents_with(
+        Scripted({"elbe": (ScriptStep("1094 km"),)}),
+        chief=moves(CHIEF, at_coordinator=(said(gap), refusal)),
+    )
+    run = office.do(order(agents=agents))
+
+    assert run.outcome is Outcome.OK
+    assert office.answer() == b"1094 km"
+    assert office.findings() == ()
+
+
+def test_a_part_that_could_not_be_summarized_is_named(office: Office) -> None:
+    """The reader must not take the summary of one part for that of the whole."""
+    long = "\n\n".join(f"Section {n}. " + "water " * 150 for n in range(300))
+    worker = Scripted({"elbe": (ScriptStep(long),), "sum": (ScriptStep("1094"),)})
+    partly = (ScriptStep("the beginning"), ScriptStep(fail="503"))
+    chief = moves(CHIEF, at_synthesizer=(DONE,), sum=partly, elbe=(ScriptStep("water"),))
+    policy = team(
+        agents=agents_with(worker, moves(JUDGE, elbe=(said(YES),)), chief),
+        roles={**ROLES, Role.SUMMARIZER: "chief"},
+    )
+    run = office.do(RunRequest(REQUEST, CHAIN, policy))
+
+    own = office.prompt("sum", [c.called.role for c in run.task("sum").calls].index(""))
+    assert b"the beginning" in own
+    assert b"bytes, could not be summarized]" in own
+
+
+@pytest.mark.parametrize(
+    ("request_text", "answer", "is_repeated"),
+    [
+        (
+            "Which is longer, the Elbe or the Danube?",
+            "Which is longer, the Elbe or the Danube?",
+            True,
+        ),
+        (
+            "Which is longer, the Elbe or the Danube?",
+            "Which is longer, the Elbe or the Danube? Danube.",
+            False,
+        ),
+        ("What is the sum of 2 and 2?", "What is the sum of 2 and 2? 4.", False),
+        ("Hello", "Hello!", False),
+    ],
+)
+def test_an_echo_says_nothing_but_the_request(
+    request_text: str, answer: str, *, is_repeated: bool
+) -> None:
+    """One more word may be the answer."""
+    assert is_echo(request_text, answer) == is_repeated
+
+
+def test_a_statement_meets_the_ask_that_it_turns_around() -> None:
+    """It has the words of the ask, because the ask names what to decide."""
+    ask = "Say whether the Danube is longer than the Elbe"
+
+    assert not is_repetition("The Danube is longer than the Elbe", ask)
+    assert is_repetition("say whether the Danube is longer than the Elbe!", ask)

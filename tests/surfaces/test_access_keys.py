@@ -214,6 +214,7 @@ def test_a_server_has_its_defaults_from_the_file(
     within.mkdir()
 
     assert taken(within, monkeypatch) == {
+        "agent": (),
         "host": "192.0.2.1",
         "port": 9001,
         "allow_host": ("forum.example", "other.example"),

@@ -50,6 +50,7 @@ PLAN = Plan(
     )
 )
 ROOM = 4000
+ORDERED = coordinator.offered_lanes(LANES, ROOM, "accounting")
 
 
 def prompt_of_each_role(request: str, texts: Sequence[str]) -> dict[str, tuple[Prompt, bytes]]:
@@ -68,8 +69,8 @@ def prompt_of_each_role(request: str, texts: Sequence[str]) -> dict[str, tuple[P
             coordinator.build_schema(LANES, ROOM),
         ),
         "coordinator-ordered-lane": (
-            coordinator.build_prompt(asked, LANES, (), "accounting"),
-            coordinator.build_schema(LANES, ROOM, "accounting"),
+            coordinator.build_prompt(asked, ORDERED, (), "accounting"),
+            coordinator.build_schema(ORDERED, ROOM, "accounting"),
         ),
         "worker": (
             worker.build_prompt(

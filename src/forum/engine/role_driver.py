@@ -133,8 +133,9 @@ class RoleDriver:
         request: SourceText,
         background: list[Quotation],
     ) -> RoleQuestion:
-        agent, lanes = self._policy.roles[Role.COORDINATOR], self._policy.ranked_lanes()
-        ordered, text = self._run_input.ordered_lane, request.text.decode(errors="replace")
+        agent, ordered = self._policy.roles[Role.COORDINATOR], self._run_input.ordered_lane
+        room, text = self._policy.max_reply_chars(agent), request.text.decode(errors="replace")
+        lanes = coordinator.offered_lanes(self._policy.ranked_lanes(), room, ordered)
         fixed = coordinator.build_prompt(_EMPTY_REQUEST, lanes, (), ordered)
         fitted = await fitter.fit(
             turns,
@@ -148,7 +149,7 @@ class RoleDriver:
         return RoleQuestion(
             agent=agent,
             prompt=coordinator.build_prompt(fitted.request, lanes, fitted.texts, ordered),
-            schema=coordinator.build_schema(lanes, self._policy.max_reply_chars(agent), ordered),
+            schema=coordinator.build_schema(lanes, room, ordered),
             parse=_PlanParser(self, text).parse,
         )
 

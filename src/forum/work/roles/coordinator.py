@@ -24,6 +24,8 @@ MAX_PLANNED_TASKS = 12
 """Limit of tasks in a Coordinator's plan."""
 _TASK_CHARS = 320
 """The estimated number of characters that describe a task."""
+_SHORT_REPLY_CHARS, _SHORT_REPLY_LANES = 1600, 2
+"""Below this length, a reply has room for one task only."""
 _MIN_ASK_COVERAGE = 0.5
 """The share of a question's terms that the tasks together have to mention."""
 
@@ -42,7 +44,7 @@ First list in `asks` everything that the request asks for, each in the words of 
 write the tasks. Reply with JSON only:
 {"asks": ["..."], "tasks": [{"id": "...", "instruction": "...", "lane": "...", "needs": [], \
 "after": [], "covers": [], "done_when": "..."}]}
-- id: a short name, such as "compare-costs"
+- id: a short name
 - instruction: what to do, complete and exact; name the parts of the request to work on
 - lane: one of the specialists above
 - needs: ids of tasks whose results this task has to read
@@ -82,7 +84,7 @@ def build_prompt(
     ordered: str = "",
 ) -> Prompt:
     """Return a prompt that asks for a plan; `ordered` is the lane that the submitter chose."""
-    listed = prompt_parts.list_lanes(offered_lanes(lanes, ordered))
+    listed = prompt_parts.list_lanes(lanes)
     others = "" if ordered else f"\n- {NO_LANE}: a generalist"
     note = "\nThe submitter chose this specialist: give it every task." if ordered else ""
     task = f"## Specialists\n{listed}{others}{note}\n\n{_TASK}"
@@ -93,28 +95,37 @@ def build_prompt(
     return prompt_parts.compose_prompt(SYSTEM, sections, task)
 
 
-def offered_lanes(lanes: dict[str, LaneBrief], ordered: str) -> dict[str, LaneBrief]:
-    """Return the lanes that a plan may use: only the ordered one, if there is one."""
-    return {ordered: lanes[ordered]} if ordered in lanes else lanes
+def offered_lanes(lanes: dict[str, LaneBrief], room: int, ordered: str) -> dict[str, LaneBrief]:
+    """Return the lanes that a plan may use: only the ordered one, if there is one.
+
+    A model that can write one task only gets the nearest lanes: a long list confuses it.
+    """
+    if ordered in lanes:
+        return {ordered: lanes[ordered]}
+    most = _SHORT_REPLY_LANES if room < _SHORT_REPLY_CHARS else len(lanes)
+    return dict(list(lanes.items())[:most])
 
 
 def build_schema(lanes: Mapping[str, LaneBrief], room: int, ordered: str = "") -> bytes:
     """Return the schema of a plan that has at most `room` characters."""
-    names = [ordered] if ordered in lanes else [*lanes, NO_LANE]
-    most = max(1, min(MAX_PLANNED_TASKS, room // _TASK_CHARS))
+    names = [*lanes] if ordered else [*lanes, NO_LANE]
+    # A model with a short reply gets one short task: a reply that is cut off is no plan. Any other
+    # may write an instruction as long as half of its reply.
+    is_short = room < _SHORT_REPLY_CHARS
+    most = 1 if is_short else min(MAX_PLANNED_TASKS, room // _TASK_CHARS)
     references = {"type": "array", "items": _NAME, "maxItems": most - 1}
     task = reply_schemas.object_schema(
         {
             "id": _NAME,
-            "instruction": reply_schemas.text_schema(max(200, room // 2)),
+            "instruction": reply_schemas.text_schema(max(80, room // 3) if is_short else room // 2),
             "lane": {"enum": names},
             "needs": references,
             "after": references,
             "covers": {"type": "array", "items": {"type": "integer"}, "maxItems": most},
-            "done_when": reply_schemas.text_schema(min(MAX_TEXT_CHARS, _TASK_CHARS)),
+            "done_when": reply_schemas.text_schema(max(40, min(_TASK_CHARS, room // 8))),
         }
     )
-    ask = reply_schemas.text_schema(min(MAX_TEXT_CHARS, max(80, room // 8)))
+    ask = reply_schemas.text_schema(max(40, min(MAX_TEXT_CHARS, room // 8)))
     return reply_schemas.build_schema(
         {
             "asks": reply_schemas.array_schema(ask, most),
