@@ -70,8 +70,8 @@ FREE: dict[str, dict[str, set[str]]] = {
             *(f"{CONFIG}problem_statement", f"{CONFIG}session_id"),
         },
     },
-    "a session that names no version of the rules follows the first": {
-        "accepted/1": {"policy.rules"}
+    "a session names no version of rules and prompts, and follows the first": {
+        "accepted/1": {"policy.prompts", "policy.rules"}
     },
     "nobody was asked, so nobody was told": {"accepted/1": {"body request"}},
     "what a call can cost, and who answers, is the word of whoever sells it": {
