@@ -101,12 +101,17 @@ def judge_prompt(question: Quotation, first: str, second: str) -> bytes:
         "Two answers to the question below are given. Judge which is better: right, complete, and "
         "borne out by what it says. Their order means nothing.",
         'Reply with JSON: {"better": "first", "second" or "same", "reason": "..."}',
-        quoted=[
-            question,
-            _quote("the first answer", first.encode(errors="replace")),
-            _quote("the second answer", second.encode(errors="replace")),
-        ],
+        quoted=_quote_pair(question, first, second),
     )
+
+
+def _quote_pair(question: Quotation, first: str, second: str) -> list[Quotation]:
+    """Return a question and two answers to it."""
+    return [
+        question,
+        _quote("the first answer", first.encode(errors="replace")),
+        _quote("the second answer", second.encode(errors="replace")),
+    ]
 
 
 def judge_schema() -> bytes:
@@ -135,11 +140,7 @@ def equivalence_prompt(question: Quotation, first: str, second: str) -> bytes:
         "make no difference; another number, another name, another condition or the opposite "
         "decision does. Which of them is right does not matter here.",
         'Reply with JSON: {"same": true or false, "reason": "..."}',
-        quoted=[
-            question,
-            _quote("the first answer", first.encode(errors="replace")),
-            _quote("the second answer", second.encode(errors="replace")),
-        ],
+        quoted=_quote_pair(question, first, second),
     )
 
 

@@ -24,8 +24,8 @@ from forum.work.plan import Plan, Task, read_plan
 from forum.work.policy import ASK_TOOL, TEAM_RULES, Answer, Policy, Role, ToolCall, read_policy
 from forum.work.prompt import Quotation, quote
 from forum.work.roles import classifier, intent, opinions, prompt_parts, reviser
-from forum.work.run_fold import Run, TaskState, fold
-from forum.work.schedule import MAX_CHECK_ATTEMPTS
+from forum.work.run_fold import Run, fold
+from forum.work.schedule import MAX_CHECK_ATTEMPTS, final_results
 from forum.work.shared_caps import read_limit_name
 
 MAX_CLOCK_SKEW_US = 300 * 1_000_000
@@ -341,9 +341,7 @@ class TaskAuditor(StrandAuditor):
 
     def _agents_of_results(self, plan: Plan) -> list[str]:
         """Return the agents whose results are the answer: those that no passed task has used."""
-        passed = {t.id for t in plan.tasks if self._state.task(t.id).state is TaskState.PASSED}
-        unused = (t.id for t in plan.tasks if passed.isdisjoint(plan.dependants[t.id]))
-        results = [self._state.task(name).result for name in unused if name in passed]
+        results = [self._state.task(name).result for name in final_results(plan, self._state)]
         return [call.called.agent for call in results if call]
 
     def _check_summaries(self, agent: str) -> None:

@@ -26,6 +26,7 @@ from forum.work.kinds import VERIFIER, CheckFacts, StopFacts, StopReason
 from forum.work.policy import Role
 from forum.work.roles import intent, prompt_parts, reviser, synthesizer
 from forum.work.run_fold import Run, TaskState, outcome_of_stop
+from forum.work.schedule import final_results
 from forum.work.text_fit import estimate_tokens
 
 INTENT, DELIVERY = "intent", "delivery"
@@ -105,12 +106,11 @@ class AnswerAssembler:
         what only the answer needs. Otherwise only those that no other passed task has used. If the
         run failed, these are the results that it leaves.
         """
-        plan, results = self._case.plan, []
-        passed = {t.id for t in plan.tasks if self._state.task(t.id).state is TaskState.PASSED}
-        for task in plan.tasks:
+        final, results = set(final_results(self._case.plan, self._state)), []
+        for task in self._case.plan.tasks:
             run = self._state.task(task.id)
-            is_used = not passed.isdisjoint(plan.dependants[task.id])
-            is_part = task.id in passed and (self._needs_synthesis or not is_used)
+            is_passed = run.state is TaskState.PASSED
+            is_part = is_passed and (self._needs_synthesis or task.id in final)
             call = run.result if is_part else None
             if call is None or call.reply_at is None or call.replied is None:
                 continue
@@ -235,13 +235,7 @@ class AnswerAssembler:
             return False
         if self._case.policy.is_team:
             return len(self._case.plan.tasks) > 1
-        return len(self._unused_tasks()) > 1
-
-    def _unused_tasks(self) -> list[str]:
-        """Return the passed tasks that no other passed task has used."""
-        plan = self._case.plan
-        passed = {t.id for t in plan.tasks if self._state.task(t.id).state is TaskState.PASSED}
-        return [name for name in passed if passed.isdisjoint(plan.dependants[name])]
+        return len(final_results(self._case.plan, self._state)) > 1
 
     def _check_intent(
         self, number: int, draft: "_AnswerDraft"

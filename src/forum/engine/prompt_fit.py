@@ -9,10 +9,12 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from forum.engine import model_calls
+from forum.engine import context, model_calls
 from forum.ledger.kinds import Outcome
+from forum.ledger.log import Ledger
 from forum.tlog import Hash
 from forum.work import call_rules, text_fit
+from forum.work.judging import MAX_READ_BYTES
 from forum.work.policy import Role
 from forum.work.prompt import Prompt, Quotation
 from forum.work.roles import summarizer
@@ -39,6 +41,16 @@ class SourceText:
     def quote(self) -> Quotation:
         """Return the text as a quotation."""
         return Quotation(self.source, self.text, self.size, self.note)
+
+
+NO_TEXT = Quotation("the request", b"", 0)
+"""In place of a text, to find out how long the other parts of a prompt are."""
+
+
+def read_request_source(ledger: Ledger, run: str) -> SourceText:
+    """Read the request of a run as a text that may have to be shortened."""
+    request = context.read_request(ledger, run)
+    return SourceText("the request", request[:MAX_READ_BYTES], len(request))
 
 
 def source_of(quotation: Quotation) -> SourceText:

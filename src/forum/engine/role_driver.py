@@ -13,7 +13,14 @@ from msgspec.structs import replace
 
 from forum.engine import context, model_calls
 from forum.engine.answer_assembly import AnswerAssembler, RoleNeed
-from forum.engine.prompt_fit import PromptFitter, SourceText, excerpt, source_of
+from forum.engine.prompt_fit import (
+    NO_TEXT,
+    PromptFitter,
+    SourceText,
+    excerpt,
+    read_request_source,
+    source_of,
+)
 from forum.engine.signals import CancelToken
 from forum.engine.structured_output import ask_structured, record_check_verdict, record_form_verdict
 from forum.engine.tools import ToolRunner
@@ -43,10 +50,6 @@ class RoleQuestion:
     schema: bytes
     parse: Callable[[bytes], object]
     """Parses the reply.  Raises `ValueError` if it is malformed."""
-
-
-_EMPTY_REQUEST = Quotation("the request", b"", 0)
-"""In place of a text, to find out how long the other parts of a prompt are."""
 
 
 class VerifierInput(msgspec.Struct, frozen=True):
@@ -80,7 +83,7 @@ class RoleDriver:
 
     async def _run_role(self, role: Role) -> None:
         turns = model_calls.StepNames(1)
-        request = await asyncio.to_thread(self._read_request)
+        request = await asyncio.to_thread(read_request_source, self._ledger, self._run_input.run)
         question, causes = await self._role_question(role, turns, request)
         spec = model_calls.CallSpec(
             agent=question.agent,
@@ -91,10 +94,6 @@ class RoleDriver:
         )
         parsed, result = await ask_structured(self._caller, turns, spec, question.parse)
         await record_form_verdict(self._caller, parsed, result)
-
-    def _read_request(self) -> SourceText:
-        whole = context.read_request(self._ledger, self._run_input.run)
-        return SourceText("the request", whole[:MAX_READ_BYTES], len(whole))
 
     async def _role_question(
         self, role: Role, turns: model_calls.StepNames, request: SourceText
@@ -118,7 +117,7 @@ class RoleDriver:
 
     def _classifier_question(self, request: SourceText) -> RoleQuestion:
         agent, lanes = self._policy.roles[Role.CLASSIFIER], self._policy.ranked_lanes()
-        fixed = classifier.build_prompt(_EMPTY_REQUEST, lanes)
+        fixed = classifier.build_prompt(NO_TEXT, lanes)
         return RoleQuestion(
             agent=agent,
             prompt=classifier.build_prompt(self._excerpt(agent, request, "", fixed), lanes),
@@ -136,7 +135,7 @@ class RoleDriver:
         agent, ordered = self._policy.roles[Role.COORDINATOR], self._run_input.ordered_lane
         room, text = self._policy.max_reply_chars(agent), request.text.decode(errors="replace")
         lanes = coordinator.offered_lanes(self._policy.ranked_lanes(), room, ordered)
-        fixed = coordinator.build_prompt(_EMPTY_REQUEST, lanes, (), ordered)
+        fixed = coordinator.build_prompt(NO_TEXT, lanes, (), ordered)
         fitted = await fitter.fit(
             turns,
             agent,
@@ -198,14 +197,13 @@ class RoleDriver:
                     agent, turns, fitter, request, answering, need
                 )
             case Role.INTENT:
-                fixed = intent.build_prompt(_EMPTY_REQUEST, _EMPTY_REQUEST)
-                purpose = need.answer
+                fixed = intent.build_prompt(NO_TEXT, NO_TEXT)
                 fitted = await fitter.fit(
                     turns,
                     agent,
                     request,
                     [answer],
-                    purpose=purpose,
+                    purpose=need.answer,
                     fixed=fixed.text,
                     reserved=self._repair_tokens(agent),
                 )
@@ -216,7 +214,7 @@ class RoleDriver:
                     parse=intent.parse_opinion,
                 )
             case Role.REVISER:
-                fixed = reviser.build_prompt(_EMPTY_REQUEST, answer.quote())
+                fixed = reviser.build_prompt(NO_TEXT, answer.quote())
                 shown = self._excerpt(agent, request, need.answer, fixed)
                 return RoleQuestion(
                     agent=agent,
@@ -237,7 +235,7 @@ class RoleDriver:
         need: RoleNeed,
     ) -> RoleQuestion:
         texts, absent = await asyncio.to_thread(answering.synthesis_sources)
-        fixed = synthesizer.build_prompt(_EMPTY_REQUEST, (), absent=absent, missing=need.missing)
+        fixed = synthesizer.build_prompt(NO_TEXT, (), absent=absent, missing=need.missing)
         purpose = f"{request.text.decode(errors='replace')}\n{need.missing}"
         fitted = await fitter.fit(
             turns,

@@ -7,7 +7,7 @@ read from there and not repeated.
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 
 import msgspec
 
@@ -15,7 +15,15 @@ from forum.engine import child_runs, context, model_calls
 from forum.engine.gates import pass_gate
 from forum.engine.interruption import follow_parent
 from forum.engine.ports import CallReply, ModelCall, TaskHalted
-from forum.engine.prompt_fit import QUOTE_TOKENS, PromptFitter, SourceText, excerpt, source_of
+from forum.engine.prompt_fit import (
+    NO_TEXT,
+    QUOTE_TOKENS,
+    PromptFitter,
+    SourceText,
+    excerpt,
+    read_request_source,
+    source_of,
+)
 from forum.engine.signals import CancelToken
 from forum.engine.structured_output import independence, judge_independently
 from forum.engine.tools import DIGEST_TOOL, ToolRunner, receipts_of
@@ -113,7 +121,7 @@ class TaskDriver:
             self._inputs = [*background, *(text.quote() for text in inputs)]
             text = task_prompt(instruction, self._task.done_when, self._inputs)
             return build_prompt(lane_instructions, text)
-        request = await asyncio.to_thread(self._read_request)
+        request = await self._read_request()
         is_request = instruction.strip().encode() == request.text.strip()
         shown = "Answer the request." if is_request else instruction
         tools = [worker.ToolName(offer.name, offer.description) for offer in self._tools.offers()]
@@ -144,7 +152,7 @@ class TaskDriver:
             request,
             texts,
             purpose=instruction,
-            fixed=build(Quotation("the request", b"", 0), ()).text,
+            fixed=build(NO_TEXT, ()).text,
             # Outcomes of tools are added to this prompt, which must still fit then.
             reserved=(self._prompt_tokens // 4 if tools else 0)
             + self._policy.prompt_tokens(self._agent)
@@ -165,12 +173,16 @@ class TaskDriver:
     ) -> Prompt:
         """Return the first prompt with what a rejection makes relevant, and room for it."""
         room = self._prompt_tokens * 7 // 8 - QUOTE_TOKENS
-        room -= estimate_tokens(build(Quotation(request.source, b"", 0), texts).text)
+        room -= estimate_tokens(build(NO_TEXT, texts).text)
         return build(excerpt(request, f"{instruction}\n{why}", room), texts)
 
-    def _read_request(self) -> SourceText:
-        request = context.read_request(self._ledger, self._case.run)
-        return SourceText("the request", request[:MAX_READ_BYTES], len(request))
+    @cached_property
+    def _request(self) -> SourceText:
+        return read_request_source(self._ledger, self._case.run)
+
+    async def _read_request(self) -> SourceText:
+        """Return the request; read once, although each judge needs it."""
+        return await asyncio.to_thread(lambda: self._request)
 
     async def _approved_instruction(self) -> tuple[str, Hash]:
         """Return the approved instruction, and the entry that allows it.
@@ -362,14 +374,13 @@ class TaskDriver:
                 result=result,
             )
 
-        nothing = Quotation("the request", b"", 0)
         fitted = await self._fitter.fit(
             turns,
             judge,
-            await asyncio.to_thread(self._read_request),
+            await self._read_request(),
             sources,
             purpose=f"{instruction}\n{exchange.output[:4000].decode(errors='replace')}",
-            fixed=build(nothing, [nothing]).text,
+            fixed=build(NO_TEXT, [NO_TEXT]).text,
         )
         return build(fitted.request, fitted.texts)
 

@@ -38,12 +38,12 @@ def is_echo(request: str, answer: str) -> bool:
 
 def is_quoted_from(span: str, text: str) -> bool:
     """Tell whether a span stands in a text, apart from spaces, case and punctuation."""
-    words = _normalize(span)
+    words, quoted = _normalize(span), _normalize(text)
     if not words:
         return False
-    if f" {words} " in f" {_normalize(text)} ":
+    if f" {words} " in f" {quoted} ":
         return True
-    there = set(_normalize(text).split())
+    there = set(quoted.split())
     shared = sum(1 for word in words.split() if word in there)
     return shared >= _MIN_QUOTED_SHARE * len(words.split())
 

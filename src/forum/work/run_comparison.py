@@ -66,34 +66,16 @@ def compare_steps(first: Sequence[RunStep], second: Sequence[RunStep]) -> Iterab
     for step in first:
         other = there.pop((step.strand, step.step), None)
         if other is None:
-            yield Divergence(
-                parting=DivergenceKind.MISSING,
-                strand=step.strand,
-                step=step.step,
-                first=step,
-                second=None,
-            )
+            yield _divergence(DivergenceKind.MISSING, step, step, None)
         elif (step.kind, step.facts) != (other.kind, other.facts):
-            yield Divergence(
-                parting=DivergenceKind.FACTS,
-                strand=step.strand,
-                step=step.step,
-                first=step,
-                second=other,
-            )
+            yield _divergence(DivergenceKind.FACTS, step, step, other)
         elif step.bodies != other.bodies:
-            yield Divergence(
-                parting=DivergenceKind.BODIES,
-                strand=step.strand,
-                step=step.step,
-                first=step,
-                second=other,
-            )
+            yield _divergence(DivergenceKind.BODIES, step, step, other)
     for step in there.values():
-        yield Divergence(
-            parting=DivergenceKind.ADDED,
-            strand=step.strand,
-            step=step.step,
-            first=None,
-            second=step,
-        )
+        yield _divergence(DivergenceKind.ADDED, step, None, step)
+
+
+def _divergence(
+    kind: DivergenceKind, at: RunStep, first: RunStep | None, second: RunStep | None
+) -> Divergence:
+    return Divergence(parting=kind, strand=at.strand, step=at.step, first=first, second=second)

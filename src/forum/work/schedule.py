@@ -87,3 +87,9 @@ def is_finished(plan: Plan, run: Run) -> bool:
 def unfinished_tasks(plan: Plan, run: Run) -> Iterator[str]:
     """Return the names of the tasks that have not ended."""
     return (task.id for task in plan.tasks if not run.task(task.id).state.is_end)
+
+
+def final_results(plan: Plan, state: Run) -> list[str]:
+    """Return the passed tasks whose results no other passed task has used, in plan order."""
+    passed = {t.id for t in plan.tasks if state.task(t.id).state is TaskState.PASSED}
+    return [t.id for t in plan.tasks if t.id in passed and passed.isdisjoint(plan.dependants[t.id])]

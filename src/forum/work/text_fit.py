@@ -8,7 +8,7 @@ planned too large is refused by the provider.
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from math import fsum, log
 
@@ -89,17 +89,9 @@ def excerpt_by_relevance(text: bytes, query: str, max_tokens: int) -> Excerpt:
 def split_chunks(text: bytes, max_tokens: int) -> list[bytes]:
     """Return a text in consecutive chunks of at most this many tokens, cut between passages."""
     room = max(1, max_tokens)
-    chunks: list[list[bytes]] = []
-    used = 0
     # No byte is estimated at more than a token, so a passage of `room` bytes fits.
-    for passage in _split_passages(text, min(room, MAX_PASSAGE_BYTES)):
-        size = estimate_tokens(passage)
-        if not chunks or used + size > room:
-            chunks.append([])
-            used = 0
-        chunks[-1].append(passage)
-        used += size
-    return [b"".join(chunk) for chunk in chunks]
+    passages = _split_passages(text, min(room, MAX_PASSAGE_BYTES))
+    return _group_parts(passages, room, estimate_tokens)
 
 
 def _split_passages(text: bytes, max_bytes: int = MAX_PASSAGE_BYTES) -> list[bytes]:
@@ -135,16 +127,19 @@ def _split_after(pattern: re.Pattern[bytes], text: bytes) -> list[bytes]:
     return [text[start:end] for start, end in pairwise(bounds) if start < end]
 
 
-def _group_parts(parts: list[bytes], max_bytes: int) -> list[bytes]:
+def _group_parts(
+    parts: list[bytes], max_size: int, size_of: Callable[[bytes], int] = len
+) -> list[bytes]:
     """Join adjacent parts up to a size: single lines of a table or a diff say little."""
     groups: list[list[bytes]] = []
     used = 0
     for part in parts:
-        if not groups or used + len(part) > max_bytes:
+        size = size_of(part)
+        if not groups or used + size > max_size:
             groups.append([])
             used = 0
         groups[-1].append(part)
-        used += len(part)
+        used += size
     return [b"".join(group) for group in groups]
 
 
