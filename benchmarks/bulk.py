@@ -156,6 +156,7 @@ def _beside(loaded: LoadedLog) -> Iterator[tuple[str, list[tuple[Any, ...]]]]:
         ],
     )
     yield "once (log, name, run, digest)", [(log, f"name-{run}", run, "digest") for run in runs]
+    yield "run_summary", [(log, run, 1, 0, b"[]", b"tag") for run in runs]
     yield "tile", [(log, 0, nth, bytes(8192)) for nth in range(-(-entries // 256))]
     yield "checkpoint", [(log, size, b"note") for size in range(12, entries + 1, 96)]
     days = [
@@ -169,6 +170,8 @@ def _beside(loaded: LoadedLog) -> Iterator[tuple[str, list[tuple[Any, ...]]]]:
             for owner in ("", "process-1")
         ],
     )
+    # As many as some workers drive at once: a claim ends with the work on its run.
+    yield "claim", [(log, run, f"worker-{nth % 4}") for nth, run in enumerate(runs[:40])]
     yield "lease", [(log, f"worker-{nth}", nth * 2**50) for nth in range(4)]
 
 

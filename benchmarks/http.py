@@ -186,7 +186,7 @@ class Process:
         """Wait until it answers."""
         deadline = time.monotonic() + PATIENCE_SECONDS
         while time.monotonic() < deadline and self._process.poll() is None:
-            with suppress(httpx2.TransportError):
+            with suppress(httpx2.HTTPError):  # it is not there, or not ready
                 httpx2.get(self._url(path), trust_env=False).raise_for_status()
                 return
             time.sleep(LOOK_SECONDS)

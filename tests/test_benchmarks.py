@@ -8,8 +8,11 @@ from benchmarks import (
     deliberation,
     engine,
     frauds,
+    gateway,
     http,
     ledger,
+    otlp,
+    recorder,
     reference,
     sharing,
     team,
@@ -36,6 +39,18 @@ def test_the_ledger_benchmark_has_every_figure(
     assert all(figures[name] > 0 for name in (*ratios, *grown, *seconds, "open_rss_mb"))
     assert figures["append_sqlite_where"]["batch_1"]["committing"] > 0
     assert figures["open"]["entries"] >= 2_000
+
+
+@pytest.mark.slow
+def test_the_gateway_benchmark_has_every_figure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The gateway, a step of the SDK and a reported span, each beside what it is compared with."""
+    monkeypatch.setattr(otlp, "ROUNDS", 1)
+    monkeypatch.setattr(otlp, "SPANS", 20)
+    monkeypatch.setattr(recorder, "ROUNDS", 1)
+    figures = gateway.measure_gateway(10) | recorder.step_figures(1_000) | otlp.span_figures()
+
+    assert figures.keys() >= gateway.GOALS.keys()
+    assert all(figures[name] > 0 for name in ("calls_ratio", "step_ratio", "otlp_span_ms"))
 
 
 @pytest.mark.postgres

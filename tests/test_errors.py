@@ -71,3 +71,12 @@ def test_a_problem_has_the_status_of_its_family(kind: type[errors.ForumError]) -
     found = problem_from_exception(example(kind)).problem.status
 
     assert found in STATUS[kind.__mro__[1]]
+
+
+def test_a_budget_is_told_in_dollars() -> None:
+    """Money is counted in nano-dollars, which nobody reads."""
+    error = errors.BudgetExceeded("r", "usd", 607_650, 510_000, 1_000_000)
+
+    assert str(error) == (
+        "run r: $0.00060765 more would pass its cap: $0.00051 of $0.001 spent or reserved"
+    )

@@ -105,9 +105,14 @@ RELEASED_NAMES = {
 }
 
 
+# Generated from the forms of the server: the same name is the same form.
+GENERATED_FORMS = ROOT / "src/forum/client/forms.py"
+
+
 def class_names() -> list[str]:
-    """Return the name of every class of the package."""
-    trees = (ast.parse(path.read_text()) for path in tracked("src/forum/**/*.py", "src/forum/*.py"))
+    """Return the name of every class of the package that somebody has named."""
+    paths = set(tracked("src/forum/**/*.py", "src/forum/*.py")) - {GENERATED_FORMS}
+    trees = (ast.parse(path.read_text()) for path in sorted(paths))
     return [
         node.name for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)
     ]

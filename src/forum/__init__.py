@@ -5,10 +5,86 @@ by result, and answered once.  Every step is an entry in a transparency log befo
 begins, so that whoever reads the answer can check how it came about without trusting whoever
 ran it.
 
-The package is a house of rooms with one direction of imports; ARCHITECTURE.md draws it.
+Programs record their own agents with `forum.run`, `forum.step` and the other names below, which are
+loaded when they are first used.  ARCHITECTURE.md describes the packages and the direction of their
+imports.
 """
 
-__all__ = ["__version__"]
+# As type checkers know it: to import `typing` takes longer than all else here.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from forum import errors
+    from forum.client import AsyncClient, Client
+    from forum.sdk import (
+        Recorder,
+        agent,
+        budget,
+        close,
+        context,
+        deliberate,
+        effect,
+        engine_of,
+        flush,
+        gate,
+        google_adk,
+        instrument,
+        langchain,
+        open,  # noqa: A004  the word of the interface, like `gzip.open`
+        pydantic_ai,
+        route,
+        run,
+        span,
+        step,
+        submit,
+        tool,
+        traceparent,
+    )
+
+__all__ = [
+    "AsyncClient",
+    "Client",
+    "Recorder",
+    "__version__",
+    "agent",
+    "budget",
+    "close",
+    "context",
+    "deliberate",
+    "effect",
+    "engine_of",
+    "errors",
+    "flush",
+    "gate",
+    "google_adk",
+    "instrument",
+    "langchain",
+    "open",
+    "pydantic_ai",
+    "route",
+    "run",
+    "span",
+    "step",
+    "submit",
+    "tool",
+    "traceparent",
+]
 
 # The one place that states the version: the build reads it from this line.
 __version__ = "0.2.0"
+
+_CLIENT_NAMES = frozenset({"AsyncClient", "Client"})
+
+if not TYPE_CHECKING:  # so that type checkers refuse names that do not exist
+
+    def __getattr__(name: str) -> object:
+        # Every command imports this package, and most need none of these: load them on first use.
+        if name not in __all__:
+            raise AttributeError(f"module 'forum' has no attribute {name!r}")
+        from importlib import import_module  # noqa: PLC0415
+
+        if name == "errors":
+            return import_module("forum.errors")
+        module = import_module("forum.client" if name in _CLIENT_NAMES else "forum.sdk")
+        value = getattr(module, name)
+        globals()[name] = value
+        return value

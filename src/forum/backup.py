@@ -11,7 +11,6 @@ second history of the same log. Such a log is left for good, and its next epoch 
 at which it was left.
 """
 
-import os
 import shutil
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
@@ -23,7 +22,7 @@ from msgspec import Struct
 
 from forum import __version__, errors, tlog
 from forum.app import KINDS, Forum, now
-from forum.backends.state_files import make_private_folder, read_key, write_durably
+from forum.backends.state_files import make_private_folder, read_key, sync_path, write_durably
 from forum.config import PROJECT_FILE, Settings
 from forum.ledger.ports import Reader, TreeHead
 
@@ -104,7 +103,7 @@ def create_backup(forum: Forum, target: Path) -> BackupManifest:
         files=tuple(_describe_file(target, path) for path in _files_in(target)),
     )
     for path in _files_in(target):
-        _sync(path)
+        sync_path(path)
     # The manifest is written last: a backup without one is incomplete.
     write_durably(target / MANIFEST, msgspec.json.format(msgspec.json.encode(manifest), indent=1))
     return manifest
@@ -229,14 +228,6 @@ def _describe_file(folder: Path, path: Path) -> BackupFile:
     return BackupFile(path.relative_to(folder).as_posix(), size, digest.hexdigest())
 
 
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 def _check_absent(settings: Settings) -> None:
     """Refuse to overwrite a ledger: it may be newer than the backup."""
     for path in (settings.key_file, settings.ledger_file):
@@ -347,7 +338,7 @@ def _place_files(forum: Forum, source: Path, manifest: BackupManifest) -> None:
         # durable: a crash leaves no partial ledger under the final name.
         draft.touch(mode=0o600)
         shutil.copyfile(source / LEDGER, draft)
-        _sync(draft)
+        sync_path(draft)
         draft.replace(settings.ledger_file)
     _place_policy(forum, source)
     saved = sorted((source / DATA).iterdir(), key=lambda path: path.name == manifest.key)

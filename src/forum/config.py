@@ -28,6 +28,7 @@ USER_FILE = "config.toml"
 _KNOWN_SETTINGS = {
     "ledger": {"origin"},
     "database": {"url"},
+    "worker": {"runner"},
     "keys": {"log", "public", "write"},
     "witness": {"policy"},
     "roster": {"file", "rung"},
@@ -37,6 +38,13 @@ _KNOWN_SETTINGS = {
         "host", "port", "allow_hosts", "rate", "max_body", "open_loopback", "require_keys",
         "tls_cert", "tls_key",
     },
+    "otel": {
+        "endpoint", "headers_env", "content", "all_spans", "quiet_seconds", "idle_seconds",
+    },
+    "gateway": {
+        "openai_url", "anthropic_url", "free_loopback", "prices", "usd", "tokens", "calls", "allow",
+        "untouched", "max_repeats", "quiet_seconds",
+    },
 }  # fmt: skip
 _NAMED_SECTIONS = ("models", "tools", "servers", "gates", "budgets")
 """Sections with subsections, whose names the user chooses."""
@@ -44,14 +52,15 @@ _TEAM_SECTIONS = (*_NAMED_SECTIONS, "roles", "roster", "clients")
 """Sections about agents, tools and limits. They are not interpreted here but passed on unchanged,
 with numbers as exact as they were written.
 """
-_SURFACE_SECTIONS = ("server", "oidc", "webhooks")
-"""Sections about the server, its clients and webhooks; also passed on unchanged."""
+_SURFACE_SECTIONS = ("server", "gateway", "oidc", "webhooks", "otel")
+"""Sections about the server, the gateway, clients, webhooks and telemetry; passed on unchanged."""
 _SECTIONS = tuple(dict.fromkeys((*_KNOWN_SETTINGS, *_TEAM_SECTIONS, *_SURFACE_SECTIONS)))
 _UNMERGED_SECTIONS = frozenset({"oidc"})
 """Sections that are taken from one file only, never merged."""
 _PATH_SETTINGS = frozenset({("roster", "file"), ("server", "tls_cert"), ("server", "tls_key")})
 _VARIABLES = {
     "database.url": "FORUM_DATABASE_URL",
+    "worker.runner": "FORUM_WORKER_RUNNER",
     "keys.log": "FORUM_KEY_FILE",
     "keys.public": "FORUM_PUBLIC_KEY_FILE",
     "keys.write": "FORUM_WRITE_KEY_FILE",
@@ -105,6 +114,8 @@ class Settings:
     public_key: Path | None = None
     write_key: Path | None = None
     agents: AgentSandboxRules = AgentSandboxRules()
+    runner: str = "dbos"
+    """How workers find runs: in the queues of `dbos`, or by `claims` in the ledger itself."""
 
     @property
     def public_key_file(self) -> Path:
@@ -154,6 +165,8 @@ def load_settings(start: Path, environ: Mapping[str, str]) -> Settings:
 
     Raises `BadSettings`.
     """
+    # A relative folder has no parents to look for a project in.
+    start = start.absolute()
     project = _find_project(start)
     user_file = user_settings_path(environ)
     user = user_file if user_file.is_file() else None
@@ -179,6 +192,7 @@ def load_settings(start: Path, environ: Mapping[str, str]) -> Settings:
         public_key=_path(raw, "keys.public"),
         write_key=_path(raw, "keys.write"),
         agents=_agent_rules(raw),
+        runner=_value(raw, "worker.runner", _is_runner, '"dbos" or "claims"') or "dbos",
         file=project,
         team=_collect_sections(raw, _TEAM_SECTIONS),
         doors=_collect_sections(raw, _SURFACE_SECTIONS),
@@ -310,6 +324,10 @@ def _texts(settings: _RawSettings, name: str) -> tuple[str, ...]:
 
 def _is_flag(value: object) -> bool:
     return isinstance(value, bool)
+
+
+def _is_runner(value: object) -> bool:
+    return value in ("dbos", "claims")
 
 
 def _is_list_of_texts(value: object) -> bool:

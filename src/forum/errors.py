@@ -183,6 +183,14 @@ class PositionTaken(ForumError):
     text = "position {position} is taken: another writer has written to this strand"
 
 
+def _format_limit(limit: str, number: int) -> str:
+    """Return an amount for people: money is counted in nano-dollars."""
+    if limit != "usd":
+        return f"{number} {limit.removesuffix('s') if number == 1 else limit}"
+    whole, rest = divmod(number, 10**9)
+    return f"${whole}.{rest:09}".rstrip("0").rstrip(".")
+
+
 class BudgetExceeded(LimitReached):
     """A reservation would exceed the cap of its run; nothing was recorded."""
 
@@ -192,9 +200,29 @@ class BudgetExceeded(LimitReached):
     used: int
     cap: int
 
-    text = (
-        "run {run}: {asked} more {limit} would pass its cap: {used} of {cap} are spent or reserved"
-    )
+    def __str__(self) -> str:
+        asked, used, cap = self._amounts
+        return f"run {self.run}: {asked} more would pass its cap: {used} of {cap} spent or reserved"
+
+    @property
+    def _amounts(self) -> tuple[str, str, str]:
+        """What was asked for, what is used, and the cap, for people."""
+        return (
+            _format_limit(self.limit, self.asked),
+            _format_limit(self.limit, self.used),
+            _format_limit(self.limit, self.cap),
+        )
+
+
+class ReservationOverrun(BudgetExceeded):
+    """A step of the run cost more than was reserved for it, so no further step begins."""
+
+    def __str__(self) -> str:
+        asked, used, cap = self._amounts
+        return (
+            f"run {self.run} was stopped: a step used {asked}, more than was reserved for it;"
+            f" {used} of {cap} spent or reserved. Begin a new run"
+        )
 
 
 class BudgetSliceExhausted(LimitReached):
@@ -226,10 +254,7 @@ class CapReached(LimitReached):
         )
 
     def _amount(self, number: int) -> str:
-        if self.limit != "usd":
-            return f"{number} {self.limit}"
-        whole, rest = divmod(number, 10**9)
-        return f"${whole}.{rest:09}".rstrip("0").rstrip(".")
+        return _format_limit(self.limit, number)
 
     @property
     def _wait(self) -> str:
@@ -340,6 +365,82 @@ class NoSuchRun(NotFound):
     run: str
 
     text = "no such run: {run}; forum runs lists them"
+
+
+class RunNotDriven(Conflict):
+    """Another program records the run, so the engine has nothing to do or to stop."""
+
+    run: str
+
+    text = "Forum does not drive run {run}, it only records it; look at it with: forum show {run}"
+
+
+class ExtensionMissing(SetupError):
+    """The Python code that a policy names is not here, or in another version."""
+
+    name: str
+    why: str
+
+    text = "extension {name}: {why}"
+
+
+class ReportRefused(Conflict):
+    """A report cannot be recorded in this run."""
+
+    run: str
+    why: str
+
+    text = "run {run}: {why}; report to a run of your own that is open"
+
+
+class RecorderQueueFull(Unavailable):
+    """The recorder cannot keep up, and was opened to say so."""
+
+    limit: int
+
+    text = (
+        "{limit} steps wait to be recorded, and the queue is full. Make it longer with most=, or "
+        'let steps wait with loss="block"'
+    )
+
+
+class RecorderUnusable(Unavailable):
+    """A step that must be recorded before it is made cannot be recorded."""
+
+    why: str
+
+    text = "the step was not made, because it could not be recorded: {why}"
+
+
+class LedgerElsewhere(Invalid):
+    """A program asked to verify a ledger that is on a server."""
+
+    run: str
+
+    text = (
+        "the ledger of run {run} is on a server: run `forum ledger verify` there, or export the run"
+        " and verify its bundle with `forum verify`"
+    )
+
+
+class RunDeadlinePassed(LimitReached):
+    """The time limit of a recorded run has passed; the step was not made."""
+
+    run: str
+    seconds: int
+
+    text = "run {run}: its {seconds} seconds have passed. Give it more with seconds="
+
+
+class ForkedFromCappedRun(LimitReached):
+    """A forked process would spend from the budget of its parent's run; the call was not made."""
+
+    run: str
+
+    text = (
+        "run {run} is capped and belongs to the process that this one was forked from. Open a run "
+        "with a limit of its own in this process"
+    )
 
 
 class NoSuchKey(NotFound):
@@ -707,6 +808,12 @@ class UnknownPrice(Invalid):
         "the price of {model!r} is not known: {why}; declare it, in dollars for a million tokens:"
         " price = {{ input = 0, output = 0 }} in forum.toml, or --price-in and --price-out"
     )
+
+
+class UnboundedCall(UnknownPrice):
+    """The highest cost of a call is not known, so a run with a limit does not make it."""
+
+    text = "the highest cost of a call of {model!r} is not known: {why}"
 
 
 class AgentUnusable(Invalid):

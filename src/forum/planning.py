@@ -31,7 +31,7 @@ from forum.work.kinds import Basis, RouteFacts
 from forum.work.model_weights import MODEL_WEIGHTS, ModelWeights, WeightsInspection
 from forum.work.panel import Panel, Symposium, fill_seats
 from forum.work.plan import Plan, RunBudget, Task, single_task_plan
-from forum.work.policy import Agent, Chat, LaneBrief, Library, Policy
+from forum.work.policy import Agent, Chat, Extension, LaneBrief, Library, Policy
 from forum.work.roster import ELSEWHERE, Roster, Tier, read_roster
 from forum.work.routing import Router, RoutingStage, count_features
 from forum.work.team_settings import TeamSettings, read_team_settings
@@ -139,7 +139,33 @@ def load_team_settings(settings: Settings) -> TeamSettings:
         for name, agent in team.agents.items()
     }
     roster = str(home / team.roster) if team.roster else ""
-    return msgspec.structs.replace(team, agents=agents, roster=roster)
+    team = msgspec.structs.replace(team, agents=agents, roster=roster)
+    return _pin_extensions(team)
+
+
+def _pin_extensions(team: TeamSettings) -> TeamSettings:
+    """Return the settings with the distribution and the version of each entry point."""
+    named = [agent for agent in team.agents.values() if isinstance(agent, Extension)]
+    if not named and not any(tool.entry for tool in team.tools.values()):
+        return team
+    from forum.models.extensions import MODELS_GROUP, TOOLS_GROUP, pin_entry
+
+    replace_struct = msgspec.structs.replace
+    return replace_struct(
+        team,
+        agents={
+            name: replace_struct(agent, entry=pin_entry(MODELS_GROUP, agent.entry))
+            if isinstance(agent, Extension)
+            else agent
+            for name, agent in team.agents.items()
+        },
+        tools={
+            name: replace_struct(tool, entry=pin_entry(TOOLS_GROUP, tool.entry))
+            if tool.entry
+            else tool
+            for name, tool in team.tools.items()
+        },
+    )
 
 
 def _with_url(file: str, name: str, table: Any) -> Any:  # noqa: ANN401  what a file holds

@@ -22,6 +22,8 @@ from forum.ledger.ports import (
     OpenBudgetAccount,
     PendingEntries,
     Position,
+    RunClaim,
+    RunSummaryRow,
     Store,
     Timer,
     TimerClaim,
@@ -378,7 +380,7 @@ def test_a_run_is_read_whole_as_its_strands_are_read_one_by_one(
 ) -> None:
     """Many strands are one look; where pages end, nothing is left out and nothing comes twice."""
     monkeypatch.setattr(sql_store, "PAGE_ROWS", page)
-    monkeypatch.setattr(sql_store, "_MAX_SMALL_BODY_BYTES", 4)
+    monkeypatch.setattr(sql_store, "MAX_SMALL_BODY_BYTES", 4)
     store, other = store_factory(), Chain(store_factory.origin, "other")
     chains = [Chain(store.origin, "run", f"s{nth}") for nth in range(5)]
     contents = [
@@ -399,16 +401,40 @@ def test_a_run_is_read_whole_as_its_strands_are_read_one_by_one(
     for key, body in found.items():
         assert body.salt == bodies[key].salt
         assert b"".join(body.read()) == b"".join(bodies[key].content.chunks())
+    *picked, absent = store.bodies_at([*bodies, (Position("run", "s4", 0), "text")])
+    assert absent is None
+    for stored, written in zip(picked, bodies.values(), strict=True):
+        assert stored is not None
+        assert stored.salt == written.salt
+        assert b"".join(stored.read()) == b"".join(written.content.chunks())
     places = [("s4", 3), ("s1", 0), ("s1", 1), ("none", 0), ("s4", 0)]
     data = [chains[4].records[3].data, chains[1].records[0].data, None, None]
     assert store.entries_at("run", places) == [*data, chains[4].records[0].data]
     assert [list(store.entries_of_run("none")), store.strand_lengths("none")] == [[], {}]
 
 
+def test_a_summary_replaces_the_one_before(store_factory: StoreFactory) -> None:
+    """A reader gets the last row of each run that has one, and pages of their names."""
+    store = store_factory()
+    rows = [RunSummaryRow(run, 1, 2**40, b"[]", b"tag") for run in ("Z", "a", "b")]
+    store.save_summaries(rows)
+    later = RunSummaryRow("a", 2, 2**41, b"\x00\xff", None)
+    store.save_summaries([later])
+    reader = store_factory()
+
+    assert reader.summaries(["a", "none", "Z"]) == {"a": later, "Z": rows[0]}
+    assert reader.summaries([]) == {}
+    assert [reader.summary_runs("", 2), reader.summary_runs("a", 2)] == [["Z", "a"], ["b"]]
+
+
 def test_runs_are_listed_in_pages(store_factory: StoreFactory) -> None:
-    """In the order of their names as bytes, which is the order of their beginnings for UUIDv7."""
+    """Forwards by their names as bytes; backwards by their creation, whatever their names are.
+
+    Ids of runs that programs report need not sort by time.
+    """
     store, names = store_factory(), ["0190", "0191", "A", "Z", "a", "log", "~"]
-    for name in (*names[::-1], *names):
+    created = ["a", "0191", "~", "0190", "log", "Z", "A"]
+    for name in created:
         for strand in ("main", "side"):
             chain = Chain(store_factory.origin, name, strand)
             if store.last_entry(name, strand) is None:
@@ -419,7 +445,8 @@ def test_runs_are_listed_in_pages(store_factory: StoreFactory) -> None:
         backwards.append(store.runs_before(backwards[-1][-1], 3))
 
     assert pages == [names[:3], names[3:6], names[6:], []]
-    assert backwards == [names[:3:-1], names[3:0:-1], names[:1], []]
+    assert backwards == [created[:3:-1], created[3:0:-1], created[:1], []]
+    assert store.runs_before("none", 3) == []
 
 
 @pytest.mark.parametrize("size", [0, 1, CHUNK_SIZE, CHUNK_SIZE + 1, 3 * CHUNK_SIZE + 17])
@@ -901,6 +928,135 @@ def test_workers_that_claim_at_the_same_time_get_different_timers(
         claimed = [alarm for some in pool.map(claim_all, stores) for alarm in some]
 
     assert sorted(claimed) == due
+
+
+def claim_of(worker: str, limit: int = 9) -> RunClaim:
+    """Return what a worker asks for when it claims runs."""
+    return RunClaim(
+        worker=worker, limit=limit, own_limit=9, anew=1000, shortest=60.0, longest=100.0
+    )
+
+
+def claim_runs(store: Store, worker: str, limit: int = 9) -> list[str]:
+    """Have a worker claim runs, and return them."""
+    return [timer.run for timer in store.claim_runs(claim_of(worker, limit))]
+
+
+def test_due_runs_are_claimed_in_their_order_and_not_more_than_asked_for(
+    store_factory: StoreFactory,
+) -> None:
+    """The longest due come first; what one worker has no room for is left to the others."""
+    store, other, chain = store_factory(), store_factory(), Chain(store_factory.origin)
+    for worker in ("me", "other"):
+        store.renew_lease(worker, 60.0)
+    due = [Timer(f"run-{n}", "main", 100 - n) for n in range(7)]
+    later = Timer("later", "main", store.now() + 3_600_000_000)
+    store.append([chain.next(effects=(*due, later))])
+    begun = store.now()
+    claimed = [
+        store.claim_runs(claim_of("me", 3)),
+        other.claim_runs(claim_of("other", 0)),
+        other.claim_runs(claim_of("other", 3)),
+        store.claim_runs(claim_of("me", 9)),
+    ]
+    put_off = store.timer("run-6", "main")
+
+    assert claimed == [due[:3:-1], [], due[3:0:-1], due[:1]]
+    assert put_off is not None
+    assert begun <= (put_off.at or 0) - 60_000_000 <= store.now()
+    assert store.claim_runs(claim_of("me")) == []
+    assert store.timer("later", "main") == later
+
+
+def test_a_claimed_run_rings_for_the_worker_that_has_it(store_factory: StoreFactory) -> None:
+    """Only that worker can tell the driver; it hears of it even if it has no room for more."""
+    store, chain = store_factory(), Chain(store_factory.origin)
+    for worker in ("me", "other"):
+        store.renew_lease(worker, 60.0)
+    gate = Timer("run", "gate/plan", 3)
+    store.append([chain.next(effects=(Timer("run", "main", 1),))])
+    first = store.claim_runs(claim_of("me"))
+    store.append([chain.next(effects=(Timer("run", "main", 2), gate, Timer("new", "main", 4)))])
+
+    assert first == [Timer("run", "main", 1)]
+    assert claim_runs(store, "other") == ["new"]
+    assert store.claim_runs(claim_of("me", 0)) == [Timer("run", "main", 2), gate]
+    assert store.claim_runs(claim_of("me", 0)) == []
+
+
+def test_a_run_that_was_released_may_be_claimed_by_others(store_factory: StoreFactory) -> None:
+    """Whoever comes first; and nobody releases what another worker has."""
+    store, chain = store_factory(), Chain(store_factory.origin)
+    for worker in ("me", "other"):
+        store.renew_lease(worker, 60.0)
+    store.append([chain.next(effects=(Timer("a", "main", 1), Timer("b", "main", 1)))])
+    assert claim_runs(store, "me") == ["a", "b"]
+    store.append([chain.next(effects=(Timer("a", "main", 2), Timer("b", "main", 2)))])
+
+    store.release_runs("other", ["a", "b"])
+    assert claim_runs(store, "other") == []
+    store.release_runs("me", ["a"])
+    assert claim_runs(store, "other") == ["a"]
+    assert claim_runs(store, "me") == ["b"]
+
+
+def test_the_runs_of_a_lost_worker_are_due_at_once_and_free(store_factory: StoreFactory) -> None:
+    """Their timers are put off, and nobody waits for that when the driver is dead."""
+    store, chain = store_factory(), Chain(store_factory.origin)
+    for worker in ("lost", "heir"):
+        store.renew_lease(worker, 60.0)
+    store.append([chain.next(effects=(Timer("a", "main", 1), Timer("b", "main", 1)))])
+    assert claim_runs(store, "lost") == ["a", "b"]
+
+    assert store.take_over("lost") == 0  # it lives
+    assert claim_runs(store, "heir") == []
+    store.renew_lease("lost", 0.0)
+    assert claim_runs(store, "heir") == []  # not due yet
+    assert store.take_over("lost") == 2
+    assert store.take_over("lost") == 0
+    assert store.workers() == ["heir"]
+    assert claim_runs(store, "heir") == ["a", "b"]
+    store.renew_lease("lost", 60.0)
+    assert claim_runs(store, "lost") == []
+
+
+def test_a_claim_without_a_valid_lease_keeps_nobody_away(store_factory: StoreFactory) -> None:
+    """Whoever wakes up late may claim runs and die before it has a lease again."""
+    store, chain = store_factory(), Chain(store_factory.origin)
+    store.renew_lease("heir", 60.0)
+    store.append([chain.next(effects=(Timer("run", "main", 1),))])
+    assert claim_runs(store, "lost") == ["run"]
+    store.append([chain.next(effects=(Timer("run", "main", 2),))])
+    assert claim_runs(store, "heir") == ["run"]
+    store.append([chain.next(effects=(Timer("run", "main", 3),))])
+
+    assert claim_runs(store, "lost") == []
+    assert claim_runs(store, "heir") == ["run"]
+
+
+def test_workers_that_claim_at_the_same_time_get_different_runs(
+    store_factory: StoreFactory,
+) -> None:
+    """Also where a run has several timers, of which each worker sees another one first."""
+    stores = {f"worker-{n}": store_factory() for n in range(4)}
+    store, chain = stores["worker-0"], Chain(store_factory.origin)
+    for worker in stores:
+        store.renew_lease(worker, 600.0)
+    due = [Timer(f"run-{n:03}", strand, n) for n in range(60) for strand in ("gate/a", "main")]
+    store.append([chain.next(effects=tuple(due))])
+
+    def claim_all(worker: str) -> list[str]:
+        runs: list[str] = []
+        while stores[worker].timers(None, 1, due=True):
+            runs += claim_runs(stores[worker], worker, 7)
+        return runs
+
+    with ThreadPoolExecutor(4) as pool:
+        claimed = dict(zip(stores, pool.map(claim_all, stores), strict=True))
+    owners = [(run, worker) for worker, runs in claimed.items() for run in set(runs)]
+
+    assert sorted(run for run, _ in owners) == sorted({timer.run for timer in due})
+    assert sum(map(len, claimed.values())) == len(due)
 
 
 def test_an_alarm_is_snoozed_unless_it_was_changed(store_factory: StoreFactory) -> None:

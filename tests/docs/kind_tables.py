@@ -16,12 +16,14 @@ from forum.deliberation.council_kinds import COUNCIL_KINDS
 from forum.deliberation.symposium.kinds import SYMPOSIUM_KINDS
 from forum.ledger.kinds import LEDGER_KINDS, Kind
 from forum.work.kinds import WORK_KINDS
+from forum.work.report_kinds import REPORT_KINDS
 from tests.docs.pages import ROOT
 from tests.ledger.samples import members_of
 
 _PAGES = {
     "entry.md": list(LEDGER_KINDS),
     "run.md": list(WORK_KINDS),
+    "report.md": list(REPORT_KINDS),
     "deliberation.md": [*COUNCIL_KINDS, *SYMPOSIUM_KINDS],
 }
 _IN_PAGE = re.compile(r"(?<=<!-- kinds -->\n).*?(?=\n\n)", re.DOTALL)

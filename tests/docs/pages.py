@@ -15,6 +15,7 @@ FINDINGS = ROOT / "docs/reference/findings.md"
 PASTED = {
     "README.md": "Serve it",  # the quickstart is typed with nothing but the wheel
     "docs/guides/verify-a-bundle.md": None,
+    "docs/guides/verify-in-a-browser.md": None,
     "docs/guides/redact.md": None,
     "docs/guides/run-a-plan.md": None,
     "docs/guides/cap-the-bill.md": None,
@@ -31,6 +32,7 @@ PASTED = {
     "docs/guides/use-a-chat-client.md": None,
     "docs/guides/deliberate.md": None,
     "docs/guides/back-up.md": None,
+    "docs/guides/use-the-python-client.md": None,
 }
 
 _BLOCK = re.compile(r"^```console\n(.*?)^```$", flags=re.MULTILINE | re.DOTALL)

@@ -21,7 +21,15 @@ LLMS = ROOT / "llms.txt"
 DECISIONS = ROOT / "docs/adr"
 THEME = ROOT / "docs/theme"
 
-_COPIED = ("*.md", "LICENSE", "llms.txt", "docs/**/*.md", "docs/**/*.svg", "examples/**/*.py")
+_COPIED = (
+    "*.md",
+    "LICENSE",
+    "llms.txt",
+    "docs/**/*.md",
+    "docs/**/*.svg",
+    "docs/**/*.png",
+    "examples/**/*.py",
+)
 _LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
 _SENTENCE = re.compile(r"(?<=[a-z`\d)\"*])[.](?=\s|$)")
 

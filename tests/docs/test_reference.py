@@ -4,6 +4,7 @@ import re
 
 from forum.verify import Problem
 from forum.work.model_weights import MODEL_WEIGHTS
+from tests.docs import python_reference
 from tests.docs.cli_reference import render
 from tests.docs.pages import FINDINGS, REFERENCE, ROOT
 
@@ -11,6 +12,11 @@ from tests.docs.pages import FINDINGS, REFERENCE, ROOT
 def test_the_reference_of_the_command_line_is_up_to_date() -> None:
     """It is generated: `just docs` writes it anew."""
     assert REFERENCE.read_text() == render()
+
+
+def test_the_reference_of_python_is_up_to_date() -> None:
+    """It is generated: `just docs` writes it anew."""
+    assert python_reference.PAGE.read_text() == python_reference.render()
 
 
 def test_every_exit_status_of_a_command_is_in_the_list_of_all() -> None:

@@ -34,10 +34,12 @@ from forum.work.plan import RunBudget, Task
 from forum.work.policy import (
     Chat,
     Command,
+    Extension,
     LaneBrief,
     Library,
     McpServer,
     Policy,
+    PythonEntry,
     Scripted,
     ScriptStep,
     ToolCall,
@@ -47,8 +49,9 @@ from tests.docs.examples import BLOCK, SPEC, examples
 from tests.docs.kind_tables import generated_files
 from tests.verify.samples import TRUST, as_json, make_bundle, verify_both
 
-ENTRY, BUNDLE, RUN, DELIBERATION = PAGES = tuple(
-    (SPEC / name).read_text() for name in ("entry.md", "bundle.md", "run.md", "deliberation.md")
+ENTRY, BUNDLE, RUN, DELIBERATION, REPORT = PAGES = tuple(
+    (SPEC / name).read_text()
+    for name in ("entry.md", "bundle.md", "run.md", "deliberation.md", "report.md")
 )
 
 
@@ -169,7 +172,8 @@ def test_the_tables_of_kinds_are_those_of_the_declared_kinds() -> None:
 def test_the_table_of_bodies_names_each() -> None:
     """Whoever is shown a body can look up what it holds."""
     listed, kinds = set(), ""
-    for cell, body, _, _ in (*rows(RUN, "kind | body"), *rows(DELIBERATION, "kind | body")):
+    pages = (RUN, DELIBERATION, REPORT)
+    for cell, body, _, _ in (row for page in pages for row in rows(page, "kind | body")):
         kinds = cell or kinds
         listed |= {(kind, body.strip("`")) for kind in in_code(kinds)}
     ledger = {name.strip("`") for name, *_ in rows(ENTRY, "kind | member")}
@@ -199,6 +203,8 @@ def test_the_table_of_stops_is_complete() -> None:
                 "command": Command,
                 "chat": Chat,
                 "pydantic-ai": Library,
+                "extension": Extension,
+                "entry": PythonEntry,
                 "server": McpServer,
                 "tool": ToolSpec,
                 "gate rule": GateRule,

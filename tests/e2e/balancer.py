@@ -4,37 +4,18 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import cycle
-from threading import Event, Thread
+
+from tests.tcp_proxy import TcpProxy
 
 
-class Balancer:
+class Balancer(TcpProxy):
     """Passes bytes between clients and servers; one that does not answer is left out."""
 
     def __init__(self, ports: Sequence[int]) -> None:
+        super().__init__()
         self._turns, self._servers = cycle(ports), len(ports)
-        self._listening = Event()
-        self._thread = Thread(target=lambda: asyncio.run(self._serve()))
-        self.port = 0
         self.visited: list[int] = []
         """To which server each connection went."""
-
-    def start(self) -> None:
-        """Take connections from now on."""
-        self._thread.start()
-        self._listening.wait()
-
-    def stop(self) -> None:
-        """Let all connections go."""
-        self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join()
-
-    async def _serve(self) -> None:
-        self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
-        server = await asyncio.start_server(self._pass_on, "127.0.0.1", 0)
-        self.port = server.sockets[0].getsockname()[1]
-        self._listening.set()
-        await self._stop.wait()
-        server.close()
 
     async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         for _ in range(self._servers):

@@ -8,9 +8,15 @@ import pytest
 from tests.e2e.project import Project, project
 
 
+@pytest.fixture
+def runner() -> str:
+    """Return how workers find runs, where a test does not say so."""
+    return "dbos"
+
+
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
-def home(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Project]:
+def home(request: pytest.FixtureRequest, tmp_path: Path, runner: str) -> Iterator[Project]:
     """Make a project whose ledger and queues are in SQLite files, or in Postgres."""
     database = request.getfixturevalue("postgres_url") if request.param == "postgres" else None
-    with project(tmp_path / "project", database) as made:
+    with project(tmp_path / "project", database, runner=runner) as made:
         yield made

@@ -9,10 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic, sleep
 
+import pytest
+
 from forum.app import Forum, upgrade_database
 from forum.config import load_settings
 from forum.engine import RunRequest, read_body
 from forum.work.run_fold import Run
+
+BOTH_RUNNERS = pytest.mark.parametrize("runner", ["dbos", "claims"])
+"""For tests of what holds in whichever way workers find runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +65,15 @@ class Project:
 
 
 @contextmanager
-def project(home: Path, database: str | None, toml: str = "") -> Iterator[Project]:
-    """Make a project in a folder."""
+def project(
+    home: Path, database: str | None, toml: str = "", runner: str = "dbos"
+) -> Iterator[Project]:
+    """Make a project in a folder, whose workers find runs in the way that is named."""
     home.mkdir(parents=True, exist_ok=True)
     (home / "forum.toml").write_text(toml)
     environ = {**os.environ, "FORUM_STATE_DIR": str(home / "state")}
     environ.pop("FORUM_DATABASE_URL", None)
+    environ["FORUM_WORKER_RUNNER"] = runner
     if database:
         environ["FORUM_DATABASE_URL"] = database
     settings = load_settings(home, environ)

@@ -8,17 +8,18 @@ import pytest
 
 from forum.engine import RunRequest
 from forum.ledger.kinds import Outcome
-from forum.work.plan import single_task_plan
+from forum.work.plan import Plan, Task, single_task_plan
 from forum.work.policy import Policy, Scripted, ScriptStep
-from tests.e2e.project import Project, eventually, project
+from tests.e2e.project import BOTH_RUNNERS, Project, eventually, project
 
 
 @pytest.mark.postgres
+@BOTH_RUNNERS
 def test_a_worker_on_a_machine_that_does_not_sign_carries_runs_out(
-    tmp_path: Path, postgres_url: str
+    tmp_path: Path, postgres_url: str, runner: str
 ) -> None:
     """Only one machine remembers what it signed; work must not depend on that one being up."""
-    with project(tmp_path / "project", postgres_url) as home:
+    with project(tmp_path / "project", postgres_url, runner=runner) as home:
         elsewhere = replace(
             home,
             environ={
@@ -38,10 +39,13 @@ def test_a_worker_on_a_machine_that_does_not_sign_carries_runs_out(
     assert not list((tmp_path / "elsewhere").rglob("guard.note"))
 
 
-def test_a_worker_that_is_stopped_politely_ends_its_calls_first(tmp_path: Path) -> None:
+@BOTH_RUNNERS
+def test_a_worker_that_is_stopped_politely_ends_its_calls_first(
+    tmp_path: Path, runner: str
+) -> None:
     """Others must not think it dead meanwhile: every deploy would pay for its calls again."""
     slow = Scripted({"*": (ScriptStep("done", milliseconds=5000),)})
-    with project(tmp_path / "project", None) as home, home.worker() as first:
+    with project(tmp_path / "project", None, runner=runner) as home, home.worker() as first:
         run = home.submit(RunRequest("Go.", single_task_plan("Go."), Policy(agents={"": slow})))
         eventually(lambda: bool(home.forum.reads.read_run(run).tasks))
         with home.worker():
@@ -54,6 +58,7 @@ def test_a_worker_that_is_stopped_politely_ends_its_calls_first(tmp_path: Path) 
     assert len(state.tasks["answer"].calls) == 1
 
 
+@BOTH_RUNNERS
 def test_what_is_held_by_one_without_a_lease_is_handed_on(home: Project) -> None:
     """Whoever wakes up after its lease was dropped may take work, and die before it has a new one.
 
@@ -71,3 +76,42 @@ def test_what_is_held_by_one_without_a_lease_is_handed_on(home: Project) -> None
         state = home.end(run)
 
     assert state.outcome is Outcome.OK
+
+
+@BOTH_RUNNERS
+def test_another_worker_goes_on_with_the_runs_of_one_that_was_killed(home: Project) -> None:
+    """It finds a call without a reply, says that it was lost, and makes it again."""
+    slow = Scripted({"*": (ScriptStep("done", milliseconds=1500),)})
+    plan = Plan((Task("a", "Go."), Task("b", "Go.", needs=("a",))))
+    with home.worker() as first:
+        run = home.submit(RunRequest("Go.", plan, Policy(agents={"": slow})))
+        eventually(lambda: bool(home.forum.reads.read_run(run).tasks))
+        with home.worker():
+            first.kill()
+            first.wait()
+            state = home.end(run)
+    calls = [call.replied.why for call in state.tasks["a"].calls if call.replied]
+
+    assert state.outcome is Outcome.OK
+    assert calls == ["lost", ""]
+    assert len(state.tasks["b"].calls) == 1
+
+
+@pytest.mark.postgres
+def test_workers_that_claim_runs_share_them_and_do_none_twice(
+    tmp_path: Path, postgres_url: str
+) -> None:
+    """Also when one of them is killed while all have their hands full."""
+    quick = Policy(agents={"": Scripted({"*": (ScriptStep("done", milliseconds=200),)})})
+    with project(tmp_path / "project", postgres_url, runner="claims") as home, home.worker() as one:
+        runs = [home.submit(RunRequest("Go.", single_task_plan("Go."), quick)) for _ in range(20)]
+        eventually(lambda: bool(home.forum.reads.read_run(runs[0]).tasks))
+        with home.worker(), home.worker():
+            one.kill()
+            one.wait()
+            states = [home.end(run) for run in runs]
+
+    for state in states:
+        replies = [call.replied.why for call in state.tasks["answer"].calls if call.replied]
+        assert state.outcome is Outcome.OK
+        assert replies in ([""], ["lost", ""])

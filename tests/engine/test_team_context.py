@@ -56,6 +56,22 @@ def test_a_rejection_goes_back_with_reason_evidence_and_what_is_missing(office: 
     assert office.findings() == ()
 
 
+def test_a_long_result_goes_back_by_relevance(office: Office) -> None:
+    """The context of the model limits what its author sees again, not a number of bytes."""
+    long = "The sea is wide and blue. " * 2000 + "\n\nThe Elbe is 1094 units long."
+    no = {"reason": "No unit.", "evidence": "", "passed": False, "missing": []}
+    worker = Scripted(
+        {"elbe": (ScriptStep(long), ScriptStep("1094 km")), "sum": (ScriptStep("1094"),)}
+    )
+    agents = agents_with(
+        worker, moves(JUDGE, elbe=(said(no), said(YES))), moves(CHIEF, at_synthesizer=(DONE,))
+    )
+    office.do(RunRequest(REQUEST, CHAIN, team(agents=agents)))
+
+    assert b"The Elbe is 1094 units long." in office.prompt("elbe", 2)
+    assert office.findings() == ()
+
+
 def test_a_criterion_that_code_checks_is_explained_too(office: Office) -> None:
     """A result that lacks a demanded text is written again by an author who knows which."""
     worker = Scripted(

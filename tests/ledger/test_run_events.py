@@ -10,7 +10,7 @@ import pytest
 from forum.ledger import run_events
 from forum.ledger.entry import peek_run
 from forum.ledger.ports import Store
-from forum.ledger.run_events import RunEventReader, read_page
+from forum.ledger.run_events import LogEventReader, RunEventReader, read_page
 from forum.ledger.sequencer import Sequencer
 from tests.support import (
     Calls,
@@ -197,3 +197,34 @@ def test_a_look_costs_the_same_however_many_tasks_a_run_has(store_factory: Store
 
     assert costs[0] == costs[1]
     assert costs[0][0] == 1  # whether the log has grown
+
+
+@pytest.mark.parametrize("at_once", [1, 7, 1000])
+def test_events_of_the_log_are_all_entries_once_and_in_order(
+    store_factory: StoreFactory, monkeypatch: pytest.MonkeyPatch, at_once: int
+) -> None:
+    """From wherever a client goes on, whatever fails meanwhile, and never too many at once."""
+    monkeypatch.setattr(run_events, "_MAX_LOG_EVENTS", at_once)
+    store, random = store_factory(), Random(5)
+    chains = [Chain(store.origin, f"run-{nth}") for nth in range(3)]
+    fuse = Fuse(3, persisted=True)
+    following, seen = LogEventReader(fuse.port(store)), []
+    for _ in range(20):
+        store.append(random.choice(chains).take(random.randint(1, 3)))
+        if random.random() < 0.5:
+            Sequencer(store).drain()
+        try:
+            seen.append(following.read_new())
+        except Stopped:
+            seen.append(following.read_new())
+    Sequencer(store).drain()
+    while seen[-1] or following.after + 1 < store.head().size:
+        seen.append(following.read_new())
+    expected = list(enumerate(entries_of(store)))
+
+    assert fuse.reached
+    assert max(map(len, seen)) <= at_once
+    assert [(entry.index, entry.data) for some in seen for entry in some] == expected
+    for after in (-1, 0, len(expected) - 2, len(expected) - 1, len(expected) + 5):
+        again = LogEventReader(store, after).read_new()
+        assert [entry.index for entry in again] == list(range(after + 1, len(expected)))[:at_once]

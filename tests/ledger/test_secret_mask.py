@@ -23,7 +23,7 @@ from forum.ledger.kinds import LEDGER_KINDS, Kind, Kinds, NoteFacts, Outcome, Re
 from forum.ledger.log import Ledger
 from forum.ledger.ports import Position
 from forum.ledger.secret_mask import SecretMask
-from forum.ledger.strand import Attachment, Draft, Strand
+from forum.ledger.strand import Attachment, Draft, Strand, StrandStart
 from forum.tlog import Checkpoint, Hash
 from tests.support import key_of
 
@@ -223,7 +223,15 @@ class World:
             "request_redaction": self._redact,
             "record_run": lambda: ledger.record_run("i", SECRET, telling("a")),
             "record_export": lambda: ledger.record_export(SECRET, 1, 1, SECRET),
+            "start_strands": lambda: ledger.start_strands([StrandStart("j", "x", telling("a"))]),
+            "join_appends": self._join,
         }
+
+    def _join(self) -> None:
+        append = self.ledger.join_appends()
+        append.add(self.ledger.new_strand("k", "main"), telling("a"), telling("b"))
+        append.add(self.ledger.new_strand("k", "x"), telling("a"))
+        append.commit()
 
     def _redact(self) -> None:
         self.ledger.open_strand("g").append(telling("a"))
@@ -258,10 +266,13 @@ WRITERS = (
     "record_export",
     "record_run",
     "request_redaction",
+    "start_strands",
+    "join_appends",
 )
 FIXED_WRITERS = {"enforce_tags", "mark_write_key"}
 """They record an index and a tag, and nothing that a caller says."""
 READERS = {
+    "is_closed",
     "check_idempotency_row",
     "check_write_key",
     "open_strand_at_end",
@@ -271,6 +282,9 @@ READERS = {
     "prove_entry",
     "replay_step",
     "open_strand",
+    "new_strand",
+    "draft_opening",
+    "prepare_next",
 }
 
 

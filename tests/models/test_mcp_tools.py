@@ -280,7 +280,7 @@ def test_a_server_that_hangs_is_gone_with_its_children(tmp_path: Path) -> None:
     took = monotonic() - began
 
     assert (reply.outcome, reply.why) == (Outcome.TIMEOUT, Why.DEADLINE)
-    assert took < 5
+    assert took < 20
     gone(pids)
 
 

@@ -2,8 +2,13 @@
 
 import subprocess
 import sys
+from datetime import UTC, datetime
+from decimal import Decimal
+from random import Random
 
 import pytest
+from genai_prices import Usage
+from genai_prices.data_snapshot import get_snapshot
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,7 +16,16 @@ from forum.engine import ModelCall, ToolOffer
 from forum.errors import UnknownPrice
 from forum.ledger.body import BytesContent
 from forum.models import make_model
-from forum.models.prices import BilledTokens, DeclaredPrice, bound_of, price_of
+from forum.models.prices import (
+    BilledTokens,
+    DeclaredPrice,
+    ListedPrice,
+    ListedRates,
+    bound_of,
+    find_price,
+    price_by_name,
+    price_of,
+)
 from forum.work.policy import Chat, Library, ToolCall
 from forum.work.prompt import MessageRole, PromptMessage
 from tests.models.asking import FORM, MAIL, NOTE, call_of
@@ -40,6 +54,42 @@ def test_a_price_of_the_table_names_the_table() -> None:
     assert price.cost(BilledTokens(1_000_000, 0, cache_read=1_000_000)) == 1_250_000_000
     assert price.cost(BilledTokens(1000, 0, cache_read=2000)) == price.cost(BilledTokens(1000, 0))
     assert price_of(Library("openai:gpt-4o")).cost(BilledTokens(1_000_000, 0)) == 2_500_000_000
+
+
+def test_rates_that_are_computed_once_give_the_costs_of_the_table() -> None:
+    """For every model, at every size of a request; rounded up to the pico-dollar per token."""
+    random, models = Random(1), 0
+    for provider in get_snapshot().providers:
+        for model in provider.models:
+            rates = ListedRates(model)
+            if not (rates.find(0).input and rates.find(0).output):
+                continue
+            models += 1
+            for largest in (100, 300_000, 2_000_000):
+                read = random.randrange(largest)
+                cached = random.randrange(read + 1)
+                kept = random.randrange(read - cached + 1)
+                usage = Usage(
+                    input_tokens=read,
+                    output_tokens=largest,
+                    cache_read_tokens=cached,
+                    cache_write_tokens=kept,
+                )
+                now = datetime.now(UTC)
+                table = model.calc_price(usage, provider, genai_request_timestamp=now)
+                listed = table.total_price * Decimal(10**9)
+                cost = ListedPrice("x", rates).cost(BilledTokens(read, largest, cached, kept))
+                assert listed <= cost < listed + 1 + Decimal(read + largest) / 1000, model.id
+    assert models > 1000
+
+
+def test_the_price_of_a_call_itself_is_paid() -> None:
+    """Some models bill each request, beside its tokens; the bound has it as well."""
+    fee = 12 * 10**9 // 1000
+
+    price, named = find_price("sonar", "perplexity"), price_by_name("sonar")
+    assert (price.cost(BilledTokens(0, 0)), named.cost(BilledTokens(0, 0))) == (fee, fee)
+    assert named.highest_cost(10, 10, long_cache=False) >= price.cost(BilledTokens(10, 10)) > fee
 
 
 @pytest.mark.parametrize(

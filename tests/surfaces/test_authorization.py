@@ -12,11 +12,17 @@ from starlette.testclient import TestClient
 
 from forum.app import Forum
 from forum.ledger.access import ApiKey, has_scope
+from forum.ledger.body import compute_commitment, text_content
 from forum.ledger.kinds import Scope
+from forum.ledger.ports import Timer
+from forum.ledger.strand import Attachment, Draft
 from forum.surfaces.http.application import all_endpoints, make_app
 from forum.surfaces.http.auth import ServerConfig
+from forum.surfaces.http.dashboard import dashboard_routes
 from forum.surfaces.http.openapi import build_document
 from forum.surfaces.http.tenant import Tenant
+from forum.work.kinds import GateOpenFacts
+from forum.work.policy import Answer
 from tests.e2e.project import eventually
 from tests.surfaces.halls import EVERYTHING, hall, open_forum, showing
 
@@ -25,6 +31,8 @@ MARK = "heliotrope"
 
 ENDPOINTS = {endpoint.name: endpoint for endpoint in all_endpoints()}
 PUBLIC = {"livez", "readyz", "openapi"}
+ENDLESS = {"follow_log"}
+"""Operations whose reply has no end: their heads are asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +44,11 @@ class Operation:
     path: str
     scopes: frozenset[Scope]
     has_body: bool
+
+    @property
+    def asked_method(self) -> str:
+        """The method by which a test asks for it."""
+        return "HEAD" if self.name in ENDLESS else self.method
 
     def address(self, **names: str) -> str:
         """Return an address of it, where things have these names, or a name of nothing."""
@@ -126,7 +139,7 @@ def status(world: World, operation: Operation, key: ApiKey | str | None) -> int:
     headers = {} if key is None else showing(key)
     content = b"not JSON" if operation.has_body else None
     return world.client.request(
-        operation.method, operation.address(), headers=headers, content=content
+        operation.asked_method, operation.address(), headers=headers, content=content
     ).status_code
 
 
@@ -164,7 +177,7 @@ def test_nothing_of_another_ledger_is_seen_or_changed(world: World, operation: O
     example = ENDPOINTS[operation.name].example if "{" in operation.path else None
     query = {"subject": "plan"} if operation.name == "show_gate" else None
     answer = world.client.request(
-        operation.method,
+        operation.asked_method,
         operation.address(**names),
         headers=showing(world.stranger),
         json=example,
@@ -179,6 +192,40 @@ def test_nothing_of_another_ledger_is_seen_or_changed(world: World, operation: O
     assert world.entries() == before
 
 
+def test_an_approver_reads_what_a_gate_shows_and_no_other_body(world: World) -> None:
+    """The salt and the entry of a gate suffice to recompute its digest; all else stays closed."""
+    approver = showing(world.by_scope[Scope.APPROVE])
+    entries = "/api/v1/entries"
+    with world.first.log.open_writer() as ledger:
+        strand = ledger.new_strand(world.run, "gate/task/publish")
+        facts = GateOpenFacts("task/publish", 3_600_000, Answer.REJECT)
+        shown = (Attachment("shown", text_content("Publish it.")),)
+        timer = Timer(world.run, strand.name, ledger.now() + 3_600_000_000)
+        strand.append(Draft("open", "engine", facts, bodies=shown, effects=(timer,)))
+    eventually(lambda: world.first.store.backlog() == 0)
+    query = {"subject": "task/publish"}
+    place = f"/api/v1/runs/{world.run}/gate"
+    gate = world.client.get(place, params=query, headers=approver).json()
+    (listed,) = world.client.get("/api/v1/gates", headers=approver).json()["gates"]
+    body = world.client.get(f"{entries}/{gate['index']}/bodies/shown", headers=approver)
+    others = [
+        world.client.get(f"{entries}/{found['index']}/bodies/{name}", headers=approver).status_code
+        for found in world.entries()
+        for name in found["entry"]["bodies"]
+        if found["index"] != gate["index"]
+    ]
+    closed = [f"{entries}?run={world.run}", f"{entries}/{gate['index']}", "/api/v1/checkpoint"]
+
+    assert {**listed, "shown": "Publish it."} == gate
+    assert body.headers["forum-salt"] == gate["salt"]
+    salt = bytes.fromhex(gate["salt"])
+    assert compute_commitment(salt, len(body.content), [body.content]).hex() == gate["digest"]
+    assert others
+    assert set(others) == {403}
+    assert {world.client.get(path, headers=approver).status_code for path in closed} == {403}
+    assert world.client.get("/tlog/checkpoint", headers=approver).status_code == 200
+
+
 def test_every_route_was_declared_with_its_scopes(world: World) -> None:
     """Who adds a route past the declarations has added a door without a lock."""
     app = make_app(ServerConfig([Tenant(world.first)]))
@@ -191,7 +238,9 @@ def test_every_route_was_declared_with_its_scopes(world: World) -> None:
 
     assert all(isinstance(route, Route) for route in app.routes)
     declared = {(endpoint.method, endpoint.path) for endpoint in ENDPOINTS.values()}
-    assert {(method, path) for method, path in found if method != "HEAD"} == declared
+    # The files of the dashboard hold nothing of a ledger.
+    files = {("GET", route.path) for route in dashboard_routes()}
+    assert {(method, path) for method, path in found if method != "HEAD"} == declared | files
     assert {name for name, endpoint in ENDPOINTS.items() if not endpoint.scopes} == PUBLIC
 
 

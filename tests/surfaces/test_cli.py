@@ -612,6 +612,19 @@ def test_up_serves_whoever_shows_the_operators_token(terminal: Terminal) -> None
     assert rotated != token
 
 
+def test_up_uses_the_agent_of_its_options(terminal: Terminal) -> None:
+    """Whoever tries it out needs no file of settings."""
+    with started(terminal, "up", "--port", "0", "--cmd", "cat") as url:
+        token = terminal.type("token").stdout.strip()
+        headers = {"Authorization": f"Bearer {token}"}
+        taken = httpx2.post(f"{url}/api/v1/runs", json={"request": "again"}, headers=headers)
+        run = taken.json()["run"]
+        terminal.type("watch", run)
+        told = httpx2.get(f"{url}/api/v1/runs/{run}", headers=headers).json()
+
+    assert (told["outcome"], told["answer"]) == ("ok", "again")
+
+
 def test_there_is_no_token_without_a_ledger(tmp_path: Path) -> None:
     """In the wrong folder it would open nothing, and nobody would know why."""
     refused = Terminal(tmp_path / "elsewhere").type("token")

@@ -163,7 +163,7 @@ def test_what_was_recorded_of_a_panel_can_be_asked_for_in_words(user: Terminal) 
     size = user.ask("ledger", "verify")["size"]
     words = [user.call("why", str(entry)).stdout.split("\n")[0] for entry in range(2, size)]
 
-    assert user.call("runs").stdout.split("\n")[1].split()[3] == "10/10"
+    assert user.call("runs").stdout.split("\n")[1].split()[4] == "10/10"
     assert (listed["passed"], listed["tasks"]) == (10, 10)
     for said in (
         "a council of 5 seats sat down",

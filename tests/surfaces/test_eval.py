@@ -4,7 +4,6 @@ import json
 import re
 import signal
 import subprocess
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ from forum.ledger.entry import MAIN_STRAND, leaf_of
 from forum.ledger.kinds import Outcome
 from forum.ledger.strand import Draft
 from forum.work import evaluation, kinds
+from tests.surfaces.page import Page
 from tests.surfaces.terminal import FORUM, Terminal
 
 TEAM = """
@@ -61,23 +61,6 @@ def user(tmp_path: Path) -> Terminal:
     assert made.call("init").exit_code == 0
     write_cases(made, CASES)
     return made
-
-
-class Page(HTMLParser):
-    """Collects what a page loads and says."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.tags: list[str] = []
-        self.loaded: list[str | None] = []
-        self.labels: list[str] = []
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Note a tag, and whatever it loads or is called."""
-        self.tags.append(tag)
-        self.loaded += [value for name, value in attrs if name in ("src", "href", "action")]
-        self.labels += [value or "" for name, value in attrs if name == "aria-label"]
 
 
 def test_agents_are_compared_and_the_evaluation_is_a_verifiable_run(user: Terminal) -> None:

@@ -1,6 +1,7 @@
-"""Following a run: who is let go, who is sent away, and who is woken."""
+"""Following a run or the log: who is let go, who is sent away, and who is woken."""
 
 import asyncio
+import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -10,8 +11,9 @@ import pytest
 from forum.app import Forum
 from forum.errors import StoreFailed
 from forum.ledger.kinds import Outcome, Scope
-from forum.ledger.run_events import RunEventReader
+from forum.ledger.run_events import RunEventReader, SequencedEntry
 from forum.ledger.sequencer import Sequencer
+from forum.surfaces.http import events
 from forum.surfaces.http.auth import ServerConfig
 from forum.surfaces.http.log_follower import LogFollower
 from forum.surfaces.http.tenant import Tenant
@@ -21,6 +23,7 @@ from tests.surfaces.halls import hall, open_forum, showing
 
 RUN = "0-run"
 EVENTS = f"/api/v1/runs/{RUN}/events"
+LOG_EVENTS = "/api/v1/events"
 
 
 @pytest.fixture
@@ -67,6 +70,52 @@ def test_a_revocation_ends_what_is_followed(forum: Forum, monkeypatch: pytest.Mo
 
     assert [answer.status_code for answer in told] == [200, 200]
     assert ["event: run.close/1" in answer.text for answer in told] == [False, True]
+
+
+def test_the_log_is_followed_over_the_ends_of_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client has every entry of its own ledger, from where it goes on until it is revoked."""
+    sent: list[int] = []
+    plain = events._encode_entry_event  # noqa: SLF001
+
+    def encode(entry: SequencedEntry) -> bytes:
+        sent.append(entry.index)
+        return plain(entry)
+
+    monkeypatch.setattr(events, "_encode_entry_event", encode)
+    monkeypatch.setattr("forum.surfaces.http.auth.KEY_CACHE_TTL_S", 0.0)
+    with open_forum(tmp_path / "own") as forum, open_forum(tmp_path / "other") as other:
+        desk = Tenant(forum)
+        key = forum.access.grant("reader", {Scope.READ})
+        with (
+            ThreadPoolExecutor(1) as threads,
+            hall(ServerConfig([desk, Tenant(other)])) as client,
+        ):
+            eventually(lambda: forum.store.backlog() == 0)
+            first = forum.store.head().size
+            headers = {**showing(key), "Last-Event-ID": str(first - 1)}
+            followed = threads.submit(client.get, LOG_EVENTS, headers=headers)
+            eventually(lambda: desk.log_follower.listener_count == 1)
+            for run in ("0-run", "1-run"):
+                for ledger in (forum.ledger, other.ledger):
+                    ledger.close_run(ledger.open_run(run, "me"), "me", Outcome.OK)
+                    eventually(lambda: forum.store.backlog() == 0)
+            last = forum.store.head().size - 1
+            # When a later entry is made ready, all before it were sent.
+            forum.ledger.open_run("2-run", "me")
+            eventually(lambda: bool(sent) and sent[-1] > last)
+            forum.access.revoke(key.id)
+            told = followed.result(SOON)
+            refused = client.get(LOG_EVENTS, headers=headers)
+            unfit = client.get(LOG_EVENTS, headers={"Last-Event-ID": "the last"})
+
+    indexes = [int(text) for text in re.findall(r"^id: (\d+)$", told.text, re.MULTILINE)]
+    assert indexes == list(range(first, indexes[-1] + 1))
+    assert indexes[-1] >= last
+    assert told.text.count("event: run.close/1") == 2
+    assert other.origin not in told.text
+    assert [refused.status_code, unfit.status_code] == [401, 401]
 
 
 def test_a_look_that_fails_is_made_up_for(forum: Forum) -> None:

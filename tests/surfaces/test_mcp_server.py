@@ -94,7 +94,7 @@ def test_every_tool_answers_in_its_form(everything: tuple[Connect, Project], era
         run = await begun.well("submit", request="Name three rivers.", budget_usd=0.5)
         assert (run["outcome"], run["answer"]) == ("ok", "Done: Name three rivers.")
         await look(begun, run["run"])
-        await decide(begun)
+        await decide(begun, run["run"])
         return await prove(begun, run["run"])
 
     async def look(begun: Talk, run: str) -> None:
@@ -110,7 +110,7 @@ def test_every_tool_answers_in_its_form(everything: tuple[Connect, Project], era
         planned = await begun.well("plan", request="Count.", tasks=TWO_TASKS, max_seconds=60)
         assert [one["id"] for one in planned["tasks"]] == ["first", "second"]
 
-    async def decide(begun: Talk) -> None:
+    async def decide(begun: Talk, run: str) -> None:
         waiting = await begun.well("submit", request="Count.", tasks=TWO_TASKS, gates=["plan"])
         assert waiting["waits_for"] == [{"run": waiting["run"], "subject": "plan"}]
         at = {"run": waiting["run"], "subject": "plan"}
@@ -123,6 +123,8 @@ def test_every_tool_answers_in_its_form(everything: tuple[Connect, Project], era
         steps = [step for step, _, _ in begun.told]
         assert steps == sorted(set(steps))
         assert begun.told[-1] == (2.0, 2.0, "2 of 2 tasks")
+        assert not (await begun.well("diff", run=waiting["run"], other=run))["equal"]
+        assert (await begun.well("costs", by="agent"))["total"]["runs"] >= 2
         ended = await begun.well("submit", request="No.", gates=["plan"])
         await begun.well("cancel", run=ended["run"])
 

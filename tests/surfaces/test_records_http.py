@@ -54,6 +54,34 @@ def is_signed(there: Served) -> bool:
     return bool(newest["witnessed"]) and newest["size"] == store.head().size
 
 
+def test_long_json_is_compressed_and_nothing_else(there: Served) -> None:
+    """A page of entries shrinks; a stream must not wait, and tiles stay their bytes."""
+    eventually(lambda: is_signed(there))
+    run = there.client.get("/api/v1/runs").json()["runs"][0]["run"]
+    page = f"/api/v1/entries?run={run}"
+
+    plain = there.client.get(page, headers={"Accept-Encoding": "identity"})
+    packed = there.client.get(page, headers={"Accept-Encoding": "br, gzip"})
+    refused = there.client.get(page, headers={"Accept-Encoding": "gzip;q=0"})
+    others = [
+        there.client.get(path, headers={"Accept-Encoding": "gzip"})
+        for path in (
+            f"/api/v1/runs/{run}/events",
+            "/tlog/checkpoint",
+            "/api/v1/me",
+        )
+    ]
+
+    assert packed.headers["content-encoding"] == "gzip"
+    assert int(packed.headers["content-length"]) < len(plain.content) / 2
+    assert packed.json() == plain.json()
+    assert packed.headers["cache-control"] == plain.headers["cache-control"]
+    assert {"content-encoding"}.isdisjoint(plain.headers.keys() | refused.headers.keys())
+    assert [reply.status_code for reply in others] == [200] * 3
+    assert [reply.headers.get("content-encoding") for reply in others] == [None] * 3
+    assert [reply.headers["vary"] for reply in (plain, packed)] == ["Accept-Encoding"] * 2
+
+
 def body_at(there: Served, run: str, name: str) -> tuple[str, dict[str, Any]]:
     """Return the address of a body of a run, and the entry that commits to it."""
     page = there.client.get("/api/v1/entries", params={"run": run, "limit": 1000}).json()

@@ -32,9 +32,10 @@ def test_what_was_proven_is_told(user: Terminal) -> None:
     story = lines[lines.index("what is proven") :]
 
     assert checked.exit_code == 0
-    assert [line.split()[0] for line in story[1:7]] == [
+    assert [line.split()[0] for line in story[1:8]] == [
         "run",
         "request",
+        "known",
         "asked",
         "ended",
         "cost",

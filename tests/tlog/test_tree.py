@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from forum.errors import Malformed, NoSuchEntry
 from forum.tlog import EMPTY_ROOT, Hash, ReadTile, TileId, Tree, TreeView, hash_children, hash_leaf
+from forum.tlog.hashing import hash_pairs
 from tests.tlog.oracle import Oracle
 from tests.tlog.trees import compute_root, list_tiles, view_in_memory
 
@@ -205,3 +206,21 @@ def test_what_is_not_in_a_tree_is_not_answered() -> None:
             view.range_hash(lo, hi)
     with pytest.raises(Malformed):
         Tree.load(-1, reader({}))
+
+
+def test_threads_share_a_view(large: dict[TileId, bytes], monkeypatch: pytest.MonkeyPatch) -> None:
+    """While one thread computes the second level of a tile, another one does the same."""
+    view = TreeView(LARGE, reader(large))
+    compute, others = hash_pairs, ["another thread"]
+
+    def compute_slowly(hashes: bytes) -> bytes:
+        if others:
+            others.clear()
+            view.range_hash(0, 2)
+        return compute(hashes)
+
+    monkeypatch.setattr("forum.tlog.hashing.hash_pairs", compute_slowly)
+    first = view.range_hash(0, 128)
+
+    assert others == []
+    assert [first, view.range_hash(0, 256)] == [ORACLE.mth(0, 128), ORACLE.mth(0, 256)]

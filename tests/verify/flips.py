@@ -9,11 +9,12 @@ from contextlib import contextmanager
 from functools import lru_cache
 from random import Random
 from typing import NamedTuple
+from zlib import crc32
 
 from forum.ledger.kinds import LEDGER_KINDS
 from forum.ledger.zip_archive import pack_archive, unpack_archive
 from forum.verify import Trust, verify_bundle
-from tests.verify.samples import TRUST, Files, seal, standalone, stranger
+from tests.verify.samples import TRUST, Files, seal, standalone, stranger, verify_alone
 
 HEADERS = "(zip headers)"
 _LOCAL_HEADER = 30
@@ -34,7 +35,9 @@ class Violation(Exception):
 class Flips:
     """All bits of a bundle, and what becomes of it when one is turned over."""
 
-    def __init__(self, bundle: bytes, trust: Trust = TRUST) -> None:
+    def __init__(self, bundle: bytes, trust: Trust = TRUST, page_share: int = 100) -> None:
+        """`page_share`: one in how many flips is also verified by the page."""
+        self._page_share = page_share
         self.bundle, self._trust, self._stranger = bundle, trust, stranger(trust)
         self._files = unpack_archive(bundle)
         self.spans = dict(_spans(self._files))
@@ -89,7 +92,10 @@ class Flips:
         """Tell whether an altered bundle is rejected; raise `Violation` if the law is broken."""
         report = verify_bundle(altered, LEDGER_KINDS, self._trust)
         with quick_signatures():
-            stated = standalone.verify(altered, self._stranger)
+            # Most flips break the same digest: a sample of them is enough for the page.
+            compared = crc32(altered) % self._page_share == 0
+            verify = standalone.verify if compared else verify_alone
+            stated = verify(altered, self._stranger)
         ours = [
             report.ok,
             *(str(a.state) for a in (report.intact, report.complete, report.independent)),

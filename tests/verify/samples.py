@@ -35,6 +35,7 @@ from forum.tlog import (
     cosign,
 )
 from forum.verify import Report, Trust, verify_bundle
+from tests.verify.page import page_verifier
 
 STANDALONE = Path(__file__).parents[2] / "src/forum/verify/standalone.py"
 
@@ -161,12 +162,30 @@ def load_standalone() -> Any:  # noqa: ANN401  a module that nobody imports by i
 
 
 standalone = load_standalone()
+verify_alone = standalone.verify
+"""The stand-alone verifier without a comparison."""
+
+
+def verify_and_compare(data: bytes, trust: Any) -> dict[str, Any]:  # noqa: ANN401  of that module
+    """Verify with the stand-alone file; the page, which runs where Node is, must say the same."""
+    report: dict[str, Any] = verify_alone(data, trust)
+    page = page_verifier()
+    if page and (trust.policy is None or hasattr(trust.policy, "text")):
+        assert page.verify(data, trust, standalone.MAX_FILES) == report
+    return report
+
+
+# Whatever a test has verified by the stand-alone file is compared, without its asking.
+standalone.verify = verify_and_compare
 
 
 def stranger(trust: Trust) -> Any:  # noqa: ANN401  a value of that module
     """Return the same trust as the stand-alone verifier has it."""
     keys = [standalone.read_key(str(key)) for key in trust.keys]
-    policy = standalone.BundlePolicy(trust.policy.encode()) if trust.policy else None
+    policy = None
+    if trust.policy:
+        policy = standalone.BundlePolicy(trust.policy.encode())
+        policy.text = trust.policy.encode()  # the page reads it itself
     return standalone.BundleTrust(keys, policy, list(trust.remembered))
 
 

@@ -191,13 +191,13 @@ def test_a_dead_witness_delays_nothing(world: World) -> None:
     with keeping(world, f"http://{HOST}:{free_port()}"):
         waits = write_until_signed(world)
 
-    assert max(waits) < 2
+    assert max(waits) < 10
 
 
 @pytest.fixture
 def silent(monkeypatch: pytest.MonkeyPatch) -> Iterator[Silent]:
     """Return a witness that keeps silent for longer than anybody should wait."""
-    monkeypatch.setattr("forum.witness.client._TIMEOUT_S", 4.0)
+    monkeypatch.setattr("forum.witness.client._TIMEOUT_S", 20.0)
     server = Silent()
     yield server
     server.hang_up()
@@ -210,7 +210,7 @@ def test_a_silent_witness_delays_nothing(world: World, silent: Silent) -> None:
         waits = write_until_signed(world)
         silent.hang_up()
 
-    assert max(waits) < 2
+    assert max(waits) < 10
 
 
 @pytest.mark.slow
@@ -225,4 +225,4 @@ def test_appends_wait_for_no_witness(world: World, silent: Silent) -> None:
         seconds = monotonic() - started
         silent.hang_up()
 
-    assert seconds < 2
+    assert seconds < 10

@@ -91,7 +91,7 @@ def test_whatever_is_said_is_read_or_refused(data: bytes) -> None:
     plan = read_or_refuse(lambda: coordinator.parse_plan(data, POLICY))
     judged = read_or_refuse(lambda: intent.parse_opinion(data))
 
-    assert judged is None or judged.unmet_asks("x") is not None
+    assert judged is None or judged.unmet_asks("Why? How?", "x") is not None
     assert plan is None or coordinator.find_holes(data, "Why? How?") is not None
     assert lane in (None, "", "law", "art")
     assert opinion is None or opinion.passed in (True, False)
@@ -229,3 +229,22 @@ def test_a_megabyte_is_read_in_time_that_grows_with_it(heavy: str) -> None:
     HEAVY[heavy]()
 
     assert thread_time() - began < SECONDS
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("contains 429", "contains 429"),
+        ("contains '1094 km'", "contains 1094 km"),
+        ('contains "Retry-After"\nmatches [0-9]+', "contains Retry-After\nmatches [0-9]+"),
+        ("contains 'bug' or 'issue'", "The result contains 'bug' or 'issue'"),
+        ("contains 'Sum up both of the texts'", ""),
+        ("a length is given", "a length is given"),
+    ],
+)
+def test_a_criterion_of_a_model_is_read_as_it_was_meant(written: str, meant: str) -> None:
+    """A small model quotes the text, or demands its own instruction: good work would fail."""
+    task = {"id": "a", "instruction": "Sum up both of the texts.", "done_when": written}
+    plan = coordinator.parse_plan(json.dumps({"tasks": [task]}).encode(), Policy())
+
+    assert plan.tasks[0].done_when == meant

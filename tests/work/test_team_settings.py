@@ -166,7 +166,7 @@ WRONG = {
     "model = 'm'\nprice = { input = 1, output = 1e-9 }": "price.output: 1E-9 is more exact",
     "model = 'm'\noptions = { temperature = nan }": "NaN is not a number",
     "key_env = 'K'": "it says neither model nor cmd: name a model, or a program",
-    "kind = 'oracle'": "kind: 'oracle' is none of chat, pydantic-ai, command, scripted, claude",
+    "kind = 'oracle'": "kind: 'oracle' is none of chat, pydantic-ai, command, scripted, extension",
     "kind = 'pydantic-ai'": "missing required field `model`",
     "cmd = ''": "cmd: no program is named",
     "cmd = 'a \"b'": "cmd: No closing quotation",

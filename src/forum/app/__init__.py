@@ -18,11 +18,19 @@ from forum.app.environment import (
     upgrade_database,
     write_files,
 )
+from forum.app.evaluation_list import (
+    MAX_RECOMPUTED_PLAYS,
+    EvaluationPage,
+    ListedEvaluation,
+    ReportCheck,
+)
 from forum.app.keys import KeyOperations
 from forum.app.log import LogOperations
-from forum.app.project import ProjectContext, build_secret_mask, read_password
+from forum.app.project import ProjectContext, build_secret_mask, key_variables, read_password
 from forum.app.reads import RunReads
-from forum.app.records import RunView, open_bundle, verify_bundle_file, view_record
+from forum.app.records import LocatedGate, RunView, open_bundle, verify_bundle_file, view_record
+from forum.app.run_costs import CostAxis, CostSum, CostTable
+from forum.app.run_list import MAX_SCANNED_RUNS, ListedRun, RunPage, RunQuery
 from forum.app.runs import BudgetStatus, RunOperations
 from forum.app.scores import ScoreOperations
 from forum.app.witness import LocalWitness
@@ -38,17 +46,32 @@ from forum.app.witness_server import (
 
 if TYPE_CHECKING:
     from forum.app.evaluations import EvaluationOperations
+    from forum.app.reports import ReportOperations
 
 __all__ = [
     "KINDS",
+    "MAX_RECOMPUTED_PLAYS",
+    "MAX_SCANNED_RUNS",
     "OPERATOR",
     "Approver",
     "BudgetStatus",
+    "CostAxis",
+    "CostSum",
+    "CostTable",
+    "EvaluationPage",
     "Forum",
+    "ListedEvaluation",
+    "ListedRun",
+    "LocatedGate",
+    "ReportCheck",
+    "RunPage",
+    "RunQuery",
+    "RunReads",
     "RunView",
     "audit_with",
     "bind_sockets",
     "build_secret_mask",
+    "key_variables",
     "new_run_id",
     "new_salt",
     "now",
@@ -105,6 +128,13 @@ class Forum(ProjectContext):
         from forum.app.evaluations import EvaluationOperations
 
         return EvaluationOperations(self, self.reads)
+
+    @cached_property
+    def reports(self) -> "ReportOperations":
+        """Recording runs that Forum does not drive."""
+        from forum.app.reports import ReportOperations
+
+        return ReportOperations(self, self.reads)
 
     @cached_property
     def access(self) -> AccessOperations:

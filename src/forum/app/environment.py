@@ -15,9 +15,8 @@ from forum.errors import (
     require_extra,
 )
 from forum.ledger import kinds
-from forum.work.kinds import (
-    WORK_KINDS,
-)
+from forum.work.kinds import WORK_KINDS
+from forum.work.report_kinds import REPORT_KINDS
 
 if TYPE_CHECKING:
     from forum.backends.state_files import FileCheckpointStore
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 DELIBERATION_KINDS = COUNCIL_KINDS | SYMPOSIUM_KINDS
 
 
-KINDS = kinds.LEDGER_KINDS | WORK_KINDS | DELIBERATION_KINDS
+KINDS = kinds.LEDGER_KINDS | WORK_KINDS | REPORT_KINDS | DELIBERATION_KINDS
 """All kinds of entries that this release knows."""
 
 

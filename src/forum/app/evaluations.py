@@ -4,9 +4,11 @@ import msgspec
 
 from forum import tlog
 from forum.app.environment import OPERATOR, new_run_id
+from forum.app.evaluation_list import EvaluationPage, ListedEvaluation, ReportCheck
 from forum.app.project import ProjectContext
 from forum.app.reads import RunReads
-from forum.errors import BodyGone, NoSuchEvaluation, TamperDetected
+from forum.app.run_list import MAX_SCANNED_RUNS, RunQuery
+from forum.errors import BodyGone, NoSuchEvaluation, NotFound, TamperDetected
 from forum.ledger.body import BytesContent
 from forum.ledger.entry import MAIN_STRAND, Entry
 from forum.ledger.kinds import Outcome
@@ -59,6 +61,50 @@ class EvaluationOperations:
         entries = read_strand_entries(self._project.ledger, run, MAIN_STRAND, 1)
         _, entry = next(entries, (None, None))
         return entry is not None and isinstance(entry.facts, kinds.EvalOpenFacts)
+
+    def list_evaluations(self, before: str | None, limit: int) -> EvaluationPage:
+        """Return evaluations, the newest first; a page may be short and still have a next one."""
+        page = self._reads.list_runs(
+            RunQuery(evaluations=True), before, limit, max_scanned=MAX_SCANNED_RUNS
+        )
+        listed = (self._list_one(run.run, run.summary.begun, run.ended) for run in page.runs)
+        return EvaluationPage(tuple(item for item in listed if item is not None), page.next)
+
+    def _list_one(self, run: str, begun: int, ended: int) -> ListedEvaluation | None:
+        """Return an evaluation without reading its plays; None for any other run."""
+        ledger = self._project.ledger
+        _, opened = next(read_strand_entries(ledger, run, MAIN_STRAND, 1), (None, None))
+        if opened is None or not isinstance(opened.facts, kinds.EvalOpenFacts):
+            return None
+        # The report and the close are the last two entries, and two are before the plays.
+        length = self._project.store.strand_lengths(run)[MAIN_STRAND]
+        plays, unplayed = length - 2, 0
+        for _, entry in read_strand_entries(ledger, run, MAIN_STRAND, max(2, length - 2)):
+            if isinstance(entry.facts, kinds.EvalReportFacts):
+                plays, unplayed = entry.facts.plays, entry.facts.unplayed
+        return ListedEvaluation(run, begun, ended, opened.facts, plays, unplayed)
+
+    def read_cases(self, run: str) -> tuple[evaluation.EvalCase, ...]:
+        """Return the recorded cases of an evaluation; none if they were erased."""
+        _, entry = next(
+            read_strand_entries(self._project.ledger, run, MAIN_STRAND, 1), (None, None)
+        )
+        if entry is None or not isinstance(entry.facts, kinds.EvalOpenFacts):
+            raise NoSuchEvaluation(run)
+        content = read_body(self._project.store, entry, "cases")
+        return () if content is None else evaluation.read_cases(content)
+
+    def check_report(self, recorded: evaluation.EvalReport, max_plays: int) -> ReportCheck:
+        """Compute a report anew, if it has no more plays than this, and compare."""
+        if len(recorded.plays) > max_plays:
+            return ReportCheck.NOT_COMPUTED
+        try:
+            computed = self.recompute_report(recorded.evaluation)
+        except BodyGone:
+            return ReportCheck.ERASED
+        except (NotFound, TamperDetected):
+            return ReportCheck.DIFFERS  # a play names a run or a case that there is not
+        return ReportCheck.FOLLOWS if computed == recorded else ReportCheck.DIFFERS
 
     def read_report(self, run: str) -> evaluation.EvalReport:
         """Return the recorded report of an evaluation.

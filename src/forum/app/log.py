@@ -44,6 +44,7 @@ from forum.ledger.strand import TAGGED_STRANDS, Attachment, Draft
 from forum.ledger.write_tags import WriteKeys
 
 if TYPE_CHECKING:
+    from forum.app.open_calls import OpenRunsFile
     from forum.verify import (
         EarlierLogs,
         Report,
@@ -113,6 +114,7 @@ class LogOperations:
                 self.counters.count(records)
 
             before = self._project.ledger
+            self.recover_lost_calls()
             self._project.ledger = Ledger(
                 store=self._project.store,
                 kinds=KINDS,
@@ -130,6 +132,27 @@ class LogOperations:
                 # Close the committer before the publisher loop, which signs the committer's last
                 # entries too.
                 committer.close()
+
+    def open_calls_file(self) -> "OpenRunsFile":
+        """Return the file with the runs of a new gateway of this process."""
+        from forum.app.open_calls import OpenRunsFile, open_calls_folder
+
+        return OpenRunsFile(open_calls_folder(self._project.state))
+
+    def recover_lost_calls(self) -> int:
+        """Record the calls that a gateway lost which was killed on this machine.
+
+        Return their number.
+        """
+        from forum.app.open_calls import open_calls_folder, recover_lost_calls
+
+        lost = recover_lost_calls(self._project.ledger, open_calls_folder(self._project.state))
+        if lost:
+            self._project.notify(
+                "a gateway was killed: what was in flight is recorded as lost, calls of models at "
+                f"full price (steps: {lost})"
+            )
+        return lost
 
     @contextmanager
     def _publish_in_background(self) -> Iterator[Callable[[], None]]:

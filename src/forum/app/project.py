@@ -64,14 +64,14 @@ def _warn(message: str) -> None:
 def key_variables(settings: Settings) -> set[str]:
     """Return the environment variables that hold keys and secrets, as named in the project file.
 
-    These are the keys of models and servers, and the secrets of webhooks.
+    These are the keys of models and servers, the secrets of webhooks, and the headers of telemetry.
     """
     sections = [settings.team.get(kind, {}) for kind in ("models", "servers")]
     named = [table.get("key_env", "") for section in sections for table in section.values()]
     webhooks = settings.doors.get("webhooks", {}).values()
-    return {
-        str(name) for name in (*named, *(table.get("secret_env", "") for table in webhooks))
-    } - {""}
+    named += [table.get("secret_env", "") for table in webhooks]
+    named.append(settings.doors.get("otel", {}).get("headers_env", ""))
+    return {str(name) for name in named} - {""}
 
 
 def build_secret_mask(environ: Mapping[str, str], named: Collection[str] = ()) -> SecretMask:

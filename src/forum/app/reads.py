@@ -1,7 +1,7 @@
 """Reads of runs, gates and workers; nothing here changes the log."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -10,11 +10,17 @@ from forum.app.environment import DELIBERATION_KINDS, KINDS, POLL_INTERVAL_S, no
 from forum.app.project import ProjectContext
 from forum.app.records import (
     MAX_DETAILED_TASKS,
+    LocatedGate,
     RunView,
     decode_prefix,
     read_opinion,
     read_opinions,
+    read_run_name,
+    read_span_errors,
+    read_span_names,
 )
+from forum.app.run_costs import CostAxis, CostTable, add_up_costs
+from forum.app.run_list import RunLister, RunPage, RunQuery
 from forum.deliberation.steps import NoteBody, Session
 from forum.deliberation.steps import SessionNote as Noted
 from forum.errors import (
@@ -22,10 +28,11 @@ from forum.errors import (
     BodyGone,
     Malformed,
     NoSuchEntry,
+    NoSuchGate,
     NoSuchRun,
 )
 from forum.ledger import kinds, ports
-from forum.ledger.entry import LOG_RUN, MAIN_STRAND, Entry
+from forum.ledger.entry import LOG_RUN, MAIN_STRAND, Entry, leaf_of
 from forum.ledger.log import (
     LocatedEntry,
     is_before,
@@ -45,26 +52,24 @@ from forum.work.kinds import (
     task_strand,
 )
 from forum.work.plan import read_plan
-from forum.work.run_comparison import Divergence, compare_steps
+from forum.work.report_fold import align_spans
+from forum.work.report_kinds import span_strand
+from forum.work.run_comparison import Divergence, align_steps, compare_steps
 from forum.work.run_record import RunRecord, sort_by_index
 from forum.work.scores import RecordedScore, mark_latest
 
 if TYPE_CHECKING:
     from forum.engine import RunContext, RunRequest
 
-_RUNS_PAGE_SIZE = 100
-"""Page size for reading runs where a filter may drop some of them."""
-
-
-_MAX_CLOCK_SKEW_US = 60_000_000
-"""Tolerated difference between the clocks of two writers, in microseconds."""
-
-
 _MIN_RUN_PREFIX_CHARS = 8
 
 
 _MAX_COMPARED = 100
 """Limit of runs that are compared with the prefix of a run id."""
+
+
+def _parent_run(state: run_fold.Run) -> str:
+    return state.accepted.parent_run if state.accepted else ""
 
 
 class RunReads:
@@ -109,21 +114,20 @@ class RunReads:
         return matches[0] if matches else None
 
     def _parent_of(self, run: str) -> str:
-        accepted = self.read_run(run).accepted
-        return accepted.parent_run if accepted else ""
+        return _parent_run(self.read_run(run))
 
     def read_run(self, run: str, until: int | None = None) -> run_fold.Run:
         """Return a run's current state, or its state as of the entry with index `until`.
 
         Raises `NoSuchRun`.
         """
-        if not self._project.store.strands(run):
+        # All strands in few queries: a reported run has a strand for each span.
+        entries = [
+            (leaf_of(data), self._project.ledger.kinds.read(data))
+            for _, data in self._project.store.entries_of_run(run)
+        ]
+        if not entries:
             raise NoSuchRun(run)
-        entries = (
-            t
-            for strand in self._project.store.strands(run)
-            for t in read_strand_entries(self._project.ledger, run, strand)
-        )
         return run_fold.fold(
             t for t in entries if until is None or is_before(self._project.store, t[0], until)
         )
@@ -140,40 +144,25 @@ class RunReads:
 
         return read_run_context(self._project.ledger, run)
 
-    def recent_runs(
-        self,
-        before: str | None,
-        limit: int,
-        *,
-        within: bool = False,
-        since: int = 0,
-        matches: Callable[[str, run_fold.Run], bool] | None = None,
-    ) -> list[tuple[str, run_fold.Run]]:
-        """Return the runs that were accepted last, the newest first; with `within` also inner runs.
+    def recent_runs(self, before: str | None, limit: int) -> list[tuple[str, run_fold.Run]]:
+        """Return the state of the runs that were begun last, the newest first."""
+        page = self.list_runs(RunQuery(), before, limit)
+        return [(listed.run, self.read_run(listed.run)) for listed in page.runs]
 
-        Only runs that began since `since` (in microseconds since 1970) and match.
+    def list_runs(
+        self, query: RunQuery, before: str | None, limit: int, max_scanned: int | None = None
+    ) -> RunPage:
+        """Return runs that match, the newest first, from before a run or from the last.
+
+        With `max_scanned` the page ends after so many runs, whether they match or not.
         """
-        runs: list[tuple[str, run_fold.Run]] = []
-        most = limit if matches is None else max(limit, _RUNS_PAGE_SIZE)
-        while len(runs) < limit and (page := self._project.store.runs_before(before, most)):
-            states = [(run, self.read_run(run)) for run in page]
-            runs += [
-                (run, state)
-                for run, state in states
-                if state.accepted and (within or not state.accepted.parent_run)
-                if state.begun >= since and (matches is None or matches(run, state))
-            ]
-            before, last = page[-1], states[-1][1]
-            # Run ids sort by start time, but the clocks of the machines that made them may differ.
-            if last.begun and last.begun < since - _MAX_CLOCK_SKEW_US:
-                break
-        return runs[:limit]
+        return RunLister(self._project).list_runs(query, before, limit, max_scanned)
 
-    def lanes_of(self, run: str, state: run_fold.Run) -> frozenset[str]:
-        """Return the lanes of a run: of its route and of the tasks of its plan."""
-        plan = self._main_bodies(run, state).get("plan")
-        named = {task.lane for task in read_plan(plan).all_tasks} if plan is not None else set()
-        return frozenset({*named, state.routed.lane if state.routed else ""} - {""})
+    def add_up_costs(
+        self, axis: CostAxis, query: RunQuery, before: str | None, split: CostAxis | None = None
+    ) -> CostTable:
+        """Return what the runs that match have cost, from before a run or from the last."""
+        return add_up_costs(self._project, axis, query, before, split)
 
     def outer_run(self, run: str) -> str:
         """Return the outermost run that a run is part of, or the run itself."""
@@ -187,14 +176,17 @@ class RunReads:
         Raises `NoSuchRun`.
         """
         state = self.read_run(run, until.index if until else None)
-        if state.accepted is None and until is None:
-            raise NoSuchRun(run)  # the log's own strands or a note: no request was accepted
+        if until is not None and state.accepted is None and self.read_run(run).accepted:
+            raise NoSuchRun(f"{run} had no request at that time")
+        if state.accepted is None and not state.is_reported:
+            raise NoSuchRun(run)  # the log's own run, or an evaluation
         bodies = self._main_bodies(run, state)
         request, plan, answer = (bodies.get(name) for name in ("request", "plan", "answer"))
         tasks = list(state.tasks.values())[:MAX_DETAILED_TASKS]
         errors = {
             task.id: self._error_prefix(task.result.reply_at) for task in tasks if task.result
         }
+        errors |= read_span_errors(state, self._body_at)
         entries = self._indexes({task.id: task.last for task in tasks})
         session, notes = self._read_session(run, state, until.index if until else None)
         has_failed = state.outcome not in (None, kinds.Outcome.OK)
@@ -217,7 +209,13 @@ class RunReads:
             opinions=read_opinions(tasks, lambda at: self._body_at(at, "output")),
             check_details=self._check_details(run) if state.checks else {},
             scores=self.read_scores(run, until.index if until else None),
+            name=self.name_of(state),
+            names=read_span_names(state, self._body_at),
         )
+
+    def name_of(self, state: run_fold.Run) -> str:
+        """Return the name of a reported run: as it was given, or its label if that was erased."""
+        return read_run_name(state, self._body_at)
 
     def explain_entry(self, located: LocatedEntry) -> str:
         """Return what a judge wrote for a verdict or a check; empty for any other entry."""
@@ -296,10 +294,13 @@ class RunReads:
         return tuple(NoteBody(name, body) for name, body in bodies.items() if body is not None)
 
     def _entry_indexes(self, state: run_fold.Run) -> dict[str, int]:
-        """Return the indexes of the route, the checks and the tool uses, by entry id in hex."""
+        """Return the indexes of route, checks, tool uses, spans, gaps and notes, by id in hex."""
         uses = [use for task in state.tasks.values() for use in task.uses][:MAX_DETAILED_TASKS]
         named = [state.route, *(leaf for leaf, _ in state.checks)]
         named += [use.outcome or use.entry for use in uses]
+        named += [span.last for span in list(state.report.spans.values())[:MAX_DETAILED_TASKS]]
+        named += [gap.entry for gap in state.report.gaps]
+        named += [note.entry for note in state.report.notes[:MAX_DETAILED_TASKS]]
         return self._indexes({leaf.hex(): leaf for leaf in named if leaf})
 
     def _indexes(self, named: Mapping[str, tlog.Hash | None]) -> dict[str, int]:
@@ -379,12 +380,11 @@ class RunReads:
                 return state
 
     def _fold_new_entries(self, run: str, state: run_fold.Run) -> run_fold.Run:
-        """Fold the entries added to a run; skip strands of ended tasks, which do not grow."""
-        ended = {task_strand(task.id) for task in state.tasks.values() if task.state.is_end}
+        """Fold the entries added to a run; read only strands that have grown."""
         fresh = [
             entry
-            for strand in self._project.store.strands(run)
-            if strand not in ended
+            for strand, length in self._project.store.strand_lengths(run).items()
+            if length > state.lengths.get(strand, 0)
             for entry in read_strand_entries(
                 self._project.ledger, run, strand, state.lengths.get(strand, 0)
             )
@@ -441,13 +441,24 @@ class RunReads:
         """Return the differences between two runs; durations are not compared."""
         from forum.engine import read_steps
 
-        timings = frozenset({"milliseconds"})
-        a, b = (read_steps(self._project.ledger, run, ignoring=timings) for run in (first, second))
+        timings = frozenset({"milliseconds", "micros"})
+        a, b = (
+            align_steps(
+                read_steps(self._project.ledger, run, ignoring=timings), self._aligned_strands(run)
+            )
+            for run in (first, second)
+        )
         return list(compare_steps(a, b))
 
+    def _aligned_strands(self, run: str) -> dict[str, str]:
+        """Return the names under which the spans of a run are compared, by strand."""
+        names = align_spans(self.read_run(run).report.spans)
+        return {span_strand(span): span_strand(name) for span, name in names.items()}
+
     def bodies_at(self, run: str, strand: str, step: str) -> dict[str, bytes]:
-        """Return the bodies of a step that were not erased."""
-        for _, entry in read_strand_entries(self._project.ledger, run, strand):
+        """Return the bodies of a step of a comparison that were not erased."""
+        named = {name: own for own, name in self._aligned_strands(run).items()}
+        for _, entry in read_strand_entries(self._project.ledger, run, named.get(strand, strand)):
             if entry.step == step:
                 return {body.name: body.data for body in self._bodies_of(entry)}
         return {}
@@ -464,6 +475,34 @@ class RunReads:
                     subject = alarm.strand.removeprefix(gate_strand(""))
                     gates.append((alarm.run, find_gate(self._project.ledger, alarm.run, subject)))
         return gates
+
+    def locate_gates(self, gates: Iterable[tuple[str, run_fold.Gate]]) -> list[LocatedGate]:
+        """Return gates with the entries and the salts of what they show."""
+        store, found = self._project.store, list(gates)
+        places = [(run, (gate.shown_at.strand, gate.shown_at.n)) for run, gate in found]
+        rows = [row for run, place in places for row in store.entries_at(run, [place])]
+        indexes = iter(store.indexes([leaf_of(row) for row in rows if row is not None]))
+        bodies = [store.body(gate.shown_at, "shown") for _, gate in found]
+        return [
+            LocatedGate(
+                run, gate, None if row is None else next(indexes), body.salt if body else None
+            )
+            for (run, gate), row, body in zip(found, rows, bodies, strict=True)
+        ]
+
+    def is_shown_at_gate(self, located: LocatedEntry, name: str) -> bool:
+        """Return whether a body of an entry is what a gate shows, so that somebody can decide."""
+        from forum.engine import find_gate
+
+        position = located.position
+        if name != "shown" or not position.strand.startswith(gate_strand("")):
+            return False
+        subject = position.strand.removeprefix(gate_strand(""))
+        try:
+            gate = find_gate(self._project.ledger, position.run, subject)
+        except NoSuchGate:
+            return False
+        return gate.shown_at == position
 
     def read_gate(self, run: str, subject: str) -> tuple[run_fold.Gate, bytes]:
         """Return a gate and the content that it shows."""

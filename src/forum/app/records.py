@@ -15,6 +15,7 @@ from forum.errors import (
 )
 from forum.ledger import ports
 from forum.ledger.bundle import BundleReader
+from forum.ledger.kinds import Outcome
 from forum.ledger.log import (
     LocatedEntry,
     check_body,
@@ -24,6 +25,7 @@ from forum.work.claims import ActionClaim, read_claims
 from forum.work.kinds import AcceptedFacts, CheckFacts
 from forum.work.plan import Plan, read_plan
 from forum.work.policy import read_policy
+from forum.work.report_kinds import Names, decode_names, span_strand
 from forum.work.roles.opinions import Opinion, parse_opinion
 from forum.work.run_record import RunRecord, sort_by_index
 from forum.work.scores import RecordedScore
@@ -37,8 +39,11 @@ if TYPE_CHECKING:
 _MAX_ERROR_CHARS = 2000
 
 
+_MAX_SPAN_ERRORS = 100
+
+
 MAX_DETAILED_TASKS = 1000
-"""Limit of tasks for which a view reads details; no screen shows more."""
+"""Limit of tasks and spans for which a view reads details; no screen shows more."""
 
 
 class RunView(Struct, frozen=True):
@@ -52,7 +57,7 @@ class RunView(Struct, frozen=True):
     plan: Plan | None
     answer: bytes | None
     errors: Mapping[str, str]
-    """The beginning of the last error that an agent's system reported, by task."""
+    """The beginning of the last error that an agent's system reported, by task or span strand."""
     gates: tuple[tuple[str, run_fold.Gate], ...]
     """Open gates of this run and of the runs that it delegated to, each with its run."""
     entries: Mapping[str, int] = {}
@@ -62,7 +67,7 @@ class RunView(Struct, frozen=True):
     claims: tuple[ActionClaim, ...] = ()
     """Actions that the answer claims to have taken."""
     places: Mapping[str, int] = {}
-    """The indexes of the route, of tool uses and of checks, by entry id in hex."""
+    """The indexes of route, tool uses, checks, spans, gaps and notes, by entry id in hex."""
     session: Session | None = None
     """The subject and policy of a panel, if the run is a session and they were not erased."""
     notes: tuple[Noted, ...] = ()
@@ -75,6 +80,21 @@ class RunView(Struct, frozen=True):
     """What was found in a check of the answer, by the id of its entry in hex."""
     scores: tuple[RecordedScore, ...] = ()
     """Scores of the run, its tasks and its answer; a bundle has none."""
+    name: str = ""
+    """The name of a reported run."""
+    names: Mapping[str, Names] = {}
+    """The names of spans that are not equal to their labels, by span."""
+
+
+class LocatedGate(Struct, frozen=True):
+    """A gate of a run, with what it takes to check its digest."""
+
+    run: str
+    gate: run_fold.Gate
+    index: int | None
+    """The index of the entry whose body `shown` the gate shows; None until it has one."""
+    salt: bytes | None
+    """The salt of that body; None if it was erased."""
 
 
 def verify_bundle_file(
@@ -116,7 +136,7 @@ def open_bundle(path: Path) -> Iterator[RunRecord]:
 def view_record(record: RunRecord) -> RunView:
     """Return the view of a recorded run, without any store. Raises `NoSuchRun`."""
     state = run_fold.fold((entry.leaf, entry.entry) for entry in record.entries)
-    if state.accepted is None:
+    if state.accepted is None and not state.is_reported:
         raise NoSuchRun(record.run)
     places = {entry.position: entry for entry in record.entries}
     indexes = {entry.leaf: entry.index for entry in record.entries if entry.index is not None}
@@ -125,13 +145,13 @@ def view_record(record: RunRecord) -> RunView:
         entry = places.get(at) if at else None
         return record.read(entry, name) if entry and name in entry.entry.bodies else None
 
-    accepted = next(
-        entry.position for entry in record.entries if isinstance(entry.entry.facts, AcceptedFacts)
-    )
+    requests = (e.position for e in record.entries if isinstance(e.entry.facts, AcceptedFacts))
+    accepted = next(requests, None)
     planned = next((entry.position for entry in record.entries if entry.leaf == state.plan), None)
     request, plan = read_at(accepted, "request"), read_at(planned, "plan")
     tasks = list(state.tasks.values())[:MAX_DETAILED_TASKS]
     errors = {t.id: decode_prefix(read_at(t.result.reply_at, "error")) for t in tasks if t.result}
+    errors |= read_span_errors(state, read_at)
     replies = {
         t.id: decode_prefix(read_at(run_fold.last_reply_position(t), "output")) for t in tasks
     }
@@ -165,6 +185,8 @@ def view_record(record: RunRecord) -> RunView:
             for entry in record.entries
             if isinstance(entry.entry.facts, CheckFacts) and "detail" in entry.entry.bodies
         },
+        name=read_run_name(state, read_at),
+        names=read_span_names(state, read_at),
     )
 
 
@@ -193,6 +215,44 @@ def read_opinions(
         for attempt, at in run_fold.opinion_positions(task).items()
     }
     return {key: opinion for key, opinion in opinions.items() if opinion is not None}
+
+
+BodyReader = Callable[[ports.Position | None, str], bytes | None]
+"""A function that returns a body of the entry at a position; None if it is absent or erased."""
+
+
+def read_run_name(state: run_fold.Run, read_at: BodyReader) -> str:
+    """Return the name of a reported run, or its label if the name was erased."""
+    if not state.is_reported:
+        return ""
+    source = state.report.source_at
+    return decode_names(read_at(source, "names")).name or state.report.label
+
+
+def read_span_names(state: run_fold.Run, read_at: BodyReader) -> dict[str, Names]:
+    """Return the names of spans that differ from their labels and were not erased."""
+    named = {}
+    for span in list(state.report.spans.values())[:MAX_DETAILED_TASKS]:
+        # The body of the end counts; a span that has not ended has only the other.
+        bodies = (decode_names(read_at(at, "names")) for at in span.positions)
+        names = next((names for names in bodies if names != Names()), None)
+        if names is not None:
+            named[span.id] = names
+    return named
+
+
+def read_span_errors(state: run_fold.Run, read_at: BodyReader) -> dict[str, str]:
+    """Return the beginnings of the errors of some spans that did not end well, by strand."""
+    failed = [
+        span
+        for span in state.report.spans.values()
+        if span.outcome is not None and span.outcome is not Outcome.OK
+    ]
+    errors = {
+        span_strand(span.id): decode_prefix(read_at(span.ended_at, "error"))
+        for span in failed[:_MAX_SPAN_ERRORS]
+    }
+    return {strand: error for strand, error in errors.items() if error}
 
 
 def decode_prefix(body: bytes | None) -> str:

@@ -39,9 +39,10 @@ from forum.work.policy import Answer
 from forum.work.run_comparison import Divergence
 from forum.work.shared_caps import LEDGER, Period, SharedCap
 from forum.work.team_settings import read_gate_rules, read_shared_caps
+from forum.work.telemetry_settings import read_telemetry_settings
 
 if TYPE_CHECKING:
-    from forum.backends.dbos_worker import Worker
+    from forum.backends.leased_worker import LeasedWorker
     from forum.engine import AnswerEncoder, IdempotencyKey, RunRequest, SharedBudgets
     from forum.work.plan import RunBudget
     from forum.work.policy import Policy as WorkPolicy
@@ -82,7 +83,7 @@ class RunOperations:
         self, project: ProjectContext, log: LogOperations, keys: KeyOperations, reads: RunReads
     ) -> None:
         self._project, self._log, self._keys, self._reads = project, log, keys, reads
-        self._worker: Worker | None = None
+        self._worker: LeasedWorker | None = None
 
     @contextmanager
     def run_worker(
@@ -90,10 +91,10 @@ class RunOperations:
         capacity: WorkerCapacity | None = None,
         report: Callable[[Exception], None] = lambda _: None,
         patience: int = 0,
-    ) -> "Iterator[Worker]":
+    ) -> "Iterator[LeasedWorker]":
         """Execute runs in this process, beside other workers, until the block ends."""
-        with import_without_gc("forum.backends.dbos_worker"):
-            from forum.backends.dbos_worker import Worker, prepare_sqlite_queue
+        worker_class, url = self._choose_worker()
+        with import_without_gc("forum.engine"):
             from forum.engine import Engine
             from forum.models import make_model, open_tools
             from forum.models.sandbox import make_sandbox
@@ -104,9 +105,6 @@ class RunOperations:
         if sandbox is not None:
             sandbox.check_usable()
         models = partial(make_model, sandbox=sandbox)
-        url = self._project.settings.database or prepare_sqlite_queue(
-            self._project.settings.engine_file
-        )
         if self._project.write_keys is None and self._project.is_signer:
             # A worker may be the first process of this release. Without the key it would write
             # entries without tags for as long as it runs, and be refused once tags are enforced.
@@ -120,8 +118,9 @@ class RunOperations:
                 gate_rules=self.gate_rules,
                 budgets=self.budgets if self.shared_caps else None,
                 open_encoder=_open_encoder,
+                report_patience=read_telemetry_settings(self._project.settings.doors).patience,
             )
-            worker = Worker(engine, self._project.store, capacity, report)
+            worker = worker_class(engine, self._project.store, capacity, report)
             worker.start(url)
             self._worker = worker
             try:
@@ -132,6 +131,17 @@ class RunOperations:
             finally:
                 self._worker = None
             worker.close(patience)
+
+    def _choose_worker(self) -> "tuple[type[LeasedWorker], str]":
+        """Return the class of workers that the settings name, and the database of its queues."""
+        settings = self._project.settings
+        if settings.runner == "claims":
+            from forum.backends.claiming_worker import ClaimingWorker
+
+            return ClaimingWorker, ""
+        with import_without_gc("forum.backends.dbos_worker"):
+            from forum.backends.dbos_worker import Worker, prepare_sqlite_queue
+        return Worker, settings.database or prepare_sqlite_queue(settings.engine_file)
 
     def metric_samples(self) -> list[metrics.Sample]:
         """Return the metrics of this process and of the ledger. Raises `StoreFailed`."""

@@ -53,7 +53,7 @@ class ScoreOperations:
     def _find_subject(self, run: str, score: Score) -> tlog.Hash:
         """Return the id of the entry that is scored."""
         state = self._reads.read_run(run)
-        if state.accepted is None:
+        if state.accepted is None and not state.is_reported:
             raise NoSuchRun(run)
         if state.outcome is None:
             raise ScoreTooEarly(run)

@@ -7,19 +7,15 @@ if all of them are lost.
 """
 
 import asyncio
-import os
-import socket
 import sqlite3
 import threading
 import warnings
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
 from hashlib import sha256
-from math import inf
 from pathlib import Path
-from threading import Event, Thread
-from time import monotonic, sleep
+from time import monotonic
 from typing import Any
 
 import msgspec
@@ -27,6 +23,7 @@ from dbos import DBOS, DBOSConfig, EnqueueOptions, Queue, Serializer
 from sqlalchemy.exc import SQLAlchemyError
 
 from forum import errors
+from forum.backends.leased_worker import LEASE_RENEWAL_INTERVAL_S, LEASE_S, LeasedWorker
 from forum.backends.queue_errors import translate_queue_error
 from forum.backends.queue_metrics import queue_ages
 from forum.backends.state_files import lock_file
@@ -43,12 +40,8 @@ PROTOCOL_VERSION = "1"
 """The version of the contract between workflows.  It is not the package version: DBOS hands a
 workflow only to workers of its own version, and each deploy would strand all earlier runs."""
 
-LEASE_S = 2.5
-_RENEW_INTERVAL_S = 0.5
 _ORPHAN_CHECK_INTERVAL_S = 30.0
-_RETRY_DELAY_S = 0.5
 _TIMER_POLL_INTERVAL_S = 0.1
-_DRAIN_POLL_INTERVAL_S = 0.02
 _DEQUEUE_TIMEOUT_S = 5.0
 """The time that `close` waits for the queue threads, which may be blocked on the database."""
 _QUEUE_POLL_INTERVAL_S = 0.1
@@ -77,7 +70,7 @@ class JsonSerializer(Serializer):
         return "forum_json"
 
 
-class Worker:
+class Worker(LeasedWorker):
     """The worker of one process: drives runs and tasks of one ledger that it takes from queues.
 
     A worker holds a lease while it lives.  When the lease expires, other workers take over its
@@ -91,31 +84,15 @@ class Worker:
         capacity: WorkerCapacity | None = None,
         report: Callable[[Exception], None] = lambda _: None,
     ) -> None:
-        self._engine, self._store, self._report = engine, store, report
-        self._capacity = capacity or WorkerCapacity()
-        engine.limit_tasks(self._capacity.tasks)
-        self.id = f"{socket.gethostname()}-{os.getpid()}-{os.urandom(4).hex()}"
+        super().__init__(engine, store, capacity, report)
         # Several ledgers may share a database.  Each has its own queues, because a worker serves
         # only one ledger.
         self.name = f"forum-{sha256(store.origin.encode()).hexdigest()[:16]}"
         self._version = f"{self.name}-{PROTOCOL_VERSION}"
-        self._stop, self._gone = Event(), Event()
-        self._threads: list[Thread] = []
         self._queues: list[Queue] = []
         self._dbos: DBOS | None = None
         self._looks = self._workers = 0
         """The number of workers for which the polling interval of the queues was last set."""
-        self._closing = False
-        self._sure = -inf
-        """When this worker last renewed an expired lease, on the clock of this process."""
-        self._takeovers = 0
-        self.last_error: Exception | None = None
-        """The last error; the failed operation is retried."""
-
-    def can_drive(self, run: str) -> bool:
-        """Return whether this worker drives a run, or would drive it as the only live worker."""
-        others = set(self._store.workers()) - {*self._store.expired_workers(), self.id}
-        return not others or self._engine.is_driving_run(run)
 
     async def enqueue_run(self, run: str) -> None:
         """Enqueue a run, unless it is already enqueued or driven."""
@@ -160,24 +137,10 @@ class Worker:
         """Drive a task.  `close` waits for it, because its model calls may cost money."""
         await self._drive(lambda: self._engine.drive_task(run, task))
 
-    async def _drive(self, work: Callable[[], Awaitable[None]]) -> None:
-        while True:
-            try:
-                return await work()
-            except (
-                errors.StoreConnectionLost
-            ) as error:  # the server is restarting, and this worker still owns the work
-                self._report_error(error)
-                await asyncio.sleep(_RETRY_DELAY_S)
-            except Exception as error:  # noqa: BLE001  reported, and kept from DBOS
-                return self._report_error(error)
-
     def _report_error(self, error: Exception) -> None:
         # DBOS raises errors of SQLAlchemy; the translated error also names a remedy for the user,
         # such as freeing disk space.
-        translated = translate_queue_error("working on the queues", error)
-        self.last_error = translated
-        self._report(translated)
+        super()._report_error(translate_queue_error("working on the queues", error))
 
     def start(self, url: str) -> None:
         """Take runs and tasks from the queues at a database URL until `close` is called."""
@@ -185,7 +148,7 @@ class Worker:
         _serving.append(self)
         # Hold the lease before any work is taken: the work of a worker that dies without a lease
         # is not found by the check for expired leases.
-        self._start_thread("lease", self._renew_lease, _RENEW_INTERVAL_S, self._gone)
+        self._start_thread("lease", self._renew_lease, LEASE_RENEWAL_INTERVAL_S, self._gone)
         try:
             with _lock_queue_database(url):
                 self._launch(url)
@@ -193,7 +156,9 @@ class Worker:
             self.close()
             raise
         self._start_thread("polling", self._share_polling, _POLL_SHARING_INTERVAL_S, self._stop)
-        self._start_thread("heir", self._take_over_expired_workers, _RENEW_INTERVAL_S, self._stop)
+        self._start_thread(
+            "heir", self._take_over_expired_workers, LEASE_RENEWAL_INTERVAL_S, self._stop
+        )
         self._start_thread(
             "guardian", self._take_over_orphans, _ORPHAN_CHECK_INTERVAL_S, self._stop
         )
@@ -213,43 +178,14 @@ class Worker:
                 )
             )
 
-    def _start_thread(self, name: str, step: Callable[[], None], pause: float, stop: Event) -> None:
-        thread = Thread(target=self._repeat, args=(step, pause, stop), name=f"forum-{name}")
-        thread.daemon = True
-        thread.start()
-        self._threads.append(thread)
-
-    def close(self, patience: float = 0) -> None:
-        """Stop, after waiting up to `patience` seconds for running calls and tools.
-
-        Other workers take over the rest.  The lease is held until the end: if it expired while
-        this worker waits, another worker would pay for the same calls again.
-        """
-        self._closing = True
-        self._engine.stop_starting_tasks()
-        deadline = monotonic() + patience
-        self._stop_dequeuing()
-        while self._engine.is_working and monotonic() < deadline:
-            sleep(_DRAIN_POLL_INTERVAL_S)
-        self._stop.set()
-        # The first thread renews the lease and must end after DBOS: if the lease expired earlier,
-        # another worker would take over work that is still running here.
-        for thread in self._threads[1:]:
-            thread.join()
+    def _end_work(self) -> None:
         # On a full disk DBOS fails to record its shutdown.  Other workers do not need that record:
         # they take over when the lease of this worker expires.
         with suppress(SQLAlchemyError):
             DBOS.destroy(workflow_completion_timeout_sec=0)
-        self._gone.set()
-        for thread in self._threads[:1]:
-            thread.join()
         _serving.remove(self)
-        # Expire the lease at once.  It is not deleted: an expired lease tells the other workers to
-        # take over.
-        with suppress(errors.StoreFailed):  # then the lease expires by itself
-            self._store.renew_lease(self.id, 0)
 
-    def _stop_dequeuing(self) -> None:
+    def _stop_taking_work(self) -> None:
         """Stop the threads in which DBOS takes work from the queues, and wait until they end.
 
         `DBOS.destroy` stops the event loop before these threads.  A thread that hands a workflow to
@@ -275,26 +211,6 @@ class Worker:
             "log_level": "CRITICAL",
         }
 
-    def _repeat(self, step: Callable[[], None], pause: float, stop: Event) -> None:
-        while not stop.is_set():
-            try:
-                step()
-            except Exception as error:  # noqa: BLE001  reported; a restarting database recovers
-                self._report_error(error)
-            stop.wait(pause)
-
-    def _renew_lease(self) -> None:
-        """Renew the lease of this worker.
-
-        This has its own thread, so that no other work can delay the renewal.
-        """
-        lost = self._store.expired_workers()
-        self._store.renew_lease(self.id, LEASE_S)
-        if self.id in lost:
-            # This worker itself was away: the machine slept, or the database was unavailable.
-            # That may have hit the other workers too; give them time to renew their leases.
-            self._sure = monotonic()
-
     def _share_polling(self) -> None:
         """Multiply the polling interval by the number of workers, up to a maximum factor.
 
@@ -311,12 +227,8 @@ class Worker:
 
     def _take_over_expired_workers(self) -> None:
         """Take over the pending workflows of workers whose lease has expired."""
-        lost = self._store.expired_workers()
-        # If this worker was just away, the other workers may have been away for the same reason.
-        # They get the time of one lease to renew theirs before their work is taken over.
-        if self.id not in lost and monotonic() - self._sure > LEASE_S:
-            for worker in lost:
-                self._take_over_worker(worker)
+        for worker in self._find_lost_workers():
+            self._take_over_worker(worker)
 
     def _take_over_worker(self, worker: str) -> None:
         if self._closing:

@@ -61,6 +61,17 @@ class _PostgresQueries(sql_store.SqlReader):
         strands, ns = [place[0] for place in places], [place[1] for place in places]
         return self._fetch_rows("entries_at", strands=strands, ns=ns)
 
+    def _bodies_at(self, places: list[tuple[str, str, int, str]]) -> list[Any]:
+        runs, strands, ns, names = map(list, zip(*places, strict=True))
+        return self._fetch_rows(
+            "bodies_at",
+            runs=runs,
+            strands=strands,
+            ns=ns,
+            names=names,
+            size=sql_store.MAX_SMALL_BODY_BYTES,
+        )
+
 
 class PostgresReader(_PostgresQueries):
     """A reader of one log in one transaction: all queries see the same snapshot."""
@@ -400,6 +411,11 @@ class PostgresStore(_PostgresQueries, sql_store.SqlStore, ForkAware):
         with self._connection("claiming timers") as db:
             values = claim._asdict() | pauses | {"log": self._log, "own": list(claim.own)}
             return [ports.Timer(*row) for row in _execute(db, "claim_due", **values).fetchall()]
+
+    def _claim_runs(self, claim: ports.RunClaim, pauses: dict[str, int]) -> list[ports.Timer]:
+        with self._connection("claiming runs") as db:
+            values = claim._asdict() | pauses | {"log": self._log}
+            return [ports.Timer(*row) for row in _execute(db, "claim_runs", **values).fetchall()]
 
     def _add_leaves(self, db: Connection, first: int, leaves: Sequence[bytes]) -> None:
         # In the order of the index on the prefix, so that neighbours go to the same page.

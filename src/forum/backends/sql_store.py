@@ -32,7 +32,7 @@ MAX_CACHED_STRANDS = 100_000
 _EARLIEST_TIME = -(2**62)
 """A time before the due time of every timer."""
 
-_MAX_SMALL_BODY_BYTES = 8192
+MAX_SMALL_BODY_BYTES = 8192
 """The largest body, in bytes, that a batch query returns inline."""
 
 _SAMPLE_ROWS = 1000
@@ -359,7 +359,7 @@ class SqlReader(ABC):
             # One query returns all small bodies of the page.  A large body is read part by part,
             # and only when its reader asks for it.
             for key, n, name, salt, data in self._fetch_rows(
-                "bodies_of_strands", strands=keys, size=_MAX_SMALL_BODY_BYTES
+                "bodies_of_strands", strands=keys, size=MAX_SMALL_BODY_BYTES
             ):
                 place = {"strand": key, "n": n, "name": name}
                 read = (
@@ -379,9 +379,41 @@ class SqlReader(ABC):
         return self._fetch_column("runs", run=after, limit=limit)
 
     def runs_before(self, before: str | None, limit: int) -> list[str]:
-        """Return up to `limit` runs in descending order, from before `before` or from the last."""
+        """Return up to `limit` runs, the newest first, begun before `before` or up to now.
+
+        The order is that of their creation in this database, not that of their ids.
+        """
         query = "last_runs" if before is None else "runs_before"
         return self._fetch_column(query, run=before, limit=limit)
+
+    def summaries(self, runs: Sequence[str]) -> dict[str, ports.RunSummaryRow]:
+        """Return the summaries of these runs, unchecked; a run without one is left out."""
+        rows = self._fetch_rows("summaries", runs=self._list(list(runs)))
+        return {row[0]: ports.RunSummaryRow(*row) for row in rows}
+
+    def summary_runs(self, after: str, limit: int) -> list[str]:
+        """Return up to `limit` runs after `after` that have a summary, in name order."""
+        return self._fetch_column("summary_runs", run=after, limit=limit)
+
+    def bodies_at(self, places: Sequence[tuple[ports.Position, str]]) -> list[StoredBody | None]:
+        """Return the body of each name at each position; None where it is not stored."""
+        bodies: list[StoredBody | None] = []
+        for low in range(0, len(places), PAGE_ROWS):
+            page = places[low : low + PAGE_ROWS]
+            rows = self._bodies_at([(*position, name) for position, name in page])
+            for (position, name), (strand, salt, data) in zip(page, rows, strict=True):
+                place = {"strand": strand, "n": position.n, "name": name}
+                read = (
+                    partial(self._read_body_chunks, place)
+                    if data is None
+                    else partial(iter, [data])
+                )
+                bodies.append(None if salt is None else StoredBody(salt, read))
+        return bodies
+
+    @abstractmethod
+    def _bodies_at(self, places: list[tuple[str, str, int, str]]) -> list[Any]:
+        """Return strand key, salt, and data of a small body, for each (run, strand, n, name)."""
 
     def body(self, position: ports.Position, name: str) -> StoredBody | None:
         """Return a body of an entry, or None if it is not stored."""
@@ -619,6 +651,35 @@ class SqlStore(SqlReader):
     ) -> list[ports.Timer]:
         """Claim due timers, postpone each within these pauses (in microseconds), in any order."""
 
+    def claim_runs(self, claim: ports.RunClaim) -> list[ports.Timer]:
+        """Claim due runs for a worker; return their timers and those of its own due runs.
+
+        The longest due timer comes first.
+        """
+        pauses = {"shortest": _micros(claim.shortest), "longest": _micros(claim.longest)}
+        claimed = self._claim_runs(claim, pauses)
+        return sorted(claimed, key=lambda alarm: (alarm.at or 0, alarm.run, alarm.strand))
+
+    @abstractmethod
+    def _claim_runs(self, claim: ports.RunClaim, pauses: dict[str, int]) -> list[ports.Timer]:
+        """Claim due runs, postpone their timers by these pauses (in microseconds), in any order."""
+
+    def release_runs(self, worker: str, runs: Sequence[str]) -> None:
+        """Give up the claims of a worker to these runs; claims of other workers stay."""
+        self._change("releasing runs", "release_runs", worker=worker, runs=self._list(sorted(runs)))
+
+    def take_over(self, worker: str) -> int:
+        """Release the runs of a worker whose lease has expired, make them due, count them."""
+        # As with `due_now`: due by every clock, and in turn with runs that were accepted.
+        at = ports.due_now("", MAIN_STRAND, self.now()).at
+        with self._write_transaction("taking over") as execute:
+            # The row lock of the lease makes a worker that returns just now wait: it then renews a
+            # lease without claims, and its drivers are refused at their next positions.
+            if execute("drop_expired_lease", worker=worker).rowcount == 0:
+                return 0
+            execute("make_claimed_due", worker=worker, strand=MAIN_STRAND, at=at)
+            return execute("drop_claims", worker=worker).rowcount
+
     def mark_driver(self, run: str, worker: str) -> None:
         """Reserve the timer of a run for the worker that drives it, while its lease is valid."""
         self._change("marking a driver", "mark_driver", run=run, strand=MAIN_STRAND, worker=worker)
@@ -677,6 +738,12 @@ class SqlStore(SqlReader):
     def save_strand_head(self, head: ports.TaggedHead) -> None:
         """Store the head of one of the log's own strands."""
         self._change("keeping a head", "set_strand_head", **head._asdict())
+
+    def save_summaries(self, rows: Sequence[ports.RunSummaryRow]) -> None:
+        """Store summaries of runs, in place of those that they may have."""
+        with self._write_transaction("keeping summaries") as execute:
+            for row in sorted(rows):
+                execute("set_summary", **row._asdict())
 
     def _apply_effects(self, execute: QueryExecutor, records: Sequence[ports.EntryWrite]) -> None:
         # Called after the entries are inserted: when a commit with an unknown outcome is retried,

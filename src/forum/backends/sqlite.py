@@ -31,6 +31,9 @@ _RETRY_DELAY_S = 0.01
 _TAGS_MIGRATION = 6
 """The number of the migration that requires a tag on every entry."""
 
+_FIRST_WITHOUT_VIEW = 8
+"""The number of the first migration after those that `_OLD_SCHEMA_VIEWS` replaces."""
+
 _OLD_SCHEMA_VIEWS = """
 CREATE TEMP VIEW entry AS SELECT *, NULL AS tag FROM main.entry;
 CREATE TEMP VIEW once AS SELECT *, NULL AS tag FROM main.once;
@@ -45,6 +48,13 @@ SELECT 0 AS log, '' AS period, '' AS scope, 0 AS until, 0 AS usd, 0 AS tokens, 0
 
 SQLite resolves names in the temporary schema before names in the file.
 """
+
+_SUMMARIES_MIGRATION = 11
+_NO_SUMMARIES_VIEW = """
+CREATE TEMP VIEW run_summary AS
+SELECT 0 AS log, '' AS run, 0 AS version, 0 AS ended, x'' AS data, x'' AS tag WHERE 0;
+"""
+"""The same for a file of a release that keeps no summaries of runs."""
 
 
 class _SharedConnection(sqlite3.Connection, ForkAware):
@@ -96,6 +106,10 @@ class SqliteReader(sql_store.SqlReader):
 
     def _entries_at(self, places: list[tuple[int | None, int]]) -> list[Any]:
         return self._fetch_rows("entries_at", places=str([[key or 0, n] for key, n in places]))
+
+    def _bodies_at(self, places: list[tuple[str, str, int, str]]) -> list[Any]:
+        encoded = msgspec.json.encode(places).decode()
+        return self._fetch_rows("bodies_at", places=encoded, size=sql_store.MAX_SMALL_BODY_BYTES)
 
     def find_misplaced(self, start: int, leaves: Sequence[bytes]) -> list[int]:
         """Return those indexes, from `start` on, whose leaf the id lookup does not find there.
@@ -151,11 +165,15 @@ class SqliteStore(SqliteReader, sql_store.SqlStore):
                 self._insert_rows("add_entries", rows)
             except sqlite3.IntegrityError:
                 raise errors.PositionTaken(str(records[0].position)) from None
-            for record, (strand, n, _, _) in zip(records, rows, strict=True):
-                for body in record.bodies:
-                    for part, data in enumerate(body.content.chunks()):
-                        row = (strand, n, body.name, part, body.salt, data)
-                        self._db.execute(_SQL["add_body"], row)
+            self._db.executemany(
+                _SQL["add_body"],
+                (
+                    (strand, n, body.name, part, body.salt, data)
+                    for record, (strand, n, _, _) in zip(records, rows, strict=True)
+                    for body in record.bodies
+                    for part, data in enumerate(body.content.chunks())
+                ),
+            )
             self._apply_effects(execute, records)
         # After the commit: if the transaction had failed, these keys would not exist.
         self._cache_strand_keys(added)
@@ -304,6 +322,23 @@ class SqliteStore(SqliteReader, sql_store.SqlStore):
                 execute("put_off", **place, anew=claim.anew, **pauses)
         return claimed
 
+    def _claim_runs(self, claim: ports.RunClaim, pauses: dict[str, int]) -> list[ports.Timer]:
+        own = {"worker": claim.worker, "own_limit": claim.own_limit}
+        free = {"worker": claim.worker, "limit": claim.limit}
+        # Check first without a write lock: idle workers poll often, and writers would wait.
+        if not self._fetch_rows("own_due", **own) and not self._fetch_rows("free_due", **free):
+            return []
+        with self._write_transaction("claiming runs") as execute:
+            mine = [ports.Timer(*row) for row in execute("own_due", **own).fetchall()]
+            taken = [ports.Timer(*row) for row in execute("free_due", **free).fetchall()]
+            for run in dict.fromkeys(timer.run for timer in taken):
+                execute("add_claim", run=run, worker=claim.worker)
+            for timers, is_own in ((mine, True), (taken, False)):
+                for run, strand, _ in timers:
+                    place = {"run": run, "strand": strand, "own": is_own}
+                    execute("put_off", **place, anew=claim.anew, **pauses)
+        return [*mine, *taken]
+
     def _execute(self, query: str, **parameters: object) -> sqlite3.Cursor:
         return self._db.execute(_SQL[query], {"log": self._log, **parameters})
 
@@ -328,8 +363,10 @@ class SqliteStore(SqliteReader, sql_store.SqlStore):
         run, name = key = (position.run, position.strand)
         strand = self._strand_ids.get(key) or added.get(key)
         if strand is None:
-            self._db.execute(_SQL["add_strand"], (self._log, run, name))
-            strand = added[key] = self._fetch_one("strand", run=run, name=name)
+            insert = self._db.execute(_SQL["add_strand"], (self._log, run, name))
+            # Without a row id it was there: another process or an earlier store has added it.
+            new = insert.lastrowid if insert.rowcount else None
+            strand = added[key] = new or self._fetch_one("strand", run=run, name=name)
         return strand
 
 
@@ -338,8 +375,13 @@ def open_reader(path: Path, origin: str) -> Iterator[SqliteReader]:
     """Open a read-only reader of one snapshot of a log; this works on a read-only disk too."""
     with closing(_connect(path, read_only=True)) as connection:
         with connection.lock, _translate_errors("reading"):
-            if _missing(connection):
+            # A migration that only adds an index leaves nothing for the reader to miss; with the
+            # views, it would miss what the tables hold.
+            missing = {migration.number for migration in _missing(connection)}
+            if any(number < _FIRST_WITHOUT_VIEW for number in missing):
                 connection.executescript(_OLD_SCHEMA_VIEWS)
+            if _SUMMARIES_MIGRATION in missing:
+                connection.executescript(_NO_SUMMARIES_VIEW)
             connection.execute("BEGIN")
         yield SqliteReader(connection, origin)
 

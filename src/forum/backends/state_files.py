@@ -104,11 +104,16 @@ def write_durably(path: Path, data: bytes, what: str = _DEFAULT_WHAT) -> None:
             draft.unlink(missing_ok=True)
             raise
         # The rename is durable only after the folder is synced too.
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        sync_path(path.parent)
+
+
+def sync_path(path: Path) -> None:
+    """Make a file durable, or the names in a folder."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def make_private_folder(folder: Path) -> None:

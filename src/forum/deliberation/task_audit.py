@@ -235,7 +235,7 @@ class TaskAuditor(StrandAuditor):
 
     def _quote_body(self, where: IndexedEntry, source: str, name: str) -> Quotation:
         body = where.entry.bodies.get(name)
-        head = self._comparer.read_body(where, name, self._policy.input_bytes)
+        head = self._comparer.read_body(where, name, self._policy.read_bytes)
         outcome: Outcome = where.entry.facts.outcome
         return Quotation(f"{source}, {outcome.value}", head, body.size if body else 0)
 
@@ -265,7 +265,7 @@ class TaskAuditor(StrandAuditor):
 
     def _judge_by_tool(self, demand: acceptance_criteria.Criterion, number: int) -> Judgement:
         done = self._check_look(f"attempt/{self._attempt}/check/{number}")
-        result = self._comparer.read_body(done, "result", self._policy.input_bytes)
+        result = self._comparer.read_body(done, "result", self._policy.read_bytes)
         return judge_tool_result(demand, done.entry.facts.outcome, result)
 
     def _check_look(self, step: str) -> IndexedEntry:

@@ -72,7 +72,7 @@ def run_panel_demo(home: Path, tell: Callable[[str], None]) -> PanelDemoResult:
     with Forum(create_project(home / "honest")[0]) as forum:
         forum.keys.initialise()
         tell(f"asked: {QUESTION}")
-        run = forum.runs.submit(_build_run_request())
+        run = forum.runs.submit(build_run_request())
         with forum.runs.run_worker():
             forum.reads.follow_run(run)
         forum.log.publish()
@@ -115,7 +115,8 @@ _SCRIPTED_BALLOTS: Mapping[str, tuple[str, str]] = {
 """One seat is convinced by a claim; one that was right yields to the majority without a reason."""
 
 
-def _build_run_request() -> RunRequest:
+def build_run_request() -> RunRequest:
+    """Return the question with its council of scripted seats."""
     agents: dict[str, policy.Agent] = {
         name: policy.Scripted(
             {

@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from forum import errors
+from forum.engine.context import missing_request_error
 from forum.engine.interruption import resume_run
 from forum.ledger import ports
 from forum.ledger.body import BytesContent, text_content
@@ -238,4 +239,4 @@ def _find_accepted_entry(ledger: Ledger, run: str) -> Hash:
     for leaf, entry in read_strand_entries(ledger, run, MAIN_STRAND):
         if isinstance(entry.facts, kinds.AcceptedFacts):
             return leaf
-    raise errors.NoSuchRun(run)
+    raise missing_request_error(ledger, run)

@@ -273,7 +273,8 @@ class AnswerAssembler:
     def _read_intent(
         self, task: str, judge: str, opinion: intent.IntentOpinion, draft: "_AnswerDraft"
     ) -> tuple[CheckFacts, str]:
-        unmet = opinion.unmet_asks(draft.words)
+        request = self.request_text()
+        unmet = opinion.unmet_asks(request, draft.words)
         passed = opinion.passed and not unmet
         check = CheckFacts(
             subject=INTENT,
@@ -283,7 +284,7 @@ class AnswerAssembler:
             judge=judge,
             independence=independence(self._model(task), draft.models),
         )
-        lines = [opinion.describe_asks(draft.words)]
+        lines = [opinion.describe_asks(request, draft.words)]
         if not passed:
             lines.append(opinion.feedback or "it does not answer")
         return check, "\n".join(line for line in lines if line)

@@ -6,9 +6,9 @@ Everything here follows from recorded entries, so every worker reads the same.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from forum.errors import BodyGone, NoSuchEntry
+from forum.errors import BodyGone, NoSuchEntry, NoSuchRun, RunNotDriven
 from forum.ledger.body import BytesContent, Content, StoredBody
-from forum.ledger.entry import MAIN_STRAND, MAX_PARENTS, Facts
+from forum.ledger.entry import LOG_RUN, MAIN_STRAND, MAX_PARENTS, Facts
 from forum.ledger.kinds import JoinFacts
 from forum.ledger.log import Ledger, read_strand_entries, stored_body
 from forum.ledger.ports import Position
@@ -142,6 +142,18 @@ def read_run(ledger: Ledger, run: str) -> Run:
     """Return the state of a run, folded from all its strands."""
     # Sorted, so that the order of tasks in the state does not depend on the store.
     return fold_new_entries(ledger, run, Run(), sorted(ledger.store.strands(run)))
+
+
+def is_driven(ledger: Ledger, run: str) -> bool:
+    """Return whether the engine drives a run; others are recorded by programs outside of it."""
+    (data,) = ledger.store.entries_at(run, [(MAIN_STRAND, 1)])
+    return data is not None and isinstance(ledger.kinds.read(data).facts, AcceptedFacts)
+
+
+def missing_request_error(ledger: Ledger, run: str) -> NoSuchRun | RunNotDriven:
+    """Return the error for a run without a request: it is not there, or not driven by Forum."""
+    is_run = run != LOG_RUN and ledger.store.strands(run)
+    return RunNotDriven(run) if is_run else NoSuchRun(run)
 
 
 def read_last_facts(ledger: Ledger, run: str) -> Facts | None:

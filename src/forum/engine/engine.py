@@ -7,12 +7,13 @@ any time: the next driver folds the entries and continues from there.
 import asyncio
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from threading import Lock
 from typing import NoReturn
 
 from forum.config import WorkerCapacity
 from forum.engine import context, ports
+from forum.engine.gates import expire_gate, find_gate
 from forum.engine.local_runner import LocalRunner
 from forum.engine.model_calls import Services
 from forum.engine.recorded_runs import ForkSource
@@ -23,12 +24,18 @@ from forum.engine.shared_budgets import SharedBudgets
 from forum.engine.signals import CancelToken, RunSignals
 from forum.engine.task_driver import TaskDriver
 from forum.engine.worker_slots import WorkerSlot
-from forum.errors import ConcurrentUpdate
+from forum.errors import ConcurrentUpdate, NoSuchGate
 from forum.ledger.entry import MAIN_STRAND, Facts
 from forum.ledger.log import Ledger
-from forum.ledger.ports import Timer, TimerClaim, due_now_limit
+from forum.ledger.ports import RunClaim, Timer, TimerClaim, due_now_limit
 from forum.work import kinds
 from forum.work.gate_rules import GateRule
+from forum.work.report_closing import (
+    CLOSE_TIMER,
+    DEFAULT_PATIENCE,
+    ReportPatience,
+    close_if_quiet,
+)
 from forum.work.run_fold import Run
 
 _MAX_CACHED_CONTEXTS = 1000
@@ -61,8 +68,9 @@ class Engine:
         gate_rules: tuple[GateRule, ...] = (),
         budgets: SharedBudgets | None = None,
         open_encoder: ports.OpenEncoder = lambda: None,
+        report_patience: ReportPatience = DEFAULT_PATIENCE,
     ) -> None:
-        self._ledger = ledger
+        self._ledger, self._report_patience = ledger, report_patience
         self._services = Services(
             ledger,
             models,
@@ -261,14 +269,44 @@ class Engine:
         )
         return self._ledger.store.claim_due_timers(claim)
 
+    def claim_runs(self, worker: str, room: int) -> list[Timer]:
+        """Claim due runs for a worker that has room for some; return their timers and its own.
+
+        Timers are rescheduled as by `claim_due`, for the case that the run cannot be driven.
+        """
+        claim = RunClaim(
+            worker=worker,
+            limit=max(0, min(MAX_CLAIMED_TIMERS, room)),
+            own_limit=MAX_CLAIMED_TIMERS,
+            anew=due_now_limit(self._ledger.now()),
+            shortest=_MIN_REDELIVERY_S,
+            longest=HEARTBEAT_S,
+        )
+        return self._ledger.store.claim_runs(claim)
+
     async def dispatch_timers(self, claimed: Sequence[Timer], runner: ports.Runner) -> None:
         """Notify the drivers of runs driven here, and hand all other runs to the runner.
 
-        The runner ignores a run that is already being driven elsewhere.
+        The runner ignores a run that is already being driven elsewhere.  Reported runs are not
+        driven: their timers say that they may be closed.
         """
-        for run in dict.fromkeys(alarm.run for alarm in claimed):
-            if not self._signals.notify(run):
+        for run in [alarm.run for alarm in claimed if alarm.strand == CLOSE_TIMER]:
+            await asyncio.to_thread(close_if_quiet, self._ledger, run, self._report_patience)
+        for run in dict.fromkeys(alarm.run for alarm in claimed if alarm.strand != CLOSE_TIMER):
+            if self._signals.notify(run):
+                continue
+            if await asyncio.to_thread(context.is_driven, self._ledger, run):
                 await runner.enqueue_run(run)
+            else:
+                strands = [alarm.strand for alarm in claimed if alarm.run == run]
+                await asyncio.to_thread(self._expire_gates, run, strands)
+
+    def _expire_gates(self, run: str, strands: Sequence[str]) -> None:
+        """Decide due gates of a run that another program records; there is nothing to drive."""
+        for strand in strands:
+            with suppress(NoSuchGate):
+                subject = strand.removeprefix(kinds.gate_strand(""))
+                expire_gate(self._ledger, run, find_gate(self._ledger, run, subject))
 
 
 async def _never() -> NoReturn:

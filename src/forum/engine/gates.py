@@ -114,8 +114,10 @@ def decide_gate(
         expire_gate(ledger, run, find_gate(ledger, run, subject))
     strand = _open_undecided_gate(ledger, run, subject, decided.digest)
     effects = [Timer(run, strand.name, None)]
-    # An interrupted run has no timers; its resumption sets them.
-    if not isinstance(context.read_last_facts(ledger, run), kinds.InterruptionFacts):
+    # An interrupted run has no timers; its resumption sets them.  No worker continues a run that
+    # another program records: that program looks for the decision itself.
+    interrupted = isinstance(context.read_last_facts(ledger, run), kinds.InterruptionFacts)
+    if not interrupted and context.is_driven(ledger, run):
         effects.append(due_now(run, MAIN_STRAND, ledger.now()))
     bodies = (
         [Attachment(kinds.IDENTITY, BytesContent(identity), "application/json")] if identity else []

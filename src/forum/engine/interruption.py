@@ -7,8 +7,8 @@ that has not seen the interruption is refused at its next append, and a later on
 from collections.abc import Iterator
 from contextlib import suppress
 
-from forum.engine.context import ENGINE, read_last_facts, read_run
-from forum.errors import ConcurrentUpdate, NoSuchRun, RunAlreadyEnded
+from forum.engine.context import ENGINE, missing_request_error, read_last_facts, read_run
+from forum.errors import ConcurrentUpdate, RunAlreadyEnded
 from forum.ledger import ports
 from forum.ledger.entry import MAIN_STRAND
 from forum.ledger.log import Ledger
@@ -58,7 +58,7 @@ def resume_run(ledger: Ledger, run: str, actor: str) -> bool:
         main = ledger.open_strand_at_end(run, MAIN_STRAND)
         state = read_run(ledger, run)
         if state.accepted is None:
-            raise NoSuchRun(run)
+            raise missing_request_error(ledger, run)
         if state.outcome is not None:
             raise RunAlreadyEnded(run)
         if not state.interrupted:

@@ -8,13 +8,12 @@ facts and bodies under the same strands and steps.
 from msgspec.structs import replace
 
 from forum.engine.accept import accept_run
-from forum.engine.context import read_body, read_run, read_run_input
+from forum.engine.context import missing_request_error, read_body, read_run, read_run_input
 from forum.engine.engine import Engine
 from forum.engine.gates import decide_gate, edit_gate
 from forum.engine.local_runner import LocalRunner
 from forum.engine.ports import ModelFactory, ToolOpener
 from forum.engine.recorded_runs import ReplaySource, read_run_request, read_steps
-from forum.errors import NoSuchRun
 from forum.ledger.entry import MAIN_STRAND
 from forum.ledger.log import Ledger, read_strand_entries
 from forum.ledger.ports import Position
@@ -56,7 +55,7 @@ def _origin(record: Ledger, run: str) -> tuple[kinds.AcceptedFacts, str]:
     for _, entry in read_strand_entries(record, run, MAIN_STRAND):
         if isinstance(entry.facts, kinds.AcceptedFacts):
             return entry.facts, entry.actor
-    raise NoSuchRun(run)
+    raise missing_request_error(record, run)
 
 
 def _replay_decisions(record: Ledger, run: str, scratch: Ledger) -> bool:

@@ -134,7 +134,9 @@ class RoleDriver:
     ) -> RoleQuestion:
         agent, ordered = self._policy.roles[Role.COORDINATOR], self._run_input.ordered_lane
         room, text = self._policy.max_reply_chars(agent), request.text.decode(errors="replace")
-        lanes = coordinator.offered_lanes(self._policy.ranked_lanes(), room, ordered)
+        lanes = coordinator.offered_lanes(
+            self._policy.ranked_lanes(), room, ordered, self._run_input.lane
+        )
         fixed = coordinator.build_prompt(NO_TEXT, lanes, (), ordered)
         fitted = await fitter.fit(
             turns,

@@ -84,6 +84,9 @@ class RunDriver:
                 await asyncio.to_thread(self._clear_stale_timers, run)
                 return
             self._state = await asyncio.to_thread(self._fold_run, run)
+            if self._state.accepted is None:
+                await asyncio.to_thread(self._leave_reported_run, run)
+                return
             if await self._advance(run):
                 return
             if await asyncio.to_thread(self._clear_or_defer_timer, run, alarm):
@@ -106,6 +109,17 @@ class RunDriver:
         # The timer is as we left it if it is due when we set it to be.  Any other time was set by a
         # writer with news, or by a worker that claimed the timer of such a writer.
         return before <= left.at - micros <= store.now()
+
+    def _leave_reported_run(self, run: str) -> None:
+        """Decide overdue gates of a run that a program makes itself, and do nothing else for it.
+
+        The decision of a gate sets a timer, which would wake a driver of a run that was accepted.
+        """
+        for gate in self._state.open_gates:
+            gates.expire_gate(self._ledger, run, gate)
+        alarm = self._ledger.store.timer(run, MAIN_STRAND)
+        if alarm is not None:
+            self._ledger.store.reschedule([alarm], None)
 
     def _clear_stale_timers(self, run: str) -> None:
         """Clear timers set by writers that did not know that the run was closed or interrupted."""

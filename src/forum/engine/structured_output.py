@@ -86,7 +86,7 @@ _MAX_FAULT = 500
 
 def _quote_for_repair(policy: Policy, agent: str, exchange: model_calls.CallResult) -> Quotation:
     """Return an unusable reply for the prompt of its repair, of a team's role what fits there."""
-    reply = exchange.quote_output(policy.input_bytes)
+    reply = exchange.quote_output(policy.read_bytes)
     if not policy.is_team:
         return reply
     return excerpt(source_of(reply), "", policy.prompt_tokens(agent) // 16)

@@ -223,7 +223,7 @@ class TaskDriver:
         verdict = await self._record_verdict(turns.attempt, result, opined)
         if result.replied.outcome is not Outcome.OK or not opined.feedback:
             return verdict, first
-        own = result.quote_output(self._policy.input_bytes)
+        own = result.quote_output(self._policy.read_bytes)
         return verdict, self._rejected_prompt(first, own, instruction, opined.feedback)
 
     async def _call_with_tools(
@@ -255,7 +255,7 @@ class TaskDriver:
             ]
             outcomes += results
             question = b"".join(quote(quotation) for quotation in results)
-            own = result.quote_output(self._policy.input_bytes)
+            own = result.quote_output(self._policy.read_bytes)
             own = self._shorten(own, instruction, self._free_tokens(prompt) // 4)
             share = self._free_tokens(prompt) // (len(results) + 1)
             shown = [self._shorten(quotation, instruction, share) for quotation in results]
@@ -622,7 +622,7 @@ class TaskDriver:
                 at = task.result.reply_at
                 entry = next(read_strand_entries(self._ledger, at.run, at.strand, at.n))[1]
                 size = entry.bodies["output"].size if "output" in entry.bodies else 0
-                limit = MAX_READ_BYTES if self._policy.is_team else self._policy.input_bytes
+                limit = self._policy.read_bytes
                 head = context.read_body(self._ledger, at, "output", limit) if size else b""
                 inputs.append(SourceText(f"task {name}", head, size))
         return _UpstreamInputs(inputs, causes)

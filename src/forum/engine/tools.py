@@ -336,7 +336,7 @@ class ToolRunner:
     def _result_prefix(self, outcome: RecordedEntry) -> bytes:
         if "result" not in outcome.entry.bodies:
             return b""
-        limit = self._policy.input_bytes
+        limit = self._policy.read_bytes
         return context.read_body(self._ledger, context.position_of(outcome), "result", limit)
 
     async def _ask_agent(self, turns: model_calls.StepNames, use: policy.ToolCall) -> Quotation:
@@ -348,7 +348,7 @@ class ToolRunner:
         ask = model_calls.CallSpec(asked.agent, build_prompt("", question), question=question)
         exchange = await self._caller.make_call(turns, ask)
         await self._caller.record_reply(exchange)
-        said = exchange.output[: self._policy.input_bytes]
+        said = exchange.output[: self._policy.read_bytes]
         return Quotation(f"{asked.agent}, {exchange.replied.outcome.value}", said, exchange.size)
 
 

@@ -42,6 +42,7 @@ An evidence bundle of Forum: one run, as a transparency log recorded it.
 
     forum verify THIS.zip --policy POLICY      with Forum installed
     python3 verify.py THIS.zip --policy POLICY with Python alone; get verify.py from a release
+    forum verify --page verify.html            writes a page that verifies it in your browser
 
 Take the policy (the keys that you trust) from the people who run the log, not from this file:
 whoever forges a bundle encloses his own keys and his own verifier.

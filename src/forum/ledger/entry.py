@@ -44,6 +44,9 @@ F_co = TypeVar("F_co", covariant=True)
 
 _LABEL = r"[!#-\[\]-~]{1,128}+"
 _LABELS = re.compile(rf"{_LABEL}(?: {_LABEL}){{4}} [a-z][a-z.]*/[1-9][0-9]*").fullmatch
+_ONE_LABEL = re.compile(_LABEL).fullmatch
+_MAX_SHOWN = 160
+"""The number of characters of an invalid label that an error repeats."""
 _HASH = re.compile(r"[0-9a-f]{64}").fullmatch
 _BODY = re.compile(r"[a-z][a-z0-9._-]{0,31} [0-9a-f]{64} [!#-\[\]-~]{1,64}").fullmatch
 
@@ -91,13 +94,26 @@ def _check_entry(entry: Entry[Any]) -> None:
     # with spaces is unambiguous.
     labels = f"{entry.log} {entry.run} {entry.strand} {entry.step} {entry.actor} {entry.kind}"
     if not _LABELS(labels):
-        raise Malformed("entry", f"a label that is empty, too long or not plain: {labels!r}")
+        raise Malformed("entry", _describe_bad_label(entry))
     if not (_HASH(entry.prev) if entry.n else entry.prev == ""):
         raise Malformed("entry", "prev is a leaf hash, and empty at n = 0 only")
     if not (0 <= entry.n < _MAX_EXACT_INT and 0 <= entry.ts < _MAX_EXACT_INT):
         raise Malformed("entry", "n and ts are integers from 0 to 2^53 - 1")
     _check_parents(entry.parents)
     _check_bodies(entry.bodies)
+
+
+def _describe_bad_label(entry: Entry[Any]) -> str:
+    """Return which label of an entry is not valid, and what it is instead."""
+    for member in ("log", "run", "strand", "step", "actor"):
+        value = getattr(entry, member)
+        if not _ONE_LABEL(value):
+            shown = value if len(value) <= _MAX_SHOWN else f"{value[:_MAX_SHOWN]}…"
+            return (
+                f"the {member} {shown!r} is not a label: use 1 to 128 characters of plain ASCII, "
+                "without spaces, quotes and backslashes"
+            )
+    return f"the kind {entry.kind[:_MAX_SHOWN]!r} is not a name in lower case and a version"
 
 
 def _check_parents(parents: tuple[str, ...]) -> None:

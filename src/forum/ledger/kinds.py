@@ -244,6 +244,8 @@ class Scope(StrEnum):
     """Do everything, including granting and revoking keys."""
     METRICS = "metrics"
     """Read the metrics of processes, and nothing else."""
+    REPORT = "report"
+    """Add reports of runs that Forum does not drive, and read nothing."""
 
 
 class GrantScope(StrEnum):

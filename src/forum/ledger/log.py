@@ -4,7 +4,7 @@
 returned only after it was compared with the commitment in its entry.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from itertools import islice
 from typing import Any
@@ -35,9 +35,12 @@ from forum.ledger.strand import (
     WRITE_KEY_MARK,
     Attachment,
     Draft,
+    JointAppend,
     RecordedEntry,
     Strand,
+    StrandStart,
     WriterContext,
+    start_strands,
 )
 from forum.ledger.write_tags import WriteKeys
 
@@ -118,6 +121,18 @@ class Ledger:
     def open_strand_at_end(self, run: str, name: str) -> Strand:
         """Return a strand positioned after its last entry, without replaying the entries."""
         return Strand(self._pen, run, name, at_end=True)
+
+    def new_strand(self, run: str, name: str) -> Strand:
+        """Return a strand that the caller knows to be empty, without reading it."""
+        return Strand(self._pen, run, name, new=True)
+
+    def start_strands(self, starts: Sequence[StrandStart]) -> list[RecordedEntry | None]:
+        """Record the first entries of many strands in one commit; None for a started strand."""
+        return start_strands(self._pen, starts)
+
+    def join_appends(self) -> JointAppend:
+        """Return an empty append to several strands, to be filled and committed."""
+        return JointAppend(self._pen)
 
     def now(self) -> int:
         """Return the time in microseconds since 1970, by the clock of this writer."""
@@ -200,10 +215,13 @@ class Ledger:
         _check_name(run)
         strand = Strand(self._pen, run, MAIN_STRAND, new=new)
         if strand.replay_step("run/open") is None:
-            newest = self.store.checkpoint()
-            past = tlog.parse_checkpoint(newest) if newest else None
-            strand.append(_opening_draft(actor, past), *first)
+            strand.append(self.draft_opening(actor), *first)
         return strand
+
+    def draft_opening(self, actor: str) -> Draft:
+        """Return the first entry of a run that is opened now."""
+        newest = self.store.checkpoint()
+        return _opening_draft(actor, tlog.parse_checkpoint(newest) if newest else None)
 
     async def open_new_run_async(
         self, run: str, actor: str, past: tlog.Checkpoint | None, *first: Draft
@@ -214,16 +232,28 @@ class Ledger:
         await strand.append_async(_opening_draft(actor, past), *first)
 
     def close_run(
-        self, main: Strand, actor: str, outcome: Outcome, effects: tuple[ports.Effect, ...] = ()
+        self,
+        main: Strand,
+        actor: str,
+        outcome: Outcome,
+        effects: tuple[ports.Effect, ...] = (),
+        ends: Sequence[StrandEnd] | None = None,
     ) -> RecordedEntry:
         """Close a run; nothing may be appended to any of its strands afterwards.
 
-        Return the recorded closing entry if the run is closed already.
+        `ends` are the ends of its other strands, if the caller has read them since `main`.  Return
+        the recorded closing entry if the run is closed already.
         """
         recorded = main.replay_step("run/close")
         if recorded is not None:
             return recorded
-        return main.append(_closing_draft(actor, outcome, list(self._ends(main.run)), effects))[0]
+        listed = list(self._ends(main.run)) if ends is None else list(ends)
+        return main.append(_closing_draft(actor, outcome, listed, effects))[0]
+
+    def is_closed(self, run: str) -> bool:
+        """Return whether a run is closed; one that does not exist is not."""
+        last = self.store.last_entry(run, MAIN_STRAND)
+        return last is not None and isinstance(self.kinds.read(last).facts, RunCloseFacts)
 
     def record_run(self, run: str, actor: str, *steps: Draft) -> None:
         """Record a complete run with a new name, from opening to close, in one commit."""
@@ -456,22 +486,31 @@ def locate_run(reader: ports.Reader, kinds: Kinds, run: str) -> Iterator[Located
 
 
 def walk_causes(
-    reader: ports.Reader, kinds: Kinds, entry: LocatedEntry, limit: int
+    reader: ports.Reader,
+    kinds: Kinds,
+    entry: LocatedEntry,
+    limit: int,
+    find_further: Callable[[LocatedEntry], Sequence[LocatedEntry]] = lambda _: (),
 ) -> Iterator[tuple[int, LocatedEntry]]:
     """Yield an entry and its causes, breadth first, each once, with the distance in steps.
 
-    The causes of an entry are its parents, or the previous entry of its strand if it names none.
-    At most `limit` entries are yielded.
+    The causes of an entry are what `find_further` finds for it, then its parents, or the previous
+    entry of its strand if it names none.  At most `limit` entries are yielded.
     """
     level, seen, depth = [entry], {entry.leaf.hex()}, 0
     while level and limit > 0:
         for effect in level[:limit]:
             yield depth, effect
         limit -= len(level)
-        names = [n for e in level for n in (e.entry.parents or (e.entry.prev,))]
-        fresh = [name for name in dict.fromkeys(names) if name and name not in seen]
-        seen.update(fresh)
-        level, depth = [find_entry(reader, kinds, name) for name in fresh], depth + 1
+        below: list[LocatedEntry] = []
+        for effect in level:
+            further = {cause.leaf.hex(): cause for cause in find_further(effect)}
+            names = (*further, *(effect.entry.parents or (effect.entry.prev,)))
+            for name in dict.fromkeys(names):
+                if name and name not in seen:
+                    seen.add(name)
+                    below.append(further.get(name) or find_entry(reader, kinds, name))
+        level, depth = below, depth + 1
 
 
 def prove_entry(reader: ports.Reader, index: int) -> tlog.TlogProof:
@@ -522,7 +561,8 @@ def _match_id(reader: ports.Reader, digits: str) -> Sequence[int]:
     try:
         prefix = bytes.fromhex(even)
     except ValueError:
-        raise errors.Malformed("entry id", f"{digits!r} is not hexadecimal") from None
+        why = f"{digits!r} is no index, id or position of an entry (`forum ledger show` lists them)"
+        raise errors.Malformed("entry", why) from None
     if len(prefix) < 2:
         raise errors.Malformed("entry id", "give at least four digits")
     # The store indexes the first eight bytes of each leaf; the remaining digits are compared here.

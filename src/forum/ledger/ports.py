@@ -168,6 +168,22 @@ class TimerClaim(NamedTuple):
     """Upper bound, in seconds, of the delay, which doubles with each claim."""
 
 
+class RunClaim(NamedTuple):
+    """Parameters of `Store.claim_runs`: how many runs, and the delay until a timer is due again."""
+
+    worker: str
+    limit: int
+    """The number of due timers of unclaimed runs to claim; with 0, only this worker's own."""
+    own_limit: int
+    """The number of due timers of runs that this worker has claimed already."""
+    anew: int
+    """A timer below this time comes from `due_now`: it was set since it was last claimed."""
+    shortest: float
+    """Seconds until the next claim of a timer claimed for the first time or set by `due_now`."""
+    longest: float
+    """Upper bound, in seconds, of the delay, which doubles with each claim."""
+
+
 class IdempotencyRecord(NamedTuple):
     """Effect: bind an idempotency key to a run.  Raises `IdempotencyKeyUsed` for a bound key."""
 
@@ -187,6 +203,19 @@ class TaggedHead(NamedTuple):
     strand: str
     n: int
     leaf: Hash
+    tag: bytes | None = None
+
+
+class RunSummaryRow(NamedTuple):
+    """The stored summary of a closed run, from which lists are made."""
+
+    run: str
+    version: int
+    """The version of the rules by which `data` follows from the entries."""
+    ended: int
+    """The time of the entry that closes the run, in microseconds since 1970."""
+    data: bytes
+    """The encoded summary; it holds facts of entries and never the content of a body."""
     tag: bytes | None = None
 
 
@@ -365,10 +394,22 @@ class Reader(Protocol):
         """Return the names of the next runs after a name, in ascending order."""
 
     def runs_before(self, before: str | None, limit: int) -> list[str]:
-        """Return run names in descending order, from before a name, or from the last one."""
+        """Return runs in the reverse order of their creation, from before a run or from the last.
+
+        A run that the log does not have has none before it.
+        """
+
+    def summaries(self, runs: Sequence[str]) -> dict[str, RunSummaryRow]:
+        """Return the stored summaries of these runs, unchecked; runs without one are left out."""
+
+    def summary_runs(self, after: str, limit: int) -> list[str]:
+        """Return the next runs after a name that have a summary, in ascending order."""
 
     def body(self, position: Position, name: str) -> StoredBody | None:
         """Return a body, or None if it is not stored (for example erased)."""
+
+    def bodies_at(self, places: Sequence[tuple[Position, str]]) -> list[StoredBody | None]:
+        """Return the body of each name at each position; None where it is not stored."""
 
     def checkpoints(self, start: int = 0) -> Iterator[bytes]:
         """Yield the signed notes of trees of size `start` or more, smallest first."""
@@ -467,6 +508,24 @@ class Store(Reader, Protocol):
         again, because a timer stays until the driver of its run clears it.
         """
 
+    def claim_runs(self, claim: "RunClaim") -> list[Timer]:
+        """Claim runs that are due and unclaimed, longest overdue first, for one worker.
+
+        Return their due timers, and those of runs that the worker has claimed before.  No other
+        worker claims these runs until they are released, or the lease of the worker expires.  The
+        timers are rescheduled in the same transaction, as by `claim_due_timers`.
+        """
+
+    def release_runs(self, worker: str, runs: Sequence[str]) -> None:
+        """Give up the claims of a worker to these runs; claims of other workers stay."""
+
+    def take_over(self, worker: str) -> int:
+        """Release the runs of a worker whose lease has expired, and make them due now.
+
+        The lease is deleted in the same transaction.  Return the number of runs; 0 if the worker
+        has renewed its lease meanwhile, or another worker was first.
+        """
+
     def mark_driver(self, run: str, worker: str) -> None:
         """Reserve the timer of a run for the worker that drives it, while that worker lives."""
 
@@ -519,6 +578,9 @@ class Store(Reader, Protocol):
 
     def save_strand_head(self, head: TaggedHead) -> None:
         """Store the head of one of the log's own strands."""
+
+    def save_summaries(self, rows: Sequence[RunSummaryRow]) -> None:
+        """Store summaries of closed runs, in place of those that they may have."""
 
     def save_checkpoint(self, size: int, note: bytes) -> None:
         """Store a signed note; one with more cosignatures replaces the note of the same size."""

@@ -59,8 +59,9 @@ class SignedTree:
 
     def __init__(self, reader: Reader, keys: Iterable[tlog.VerifierKey]) -> None:
         self._reader, self._keys = reader, tuple(keys)
-        self._checkpoint: tlog.Checkpoint | None = None
-        self._view = tlog.TreeView(0, reader.read_tile)
+        # Together, because threads share them: a checkpoint with the view of another size would
+        # reject every entry between the two.
+        self._signed: tuple[tlog.Checkpoint, tlog.TreeView] | None = None
         self._proofs = 0
 
     def has_leaf(self, leaf: tlog.Hash) -> bool:
@@ -74,14 +75,15 @@ class SignedTree:
         An inclusion proof is made from the stored tiles and checked against the signed root.  Tiles
         that were altered to match an altered entry do not lead to that root.
         """
-        checkpoint = self._checkpoint_covering(index)
-        if checkpoint is None:
+        signed = self._tree_covering(index)
+        if signed is None:
             return None
+        checkpoint, view = signed
         if self._proofs >= _MAX_PROOFS:
-            self._use_checkpoint(checkpoint)
+            checkpoint, view = self._use_checkpoint(checkpoint)
         self._proofs += 1
         try:
-            proof = tlog.prove_inclusion(self._view, index, checkpoint.size)
+            proof = tlog.prove_inclusion(view, index, checkpoint.size)
             tlog.check_inclusion(proof, leaf, index, checkpoint.size, checkpoint.root)
         except (errors.Malformed, errors.ProofRejected):
             return False
@@ -94,16 +96,15 @@ class SignedTree:
         behind = self._reader.rows(size, max(size, self._reader.head().size))
         return row in behind or row in self._reader.unsequenced_rows()
 
-    def _checkpoint_covering(self, index: int) -> tlog.Checkpoint | None:
-        """Return a signed checkpoint that covers an index, or None if the newest does not."""
-        checkpoint = self._checkpoint
-        if checkpoint is not None and index < checkpoint.size:
-            return checkpoint
+    def _tree_covering(self, index: int) -> tuple[tlog.Checkpoint, tlog.TreeView] | None:
+        """Return a signed tree that covers an index, or None if the newest does not."""
+        signed = self._signed
+        if signed is not None and index < signed[0].size:
+            return signed
         newest = self._newest_checkpoint()
         if newest is None or index >= newest.size:
             return None
-        self._use_checkpoint(newest)
-        return newest
+        return self._use_checkpoint(newest)
 
     def _newest_checkpoint(self) -> tlog.Checkpoint | None:
         """Return the newest checkpoint in the store, or None if no key of this log signed it."""
@@ -114,9 +115,10 @@ class SignedTree:
             return None
         return newest if newest and newest.origin == self._reader.origin else None
 
-    def _use_checkpoint(self, checkpoint: tlog.Checkpoint) -> None:
-        self._checkpoint, self._proofs = checkpoint, 0
-        self._view = tlog.TreeView(checkpoint.size, self._reader.read_tile)
+    def _use_checkpoint(self, checkpoint: tlog.Checkpoint) -> tuple[tlog.Checkpoint, tlog.TreeView]:
+        signed = (checkpoint, tlog.TreeView(checkpoint.size, self._reader.read_tile))
+        self._signed, self._proofs = signed, 0
+        return signed
 
 
 class WriterCheck:

@@ -1,4 +1,4 @@
-"""Read the entries of a run in log order: incrementally as they are sequenced, or in pages.
+"""Read the entries of a run or of the log in log order: as they are sequenced, or in pages.
 
 Within a strand an entry is committed before the next one, so indexes increase along a strand.  A
 page of a run is a k-way merge of its strands, each read from the start of the page.  Besides the
@@ -16,6 +16,10 @@ from forum.ledger.ports import Reader
 
 _MAX_LOG_SCAN = 1000
 """Up to this many new entries, the log is scanned instead of every strand of the run."""
+
+
+_MAX_LOG_EVENTS = 100
+"""How many entries of the log a reader returns at once: a client may begin a million behind."""
 
 
 class SequencedEntry(msgspec.Struct, frozen=True):
@@ -76,6 +80,25 @@ class RunEventReader(msgspec.Struct):
         indexes = self.reader.indexes([leaf_of(data) for data in entries])
         pairs = zip(indexes, entries, strict=True)
         return [SequencedEntry(i, data) for i, data in pairs if i is not None and i < size]
+
+
+class LogEventReader(msgspec.Struct):
+    """Returns each entry of the log once, by ascending index, starting after the index `after`."""
+
+    reader: Reader
+    after: int = -1
+
+    def read_new(self) -> list[SequencedEntry]:
+        """Return the next entries that were sequenced; none if there are no others yet."""
+        size = self.reader.head().size
+        entries: list[SequencedEntry] = []
+        while not entries and self.after + 1 < size:
+            start, stop = self.after + 1, min(self.after + 1 + _MAX_LOG_EVENTS, size)
+            numbered = enumerate(self.reader.entries(start, stop), start)
+            entries = [SequencedEntry(index, data) for index, data in numbered if data is not None]
+            # Set only now: if the store fails, the next call reads the same range again.
+            self.after = stop - 1
+        return entries
 
 
 def find_strand_starts(reader: Reader, run: str, after: int) -> dict[str, int]:

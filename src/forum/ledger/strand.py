@@ -59,6 +59,14 @@ class Draft(msgspec.Struct, frozen=True):
     effects: tuple[ports.Effect, ...] = ()
 
 
+class StrandStart(msgspec.Struct, frozen=True):
+    """The first entry of a strand, to be recorded unless the strand has entries already."""
+
+    run: str
+    strand: str
+    draft: Draft
+
+
 class RecordedEntry(NamedTuple):
     """A stored entry with its id."""
 
@@ -226,6 +234,13 @@ class Strand:
             prev = leaf.hex()
         return records, tuple(written)
 
+    def prepare_next(
+        self, drafts: Sequence[Draft]
+    ) -> tuple[list[ports.EntryWrite], tuple[RecordedEntry, ...]]:
+        """Return what the store needs to record these drafts, and move behind them."""
+        writes, entries = self._prepare(drafts)
+        return writes, self._advance(entries)
+
     def _tag_effects(
         self, effects: tuple[ports.Effect, ...], n: int, leaf: Hash
     ) -> tuple[ports.Effect, ...]:
@@ -289,6 +304,76 @@ class Strand:
 
     def _position(self, n: int) -> ports.Position:
         return ports.Position(self.run, self.name, n)
+
+
+class JointAppend:
+    """Entries of several strands that are committed together, all or none.
+
+    A writer that adds to other strands of a run appends to `main` as well.  Then the position in
+    `main` fences it against the close of the run, which could not list entries that it has not
+    seen.
+    """
+
+    def __init__(self, context: WriterContext) -> None:
+        self._context = context
+        self._writes: list[ports.EntryWrite] = []
+
+    def add(self, strand: Strand, *drafts: Draft) -> tuple[RecordedEntry, ...]:
+        """Prepare drafts at the next positions of a strand, and return their entries.
+
+        Later drafts may name these entries as parents.  The strand is of no use if the commit fails
+        or is left out: it stands behind entries that do not exist.
+        """
+        writes, entries = strand.prepare_next(drafts)
+        self._writes += writes
+        return entries
+
+    def commit(self) -> None:
+        """Record everything that was added.  Raises `PositionTaken`, and then records nothing."""
+        if self._writes:
+            self._context.append(self._writes)
+
+
+def start_strands(
+    context: WriterContext, starts: Sequence[StrandStart]
+) -> list[RecordedEntry | None]:
+    """Record the first entries of many strands in one commit, each strand at most once.
+
+    Return None in place of an entry whose strand has been started before: by an equal item of this
+    call, an earlier call, or another process.
+    """
+    recorded: list[RecordedEntry | None] = [None] * len(starts)
+    # The last of equal items wins the key; go backwards so that the first one does.
+    places = {(starts[at].run, starts[at].strand): at for at in reversed(range(len(starts)))}
+    while places:
+        prepared = {
+            at: Strand(context, run, name, new=True).prepare_next([starts[at].draft])
+            for (run, name), at in places.items()
+        }
+        try:
+            context.append([write for (write,), _ in prepared.values()])
+        except errors.PositionTaken:
+            # An append is all or none: leave out the strands that exist, and try the others again.
+            places = _missing_strands(context.store, places)
+            continue
+        for at, (_, (entry,)) in prepared.items():
+            recorded[at] = entry
+        break
+    return recorded
+
+
+def _missing_strands(
+    store: ports.Reader, places: dict[tuple[str, str], int]
+) -> dict[tuple[str, str], int]:
+    """Return the places whose strands have no entry."""
+    missing = {}
+    for run in dict.fromkeys(run for run, _ in places):
+        names = [name for other, name in places if other == run]
+        first = store.entries_at(run, [(name, 0) for name in names])
+        for name, data in zip(names, first, strict=True):
+            if data is None:
+                missing[run, name] = places[run, name]
+    return missing
 
 
 def _mask_draft(draft: Draft, mask: SecretMask) -> Draft:

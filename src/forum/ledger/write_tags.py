@@ -94,6 +94,16 @@ class WriteKeys(msgspec.Struct, frozen=True):
         """Return whether this is a tag, by one of the keys, of an idempotency row."""
         return self._accepts(b"once", _join_with_lengths(name, run, digest), tag)
 
+    def tag_summary(self, run: str, version: int, ended: int, data: bytes) -> bytes:
+        """Return the tag of the summary of a run."""
+        return self._tag(b"summary", _summary_message(run, version, ended, data))
+
+    def accepts_summary(
+        self, run: str, version: int, ended: int, data: bytes, tag: bytes | None
+    ) -> bool:
+        """Return whether this is a tag, by one of the keys, of the summary of a run."""
+        return self._accepts(b"summary", _summary_message(run, version, ended, data), tag)
+
     def _tag(self, domain: bytes, message: bytes) -> bytes:
         return self.current.id + self._compute_mac(self.current, domain, message)
 
@@ -149,6 +159,10 @@ def _message_prefix(domain: bytes, origin: str) -> bytes:
 
 def _head_message(strand: str, n: int, leaf: bytes) -> bytes:
     return _join_with_lengths(strand, str(n), leaf.hex())
+
+
+def _summary_message(run: str, version: int, ended: int, data: bytes) -> bytes:
+    return _join_with_lengths(run, str(version), str(ended)) + data
 
 
 def _join_with_lengths(*parts: str) -> bytes:

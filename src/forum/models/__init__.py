@@ -12,12 +12,13 @@ from typing import assert_never
 
 from forum.engine import DIGEST_TOOL, Model, ToolFactory, ToolPort
 from forum.models.command import CommandModel, CommandTool
+from forum.models.extensions import make_extension_model, make_extension_tool
 from forum.models.file_digest import FileDigestTool
 from forum.models.mcp_sessions import McpTarget, TaskServers
 from forum.models.mcp_tools import McpTool
 from forum.models.sandbox import Sandbox
 from forum.models.scripted_model import ScriptedModel
-from forum.work.policy import Agent, Chat, Command, Library, Scripted, ToolSpec
+from forum.work.policy import Agent, Chat, Command, Extension, Library, Scripted, ToolSpec
 
 __all__ = ["make_model", "open_tools"]
 
@@ -39,6 +40,8 @@ def make_model(agent: Agent, sandbox: Sandbox | None = None) -> Model:
             from forum.models.pydantic_ai_model import PydanticAiModel  # noqa: PLC0415
 
             return PydanticAiModel(agent)
+        case Extension():
+            return make_extension_model(agent)
         case _:
             assert_never(agent)
 
@@ -54,6 +57,8 @@ async def open_tools(sandbox: Sandbox | None = None) -> AsyncIterator[ToolFactor
     def make_tool(tool: ToolSpec) -> ToolPort:
         if tool.server is not None:
             return McpTool(tool, McpTarget(tool.server, sandbox), servers)
+        if tool.entry is not None:
+            return make_extension_tool(tool)
         if tool.argv == (DIGEST_TOOL,):
             return FileDigestTool(tool)
         return CommandTool(tool, sandbox)

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from forum import engine, errors
 from forum.ledger.body import text_content
+from forum.models.extensions import find_extension_problem
 from forum.models.prices import BilledTokens, price_of
 from forum.models.urls import is_loopback
 from forum.work import policy
@@ -31,6 +32,11 @@ def describe_agent(agent: policy.Agent) -> AgentInspection:
             provider = agent.model.partition(":")[0]
             inspection = AgentInspection("pydantic-ai", agent.model, provider, KeyStatus.PROVIDER)
             return _add_price(agent, replace(inspection, problem=_missing_library()))
+        case policy.Extension():
+            missing = find_extension_problem(agent)
+            return AgentInspection(
+                "extension", model_of(agent), "here", call_usd=agent.usd, problem=missing
+            )
         case _:
             assert_never(agent)
 
@@ -87,7 +93,12 @@ def require_agent(name: str, agent: policy.Agent, make: engine.ModelFactory, *, 
         make(agent)
         if key and isinstance(agent, policy.Chat):
             _read_key(agent)
-    except (errors.UnknownPrice, errors.MissingExtra, errors.KeyUnreadable) as error:
+    except (
+        errors.ExtensionMissing,
+        errors.UnknownPrice,
+        errors.MissingExtra,
+        errors.KeyUnreadable,
+    ) as error:
         raise errors.AgentUnusable(name, str(error)) from None
 
 

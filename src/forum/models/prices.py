@@ -4,10 +4,12 @@ The table is that of the installed package `genai-prices`; it is never downloade
 only for a model without a declared price.  Some of its prices depend on the time of day.
 """
 
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from decimal import ROUND_CEILING, Decimal
-from functools import cache
+from decimal import ROUND_CEILING
+from functools import lru_cache
 from importlib import import_module
 from typing import Any, Final, Protocol
 
@@ -24,6 +26,12 @@ _MAX_NANO_USD: Final = (1 << 53) - 1
 
 _MAX_CLOCK_SKEW_S: Final = 60.0
 """Assumed maximum difference between a provider's clock and ours, in seconds."""
+
+_MAX_NAMES: Final = 1024
+"""Names of models whose price is remembered: clients choose the names."""
+
+_LONGEST_CALL_S: Final = 3600.0
+"""The longest duration of a call of the gateway, in seconds."""
 
 # These options make a call more expensive than the table says, or bill something other than tokens.
 # With them the largest cost of a call is unknown, so `UnknownPrice` is raised.
@@ -78,32 +86,90 @@ FREE_PRICE: Final = DeclaredPrice(0, 0, "free")
 """The price of a model on this machine."""
 
 
+class TokenRates(msgspec.Struct, frozen=True):
+    """Prices of a model's tokens, in pico-dollars per token, for one range of request sizes."""
+
+    input: int
+    output: int
+    cache_read: int
+    cache_write: int
+    cache_write_1h: int
+    call: int = 0
+    """The price of a call itself, in pico-dollars."""
+
+    def cost(self, tokens: BilledTokens, cache_write_1h: int = 0) -> int:
+        """Return nano-dollars, rounded up; `cache_write_1h` is a part of `tokens.cache_write`."""
+        plain = tokens.input - tokens.cache_read - tokens.cache_write
+        if plain < 0 or cache_write_1h > tokens.cache_write:
+            # Inconsistent counts: charge all of the input at the highest price.
+            pico = tokens.input * self.highest_input(long_cache=True)
+        else:
+            pico = (
+                plain * self.input
+                + tokens.cache_read * self.cache_read
+                + (tokens.cache_write - cache_write_1h) * self.cache_write
+                + cache_write_1h * self.cache_write_1h
+            )
+        return _to_nano_usd(self.call + pico + tokens.output * self.output)
+
+    def highest_input(self, *, long_cache: bool) -> int:
+        """Return the price of an input token in the most expensive case.
+
+        `long_cache` tells whether the request may write to the cache that lives for an hour.
+        """
+        highest = max(self.input, self.cache_read, self.cache_write)
+        return max(highest, self.cache_write_1h) if long_cache else highest
+
+
+@dataclass(frozen=True, slots=True)
+class _SizedRates:
+    """The rates at one time of day, for each range of request sizes."""
+
+    starts: tuple[int, ...]
+    """The sizes above which the next rates apply."""
+    rates: tuple[TokenRates, ...]
+
+    def find(self, input_tokens: int) -> TokenRates:
+        return self.rates[bisect_left(self.starts, input_tokens)]
+
+
+class ListedRates:
+    """The rates of a model in the table, computed once."""
+
+    def __init__(self, model: Any) -> None:  # noqa: ANN401  # a class of the table
+        self._model = model
+        listed = model.prices if isinstance(model.prices, list) else [model]
+        # By identity, since prices have no hash; the model keeps them alive.
+        self._by_prices = {id(at.prices): _size_rates(at.prices) for at in listed}
+
+    def find(self, input_tokens: int, after: float = 0) -> TokenRates:
+        """Return the rates of a request with so many input tokens, `after` seconds from now."""
+        now = datetime.now(UTC)  # noqa: TID251  # some prices depend on the time of day
+        prices = self._model.get_prices(now + timedelta(seconds=after))
+        return self._by_prices[id(prices)].find(input_tokens)
+
+    def find_highest(self, input_tokens: int) -> TokenRates:
+        """Return the highest rates while a call may last."""
+        # A more expensive time of day may begin during the call, or by the provider's clock.
+        first, last = self.find(input_tokens), self.find(input_tokens, _LONGEST_CALL_S)
+        if first is last:
+            return first
+        return TokenRates(*map(max, msgspec.structs.astuple(first), msgspec.structs.astuple(last)))
+
+
 @dataclass(frozen=True, slots=True)
 class ListedPrice:
     """The price of a model in the table."""
 
     id: str
-    model: Any
-    provider: Any
-    usage: Any
-    """The table's class for token counts."""
+    rates: ListedRates
 
     def cost(self, tokens: BilledTokens, after: float = 0) -> int:
         """Return nano-dollars, rounded up."""
-        cache_read, cache_write = tokens.cache_read, tokens.cache_write
-        if cache_read + cache_write > tokens.input:
-            cache_read = cache_write = 0  # inconsistent counts: charge all of it at the full price
-        usage = self.usage(
-            input_tokens=tokens.input,
-            output_tokens=tokens.output,
-            cache_read_tokens=cache_read,
-            cache_write_tokens=cache_write,
-        )
-        now = datetime.now(UTC)  # noqa: TID251  # some prices depend on the time of day
-        at = now + timedelta(seconds=after)
-        price = self.model.calc_price(usage, self.provider, genai_request_timestamp=at)
-        dollars = price.total_price
-        return min(int((dollars * Decimal(10**9)).to_integral_value(ROUND_CEILING)), _MAX_NANO_USD)
+        if tokens.cache_read + tokens.cache_write > tokens.input:
+            # Inconsistent counts: charge all of it at the full price.
+            tokens = BilledTokens(tokens.input, tokens.output)
+        return self.rates.find(tokens.input, after).cost(tokens)
 
 
 def price_of(spec: Chat | Library) -> Price:
@@ -115,15 +181,23 @@ def price_of(spec: Chat | Library) -> Price:
     if isinstance(spec, Chat) and is_loopback(spec.url):
         return FREE_PRICE
     _check_options(spec)
-    try:
-        match spec:
-            case Chat():
-                return _find_listed_price(spec.model, None, spec.url)
-            case Library():
-                provider, _, model = spec.model.partition(":")
-                return _find_listed_price(model, provider, None)
-    except LookupError as error:
-        raise UnknownPrice(spec.model, str(error)) from None
+    match spec:
+        case Chat():
+            found = _find_listed_price(spec.model, None, spec.url)
+        case Library():
+            provider, _, model = spec.model.partition(":")
+            found = _find_listed_price(model, provider, None)
+    if isinstance(found, str):
+        raise UnknownPrice(spec.model, found)
+    return found
+
+
+def find_price(model: str, provider: str = "") -> Price:
+    """Return the price of a model by its name in the table.  Raises `UnknownPrice`."""
+    found = _find_listed_price(model, provider or None, None)
+    if isinstance(found, str):
+        raise UnknownPrice(model, found)
+    return found
 
 
 def listed_context_tokens(spec: Chat | Library) -> int:
@@ -153,16 +227,133 @@ def _is_priced_option(option: str) -> bool:
     return any(option == name or option.endswith(f"_{name}") for name in _PRICED_OPTIONS)
 
 
-@cache
-def _find_listed_price(model: str, provider: str | None, url: str | None) -> Price:
+@lru_cache(_MAX_NAMES)
+def _find_listed_price(model: str, provider: str | None, url: str | None) -> ListedPrice | str:
+    """Return the price of a model in the table, or why there is none."""
     table: Any = import_module("genai_prices")
     snapshot = import_module("genai_prices.data_snapshot").get_snapshot()
-    owner, model_info = snapshot.find_provider_model(model, None, provider, url)
-    price = ListedPrice(f"genai-prices/{table.__version__}", model_info, owner, table.Usage)
+    try:
+        _, model_info = snapshot.find_provider_model(model, None, provider, url)
+    except LookupError as error:
+        return str(error)
+    price = ListedPrice(f"genai-prices/{table.__version__}", ListedRates(model_info))
+    rates = price.rates.find(0)
     # A missing price in the table would look like a price of zero.
-    if not all(price.cost(tokens) for tokens in (BilledTokens(10**6, 0), BilledTokens(0, 10**6))):
-        raise LookupError(f"the table has the model {model!r}, but not its price")
+    if not (rates.input and rates.output):
+        return f"the table has the model {model!r}, but not its price"
     return price
+
+
+@dataclass(frozen=True, slots=True)
+class NamedModelPrice:
+    """The price of a model that is known by its name only, whatever address it is called at."""
+
+    id: str
+    """The id of the price table, as recorded."""
+    provider: str
+    context_tokens: int
+    """The context length; 0 if it is not known."""
+    find_rates: Callable[[int], TokenRates]
+    """Returns the rates for a request with so many input tokens."""
+
+    def cost(self, tokens: BilledTokens, cache_write_1h: int = 0) -> int:
+        """Return the cost of a call in nano-dollars, rounded up."""
+        return self.find_rates(tokens.input).cost(tokens, cache_write_1h)
+
+    def highest_cost(self, input_tokens: int, output_tokens: int, *, long_cache: bool) -> int:
+        """Return the upper bound of the cost of a call, whatever the provider's cache does.
+
+        `long_cache` tells whether the request may write to the cache that lives for an hour.
+        """
+        # Where long requests are dearer, they are so for all of their tokens, so the dearest
+        # case is the largest request.
+        rates = self.find_rates(input_tokens)
+        highest = rates.highest_input(long_cache=long_cache)
+        return _to_nano_usd(rates.call + input_tokens * highest + output_tokens * rates.output)
+
+
+def declared_price(input_pico: int, output_pico: int, name: str = "declared") -> NamedModelPrice:
+    """Return a price that the operator declares, in pico-dollars per token."""
+    rates = TokenRates(
+        input=input_pico,
+        output=output_pico,
+        cache_read=input_pico,
+        cache_write=input_pico,
+        cache_write_1h=input_pico,
+    )
+    return NamedModelPrice(id=name, provider="", context_tokens=0, find_rates=lambda _: rates)
+
+
+@lru_cache(_MAX_NAMES)
+def price_by_name(model: str, *, embeds: bool = False) -> NamedModelPrice:
+    """Return the price of a model in the table by its name alone.  Raises `UnknownPrice`.
+
+    Several providers may serve a model of that name.  If its name does not tell whose model it is,
+    the most expensive one counts.
+    """
+    table: Any = import_module("genai_prices")
+    snapshot = import_module("genai_prices.data_snapshot").get_snapshot()
+    try:
+        found = [snapshot.find_provider_model(model, None, None, None)]
+    except LookupError:
+        found = [(p, m) for p in snapshot.providers for m in p.models if m.is_match(model)]
+    priced = [
+        NamedModelPrice(
+            id=f"genai-prices/{table.__version__}",
+            provider=owner.id,
+            context_tokens=info.context_window or 0,
+            find_rates=ListedRates(info).find_highest,
+        )
+        for owner, info in found
+    ]
+    # A missing price in the table would look like a price of zero.
+    priced = [p for p in priced if p.find_rates(0).input and (embeds or p.find_rates(0).output)]
+    if not priced:
+        raise UnknownPrice(model, "the table does not have it")
+    return max(priced, key=lambda price: price.find_rates(0).input + price.find_rates(0).output)
+
+
+def _size_rates(prices: Any) -> _SizedRates:  # noqa: ANN401  # a class of the table
+    tiers = (getattr(listed, "tiers", ()) for listed in vars(prices).values())
+    starts = sorted({tier.start for listed in tiers for tier in listed})
+    return _SizedRates(tuple(starts), tuple(_rates_above(prices, size) for size in (-1, *starts)))
+
+
+def _rates_above(prices: Any, start: int) -> TokenRates:  # noqa: ANN401  # a class of the table
+    """Return the rates of requests that are larger than the start of a range of sizes."""
+
+    def rate(*names: str) -> int:
+        return _rate_above(prices, names, start)
+
+    return TokenRates(
+        input=rate("input_mtok"),
+        output=rate("output_mtok"),
+        cache_read=rate("cache_read_mtok", "input_mtok"),
+        cache_write=rate("cache_write_mtok", "input_mtok"),
+        cache_write_1h=rate("cache_write_1h_mtok", "cache_write_mtok", "input_mtok"),
+        # Dollars for a thousand calls, where the others are for a million tokens.
+        call=1000 * rate("requests_kcount"),
+    )
+
+
+def _rate_above(prices: Any, names: Sequence[str], start: int) -> int:  # noqa: ANN401
+    """Return pico-dollars per token of the first of these prices that the table has; 0 if none."""
+    for name in names:
+        listed = getattr(prices, name, None)
+        if listed is None:
+            continue
+        dollars = getattr(listed, "base", listed)
+        for tier in getattr(listed, "tiers", ()):
+            if start >= tier.start:
+                dollars = max(dollars, tier.price)
+        # Dollars for a million tokens are a millionth of that for one: 10^12 / 10^6.
+        return int((dollars * 10**6).to_integral_value(ROUND_CEILING))
+    return 0
+
+
+def _to_nano_usd(pico: int) -> int:
+    """Return pico-dollars in nano-dollars, rounded up."""
+    return min(-(-pico // 1000), _MAX_NANO_USD)
 
 
 def bound_of(price: Price, call: ModelCall, max_tokens: int) -> Amount:
@@ -171,14 +362,18 @@ def bound_of(price: Price, call: ModelCall, max_tokens: int) -> Amount:
     No tokenizer produces more tokens than a text has bytes.  Whether the provider reads from or
     writes to its cache is not known in advance, so the most expensive case is assumed.
     """
-    read = _max_input_tokens(call)
+    return bound_tokens(price, _max_input_tokens(call), max_tokens, call.seconds)
+
+
+def bound_tokens(price: Price, read: int, max_tokens: int, seconds: float) -> Amount:
+    """Return the upper bound of the cost of a call that reads and writes at most so many tokens."""
     ways = (
         BilledTokens(read, max_tokens),
         BilledTokens(read, max_tokens, cache_read=read),
         BilledTokens(read, max_tokens, cache_write=read),
     )
     # A more expensive time of day may begin during the call.
-    moments = (0.0, call.seconds + _MAX_CLOCK_SKEW_S)
+    moments = (0.0, seconds + _MAX_CLOCK_SKEW_S)
     usd = max(price.cost(way, moment) for way in ways for moment in moments)
     return Amount(usd, read + max_tokens, 1)
 

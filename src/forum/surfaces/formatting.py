@@ -18,9 +18,11 @@ from forum.deliberation.steps import SessionNote
 from forum.deliberation.symposium.kinds import Reason, SymposiumCloseFacts
 from forum.ledger.kinds import Outcome
 from forum.ledger.ports import Amount
+from forum.surfaces.reported_runs import explain_reported_failure
 from forum.work import kinds, run_fold
 from forum.work.acceptance_criteria import Check, parse_criteria
 from forum.work.plan import Plan
+from forum.work.report_kinds import TRACE_RUN_PREFIX
 from forum.work.schedule import STOP_CAUSE
 from forum.work.shared_caps import read_limit_name
 
@@ -31,8 +33,11 @@ _MAX_TREE_DEPTH = 7
 
 
 def short_id(run: str) -> str:
-    """Return the prefix of the id of a run or an entry, for commands to type."""
-    return run[:SHORT_ID_LENGTH]
+    """Return the prefix of the id of a run or an entry, for commands to type.
+
+    The id of a trace is kept whole: runs that continue it begin like it.
+    """
+    return run if run.startswith(TRACE_RUN_PREFIX) else run[:SHORT_ID_LENGTH]
 
 
 _STOP_DESCRIPTIONS = {
@@ -122,16 +127,6 @@ RUN_LABELS = tuple(
     )
 )
 """Every label by which runs can be filtered: state, outcome and stop reason."""
-
-
-def run_labels(state: run_fold.Run) -> frozenset[str]:
-    """Return the labels that apply to a run."""
-    labels = {str(state.state)}
-    if state.outcome is not None:
-        labels.add(str(state.outcome))
-    if state.stopped is not None:
-        labels.add(str(state.stopped.reason))
-    return frozenset(labels)
 
 
 def exit_status(view: RunView) -> Status | None:
@@ -321,6 +316,9 @@ def explain_failure(view: RunView) -> str:
     state = view.state
     if state.outcome in (None, Outcome.OK):
         return ""
+    if state.is_reported and state.stopped is None:
+        failure = strip_control_characters(explain_reported_failure(view))
+        return f"It failed: {failure.rstrip('.')}."
     names = [*work_tasks(state), *(task.id for task in panel_turns(state)), *state.tasks]
     failed = [name for name in names if state.task(name).state in _FAILED_STATES]
     blamed = state.stopped.by if state.stopped and state.stopped.by in state.tasks else ""

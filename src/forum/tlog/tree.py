@@ -136,9 +136,12 @@ class TreeView:
         """Return the root of a perfect subtree, given its height and its index at that height."""
         level, above = divmod(height, TILE_HEIGHT)
         tile, nth = divmod(index, TILE_WIDTH >> above)
-        levels = self._tile(TileId(level, tile))
+        tile_id = TileId(level, tile)
+        levels = self._tile(tile_id)
         while len(levels) <= above:
-            levels.append(hashing.hash_pairs(levels[-1]))
+            # Threads share a view.  A copy is extended: if two threads appended to the same list,
+            # a level would be in it twice, and every later proof would be rejected.
+            levels = self._levels[tile_id] = [*levels, hashing.hash_pairs(levels[-1])]
         return hashing.Hash(levels[above][nth * hashing.HASH_SIZE : (nth + 1) * hashing.HASH_SIZE])
 
     def _tile(self, tile: TileId) -> list[bytes]:

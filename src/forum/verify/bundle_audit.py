@@ -19,6 +19,8 @@ from forum.verify import report
 from forum.verify.checkpoint_times import CheckpointTimes
 from forum.verify.entry_checker import EntryChecker, describe_unknown_kinds
 from forum.verify.log_keys import read_bundle_log_keys
+from forum.verify.report_checker import ReportChecker, coverage_of
+from forum.verify.run_tally import RunTallies
 from forum.verify.session_checker import SessionChecker
 from forum.verify.trust import Trust, list_sightings
 
@@ -70,6 +72,9 @@ class _BundleAudit:
             bundle.origin, findings, self._body, self._is_before, whole=bundle.run
         )
         self._sessions = SessionChecker(self._body, findings)
+        # The beginning of a span is in the bundle, before its end.
+        self._reports = ReportChecker(findings, lambda _entry: None)
+        self._tallies = RunTallies()
         self._own: list[int] = []
         """The indexes of the entries of the run."""
         self._checkpoint = self._open(bundle.checkpoint) if trust.log_keys else None
@@ -127,6 +132,8 @@ class _BundleAudit:
             self._own.append(index)
             self._committed.update((index, name) for name in entry.bodies)
             self._sessions.detect_session(index, entry)
+            self._reports.check_entry(index, entry)
+            self._tallies.add_entry(entry)
         self._leaves.add(leaf)
 
     def _own_entries(self) -> Iterator[IndexedEntry]:
@@ -187,12 +194,15 @@ class _BundleAudit:
             findings.add(report.Problem.RUN_UNOPENED, detail)
         bodies = chronicle.finish()
         self._check_strays()
+        self._check_spending()
         count = len(self._bundle.indexes)
         proven = (
             f"{count} entries, each proven in the signed tree{self._sessions.describe_played()}"
         )
         intact = findings.judge_claim(report.Claim.INTACT, proven)
-        complete = findings.judge_claim(report.Claim.COMPLETE, _COMPLETE_REASON)
+        coverage = coverage_of(self._reports.counts)
+        reason = _COMPLETE_REASON + (report.ONLY_RECORDED if coverage.is_told else "")
+        complete = findings.judge_claim(report.Claim.COMPLETE, reason)
         if not self._trust.log_keys:
             reason = "no key was given: name the log's key with --key"
             intact = complete = report.ClaimResult(report.State.NOT_CHECKED, reason)
@@ -220,7 +230,18 @@ class _BundleAudit:
             bodies=bodies,
             sightings=list_sightings(cosignatures),
             notices=self._times.notices(),
+            coverage=coverage,
         )
+
+    def _check_spending(self) -> None:
+        """Compare what a closed run has spent with its cap.
+
+        While a run is open, a settlement may be missing in the bundle: entries of several strands
+        need not be in the order in which the account was charged.
+        """
+        for run, tally in self._tallies.pop_closed(0).items():
+            if fault := tally.describe_overspending():
+                self._findings.add(report.Problem.REPORT_INVALID, f"run {run} {fault}")
 
     def _check_strays(self) -> None:
         """Add a finding for each body that no entry of the run commits to."""

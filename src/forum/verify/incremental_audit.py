@@ -15,7 +15,7 @@ from forum.ledger.ports import EntryRow, Reader
 from forum.ledger.write_tags import WriteKeys
 from forum.tlog import Tree
 from forum.verify import ledger_audit, segment_checker
-from forum.verify.report import ClaimResult, Report, State
+from forum.verify.report import ONLY_RECORDED, ClaimResult, Report, State
 from forum.verify.segment_summary import VerifiedCheckpoint, plan_segments
 from forum.verify.trust import Trust
 
@@ -135,6 +135,7 @@ class _IncrementalAudit(ledger_audit.LedgerAudit):
         new = f"{report.entries} entries since entry {last.size}"
         intact = f"{new}, every leaf and link{self._sessions.describe_played()}"
         complete = f"no gap in the runs that went on or began since, {len(opened)} runs still open"
+        complete += ONLY_RECORDED if report.coverage.is_told else ""
         return replace(
             report,
             intact=_with_reason(report.intact, intact),

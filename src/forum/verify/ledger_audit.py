@@ -26,8 +26,19 @@ from forum.ledger.write_tags import WriteKeys
 from forum.verify import entry_checker, segment_checker, segment_summary
 from forum.verify.checkpoint_times import MAX_CLOCK_SKEW_US, CheckpointTimes
 from forum.verify.log_keys import read_ledger_log_keys
-from forum.verify.report import Claim, ClaimResult, Findings, Problem, Report, State, empty_report
+from forum.verify.report import (
+    ONLY_RECORDED,
+    Claim,
+    ClaimResult,
+    Findings,
+    Problem,
+    Report,
+    State,
+    empty_report,
+)
+from forum.verify.report_checker import ReportChecker, coverage_of
 from forum.verify.session_checker import SessionChecker, SessionSummary
+from forum.verify.summary_audit import audit_summaries
 from forum.verify.table_audit import TableAudit
 from forum.verify.trust import Trust, list_sightings
 from forum.work.kinds import ScoreFacts
@@ -147,12 +158,14 @@ class LedgerAudit:
         self._opened: list[tlog.Checkpoint] = []
         self._notices: list[str] = []
         self._checkpoint_rows = 0
+        self._write_keys = write_keys
         self._tables = TableAudit(
             reader=reader, findings=self._findings, now=now, keys=write_keys, heads=heads or {}
         )
         self._first_floor = 0
         """The cosignature time of the last checkpoint before the ones that are read."""
         self._sessions = SessionChecker(self._body, self._findings)
+        self._reports = ReportChecker(self._findings, self._previous_of)
         self._chronicle = chronicle(
             reader.origin, self._findings, self._sessions.read_body, self._is_before
         )
@@ -267,6 +280,7 @@ class LedgerAudit:
             unversioned=self._sessions.unversioned,
             strands=self._tables.strands,
             tallies=self._tables.tallies.as_dict(),
+            coverage=dict(self._reports.counts),
         )
 
     def _merge_segment(
@@ -283,6 +297,7 @@ class LedgerAudit:
         self._unknown.update(summary.unknown)
         self._sessions.runs.update(dict.fromkeys(summary.sessions))
         self._sessions.unversioned += summary.unversioned
+        self._reports.counts.update(summary.coverage)
         return True
 
     def _merge_new_segment(
@@ -365,6 +380,7 @@ class LedgerAudit:
         if isinstance(entry.facts, ScoreFacts):
             self._check_score(index, entry)
         self._sessions.detect_session(index, entry)
+        self._reports.check_entry(index, entry)
         self._tables.add_entry(entry)
         if entry.kind not in self._kinds:
             self._unknown[entry.kind] += 1
@@ -385,6 +401,15 @@ class LedgerAudit:
             if data and leaf_of(data) == leaf:
                 with suppress(Malformed):  # reported when that entry was checked
                     return self._kinds.read(data)
+        return None
+
+    def _previous_of(self, entry: Entry[Any]) -> Entry[Any] | None:
+        """Return the first entry of a strand for its second; None if the link names another."""
+        row = next(self._reader.strand_rows(entry.run, entry.strand), None)
+        if row is None or leaf_of(row.data).hex() != entry.prev:
+            return None
+        with suppress(Malformed):  # reported when that entry was checked
+            return self._kinds.read(row.data)
         return None
 
     def _body(self, _index: int, position: Position, name: str) -> StoredBody | None:
@@ -547,6 +572,13 @@ class LedgerAudit:
                 stored = (self._reader.body(row.position, name) for name in entry.bodies)
                 bodies += sum(1 for body in stored if body is not None)
         self._tables.finish(bodies, self._checkpoint_rows)
+        self._check_summaries()
+
+    def _check_summaries(self) -> None:
+        unknown = audit_summaries(self._reader, self._kinds, self._write_keys, self._findings)
+        if unknown:
+            other = f"{unknown} summaries of runs, by the rules of another release"
+            self._tables.not_checked.append(other)
 
     def _stored_beyond(self, size: int) -> tuple[int, int]:  # noqa: ARG002  used by an override
         """Return the end of the indexed entries, and the number of all stored entries."""
@@ -694,7 +726,9 @@ class LedgerAudit:
         )
         intact = findings.judge_claim(Claim.INTACT, checked)
         opened = chronicle.open_runs()
+        coverage = coverage_of(self._reports.counts)
         complete = f"no gap in {chronicle.runs} runs, {len(opened)} of them still open"
+        complete += ONLY_RECORDED if coverage.is_told else ""
         not_checked = [
             f"the strands of run {run}: its list is redacted" for run in chronicle.unlisted
         ]
@@ -721,4 +755,5 @@ class LedgerAudit:
             pending=pending,
             sightings=list_sightings(cosignatures),
             notices=(*self._notices, *self._times.notices()),
+            coverage=coverage,
         )

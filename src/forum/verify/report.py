@@ -53,6 +53,7 @@ class Problem(StrEnum):
     SESSION_ANSWER = "session-answer"
     RUN_COURSE = "run-course"
     SCORE_INVALID = "score-invalid"
+    REPORT_INVALID = "report-invalid"
 
     ENTRY_MISSING = "entry-missing"
     POSITION_MISSING = "position-missing"
@@ -137,6 +138,47 @@ class EpochSummary(msgspec.Struct, frozen=True):
     independent: State
 
 
+class GapCount(msgspec.Struct, frozen=True):
+    """Gaps for one reason, and the steps that are missing by them, as far as these are counted."""
+
+    why: str
+    gaps: int
+    steps: int
+
+
+ONLY_RECORDED = "; what was not recorded cannot be missing here, see coverage"
+"""Ends the reason of the claim Complete where programs outside of Forum have told of runs."""
+
+
+class Coverage(msgspec.Struct, frozen=True):
+    """How the runs are known: the number of runs by provenance, and what is known to be missing.
+
+    It is no claim: that a program told everything cannot be checked.
+    """
+
+    driven: int = 0
+    relayed: int = 0
+    wrapped: int = 0
+    reported: int = 0
+    gaps: tuple[GapCount, ...] = ()
+
+    @property
+    def is_told(self) -> bool:
+        """Whether a program outside of Forum's engine has told of a run."""
+        return bool(self.relayed or self.wrapped or self.reported)
+
+    def __str__(self) -> str:
+        words = ("driven", "relayed", "wrapped", "reported")
+        counts = [f"{count} {word}" for word in words if (count := getattr(self, word))]
+        parts = [f"runs: {', '.join(counts) or 'none'}"]
+        if self.gaps:
+            listed = ", ".join(f"{gap.why} {gap.steps or '?'}" for gap in self.gaps)
+            parts.append(f"steps known to be missing: {listed}")
+        if self.is_told:
+            parts.append("what was not told to Forum is not in the log")
+        return "; ".join(parts)
+
+
 class Report(msgspec.Struct, frozen=True):
     """What was checked, what was found, and what was not checked."""
 
@@ -160,6 +202,7 @@ class Report(msgspec.Struct, frozen=True):
     """The earlier logs that this one continues, newest first; `findings` includes theirs."""
     notices: tuple[str, ...] = ()
     """Observations that are not findings: work that a crash left undone, a wrong clock."""
+    coverage: Coverage = Coverage()
 
     @property
     def ok(self) -> bool:

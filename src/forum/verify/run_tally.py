@@ -10,8 +10,9 @@ import msgspec
 
 from forum.ledger.entry import MAIN_STRAND, Entry
 from forum.ledger.kinds import RunCloseFacts
-from forum.ledger.ports import Amount
+from forum.ledger.ports import UNLIMITED, Amount
 from forum.work import kinds
+from forum.work.report_kinds import ReportBeginFacts, ReportSourceFacts, ReportStepFacts
 
 _RUN_AGENT = "run"
 """The agent and model name of a call that another run answers; its calls count in that run."""
@@ -39,6 +40,16 @@ class RunTally(msgspec.Struct):
     """The open gates, each with its deadline."""
     decided: list[str] = []
     """Gates that were opened before these entries and decided among them."""
+    reported: bool = False
+    """Whether another program reports the run; then nothing continues it but that program."""
+    overrun: tuple[int, int] = (0, 0)
+    """Dollars and tokens by which steps have cost more than their own reservations."""
+    late: dict[str, tuple[int, int]] = {}
+    """The cost of the spans in `settled`, whose reservations are not among these entries."""
+    span_calls: dict[str, int] = {}
+    """The calls that open spans have reserved."""
+    taken_back: list[str] = []
+    """Those of the spans in `settled` that were not made."""
 
     def add_entry(self, entry: Entry[Any]) -> None:
         """Add an entry of the run."""
@@ -59,6 +70,39 @@ class RunTally(msgspec.Struct):
                 self.closed = True
             case facts:
                 self._set_interrupted(entry.strand, facts)
+                self._add_report(entry)
+
+    def _add_report(self, entry: Entry[Any]) -> None:
+        match entry.facts:
+            case ReportSourceFacts() as facts if entry.strand == MAIN_STRAND:
+                self.reported = True
+                # Only a capped run has an account.
+                self.cap = None if facts.cap == UNLIMITED else (*facts.cap,)
+            case ReportBeginFacts() as facts:
+                self.reserved[entry.strand] = (facts.usd, facts.tokens, False)
+                self.usd, self.tokens = self.usd + facts.usd, self.tokens + facts.tokens
+                self.calls += facts.calls
+                self.span_calls[entry.strand] = facts.calls
+            case ReportStepFacts() as facts if entry.n:  # the first entry settles nothing
+                self._settle_span(entry.strand, facts)
+
+    def _settle_span(self, strand: str, facts: ReportStepFacts) -> None:
+        usd, tokens = facts.usd, facts.spent.tokens
+        reserved = self.reserved.pop(strand, None)
+        calls = self.span_calls.pop(strand, 0)
+        if reserved is None:
+            self.settled.append(strand)
+            self.late[strand] = (usd, tokens)
+            if facts.is_taken_back:
+                self.taken_back.append(strand)
+        else:
+            self._add_overrun(usd - reserved[0], tokens - reserved[1])
+            self.calls -= calls if facts.is_taken_back else 0
+        self.usd += usd - (reserved[0] if reserved else 0)
+        self.tokens += tokens - (reserved[1] if reserved else 0)
+
+    def _add_overrun(self, usd: int, tokens: int) -> None:
+        self.overrun = self.overrun[0] + max(0, usd), self.overrun[1] + max(0, tokens)
 
     def _set_interrupted(self, strand: str, facts: object) -> None:
         if strand == MAIN_STRAND and isinstance(
@@ -89,6 +133,10 @@ class RunTally(msgspec.Struct):
         # A segment may hold a call and the next one its reply: the reservation then ends here.
         for strand in later.settled:
             usd, tokens, _ = self.reserved.pop(strand, (0, 0, False))
+            calls = self.span_calls.pop(strand, 0)
+            self.calls -= calls if strand in later.taken_back else 0
+            if strand in later.late:
+                self._add_overrun(later.late[strand][0] - usd, later.late[strand][1] - tokens)
             self.usd, self.tokens = self.usd - usd, self.tokens - tokens
         for gate in later.decided:
             self.gates.pop(gate, None)
@@ -97,7 +145,10 @@ class RunTally(msgspec.Struct):
         self.delegates, self.closed = self.delegates or later.delegates, self.closed or later.closed
         if later.interrupted is not None:
             self.interrupted = later.interrupted
+        self.reported = self.reported or later.reported
+        self._add_overrun(*later.overrun)
         self.reserved |= later.reserved
+        self.span_calls |= later.span_calls
         self.gates |= later.gates
 
     @property
@@ -111,6 +162,23 @@ class RunTally(msgspec.Struct):
             return f"it allows {tuple(cap)}, and the request {self.cap}"
         spent = (self.usd, self.tokens, used.calls if self.delegates else self.calls)
         return "" if tuple(used) == spent else f"it has {tuple(used)} used, and the calls {spent}"
+
+    def describe_overspending(self) -> str:
+        """Describe how a reported run has passed its cap; return an empty text if it has not.
+
+        A step may cost more than its reservation, which is then an overrun on record; all else is
+        settled or reserved within the cap.
+        """
+        if not self.reported or self.cap is None:
+            return ""
+        used = (self.usd, self.tokens, self.calls)
+        over = (*self.overrun, 0)
+        for unit, spent, cap, overrun in zip(
+            ("nano-dollars", "tokens", "calls"), used, self.cap, over, strict=True
+        ):
+            if spent > cap + overrun:
+                return f"has used {spent} {unit}, and may use {cap}"
+        return ""
 
 
 class RunTallies:
@@ -159,7 +227,18 @@ class RunTallies:
                 yield run, tally
 
     def _of(self, run: str) -> RunTally:
-        return self._runs.setdefault(run, RunTally(reserved={}, settled=[], gates={}, decided=[]))
+        return self._runs.setdefault(
+            run,
+            RunTally(
+                reserved={},
+                settled=[],
+                gates={},
+                decided=[],
+                late={},
+                span_calls={},
+                taken_back=[],
+            ),
+        )
 
 
 _COUNTED_FACTS = (
@@ -172,4 +251,5 @@ _COUNTED_FACTS = (
         kinds.GateDecisionByFacts,
     ),
     *(kinds.InterruptionFacts, kinds.ResumptionFacts, RunCloseFacts),
+    *(ReportSourceFacts, ReportBeginFacts, ReportStepFacts),
 )

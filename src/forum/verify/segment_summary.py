@@ -116,6 +116,8 @@ class SegmentSummary(msgspec.Struct, frozen=True, array_like=True):
     """The tallies of the segment, from which accounts and timers follow, keyed by run."""
     unversioned: int = 0
     """The number of runs accepted in the segment that name no version of the call rules."""
+    coverage: dict[str, int] = {}
+    """How runs are known, see `report_checker.ReportChecker.counts`."""
 
 
 class VerifiedCheckpoint(msgspec.Struct, frozen=True):

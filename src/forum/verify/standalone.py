@@ -509,18 +509,21 @@ Decider person deadline end
 DenialReason unknown expired revoked scope elsewhere
 End gate unanimous stable exhausted rounds stopped silent
 EpochKey kept new
+GapReason overflow shutdown refused unreachable sequence parent-unseen sampled filtered limit
 GrantScope submit read approve audit admin
 Ground gate vote check judge none
 Independence "" independent not-independent
 MessageType problem_statement primary_turn coordination_turn branch_turn synthesis panel_contraction
 Next accept retry escalate give-up
+Operation model tool agent retrieval guardrail handoff step
 Outcome ok failed denied timeout cancelled indeterminate
 OutcomeKind synthesis termination
 Reason budget_exceeded schema_error provider_unrecoverable user_cancel timeout user_input_required
     external_research_required ""
 RedactionReason request retention secret legal
 ReplyOrigin live recorded
-Scope submit read approve audit admin metrics
+ReportProvenance relayed wrapped reported
+Scope submit read approve audit admin metrics report
 ScoreSubject run task answer
 Scorer person program judge
 SelectionStrategy fixed rules llm
@@ -581,6 +584,17 @@ score/1 run:text subject:ScoreSubject name:text value:count by:Scorer task:text=
 eval.open/1 cases:count repeat:count configurations:text[] +cases
 eval.play/1 case:count configuration:text repeat:count run:text quality:count
 eval.report/1 plays:count unplayed:count=0 +report
+report.source/1 told:ReportProvenance by:text framework:text="" trace:text="" continues:text=""
+    usd:count=9007199254740991 tokens:count=9007199254740991 calls:count=9007199254740991 +names
+report.begin/1 op:Operation name:text span:text within:text="" agent:text="" model:text=""
+    provider:text="" usd:count=0 tokens:count=0 calls:count=0 prices:text="" altered:text[]=[]
+    cut:count=0 +attributes +input +names
+report.step/1 op:Operation name:text outcome:Outcome span:text within:text="" began:count=0
+    micros:count=0 agent:text="" model:text="" provider:text="" input_tokens:count=0
+    output_tokens:count=0 usd:count=0 prices:text="" code:text="" cut:count=0 +attributes +error
+    +input +names +output
+report.batch/1 by:text spans:count
+report.gap/1 why:GapReason steps:count since:count=0 until:count=0 +spans
 council/1 seats:count models:count baseline:count rounds:count
 ballot/1 seat:count round:count +ballot
 baseline/1 answers:count agreement:count passage:BaselineDecision usd:count tokens:count +answer
@@ -962,7 +976,7 @@ HOLDS, FAILS, NOT_CHECKED = "holds", "fails", "not checked"
 
 INTACT_REFUTED = (
     "bundle-altered entry-malformed foreign-entry proof-rejected signature-rejected "
-    "link-broken parent-unknown body-mismatch"
+    "link-broken parent-unknown body-mismatch report-invalid"
 )
 COMPLETE_REFUTED = (
     "position-missing position-doubled cause-missing run-unopened after-close strand-unclosed "
@@ -1183,6 +1197,130 @@ class BundleRunChecker:
                 self._find("body-mismatch", detail, index, entry)
 
 
+# == Reported runs: docs/spec/report.md ========================================================
+
+NO_LIMIT = MAX_COUNT
+"""The cap that stands for none."""
+
+
+class BundleReportChecker:
+    """A checker of a run that Forum does not drive: its source, spans, cap and gaps."""
+
+    def __init__(self, findings: BundleFindings) -> None:
+        self._find = findings.add
+        self._words: list[str] = []
+        """`driven` for a request, and what each source says."""
+        self._opened = 0
+        self._gaps: dict[str, list[int]] = {}
+        self._begun: dict[str, dict[str, Any]] = {}
+        """The facts of the beginnings of spans without an end, by strand."""
+        self._cap: list[int] = []
+        self._used, self._overrun = [0, 0, 0], [0, 0, 0]
+
+    def check_entry(self, index: int, entry: BundleEntry) -> None:
+        """Check one entry of the run, and count what it says about coverage."""
+        facts, fault = entry.facts, ""
+        if entry.kind == "run.open/1" and entry.strand == "main":
+            self._opened += 1
+        elif entry.kind == "accepted/1" and entry.strand == "main":
+            self._words.append("driven")
+        elif entry.kind == "report.source/1":
+            fault = self._check_source(entry)
+        elif entry.kind == "report.gap/1":
+            count = self._gaps.setdefault(facts["why"], [0, 0])
+            count[0], count[1] = count[0] + 1, count[1] + facts["steps"]
+        elif entry.kind in ("report.begin/1", "report.step/1"):
+            fault = self._check_span(entry)
+        if fault:
+            self._find("report-invalid", fault, index, entry)
+
+    def _check_source(self, entry: BundleEntry) -> str:
+        facts = entry.facts
+        if entry.strand == "main":
+            cap = [facts.get(unit, NO_LIMIT) for unit in ("usd", "tokens", "calls")]
+            self._cap = cap if cap != [NO_LIMIT] * 3 else []
+        if (entry.strand, entry.n) != ("main", 1):
+            return "the source of a run does not follow its opening"
+        self._words.append(facts["told"])
+        return ""
+
+    def _check_span(self, entry: BundleEntry) -> str:
+        """Check that a span has at most one beginning and one end, and that they agree."""
+        facts, begins = entry.facts, entry.kind == "report.begin/1"
+        begun = None if begins else self._begun.pop(entry.strand, None)
+        self._count(facts, begun, begins=begins, settles=bool(entry.n))
+        if begins:
+            self._begun[entry.strand] = facts
+        if entry.strand != f"span/{facts['span']}":
+            return f"it names the span {facts['span']}, which is not that of its strand"
+        if begins:
+            return "the beginning of a span is not its first entry" if entry.n else ""
+        if entry.n > 1:
+            return "a span has more than one beginning and one end"
+        if entry.n and begun is None:
+            return "a span has two ends"
+        if begun and any(begun[name] != facts[name] for name in ("op", "name")):
+            what, other = (f"{f['op']} {f['name']}" for f in (facts, begun))
+            return f"it ends {what}, and {other} was begun"
+        return ""
+
+    def _count(
+        self, facts: dict[str, Any], begun: dict[str, Any] | None, *, begins: bool, settles: bool
+    ) -> None:
+        """Add a reservation, or replace it by what the step cost; a first entry settles nothing."""
+        if begins:
+            spent = [facts.get(unit, 0) for unit in ("usd", "tokens", "calls")]
+            self._used = [used + more for used, more in zip(self._used, spent)]
+        elif settles:
+            tokens = facts.get("input_tokens", 0) + facts.get("output_tokens", 0)
+            reserved = [(begun or {}).get(unit, 0) for unit in ("usd", "tokens")]
+            # A call that was not made is given back; all others were counted when they began.
+            not_made = facts["outcome"] == "cancelled" and facts.get("code") == "not-made"
+            calls = -(begun or {}).get("calls", 0) if not_made else 0
+            more = [facts.get("usd", 0) - reserved[0], tokens - reserved[1], calls]
+            self._used = [used + change for used, change in zip(self._used, more)]
+            if begun:
+                self._overrun = [o + max(0, change) for o, change in zip(self._overrun, more)]
+
+    def finish(self, run: str, *, closed: bool) -> None:
+        """Compare what a closed run has spent with its cap.
+
+        While a run is open, a settlement may be missing in the bundle.
+        """
+        units = ("nano-dollars", "tokens", "calls")
+        for unit, used, cap, over in zip(units, self._used, self._cap, self._overrun):
+            if closed and used > cap + over:
+                detail = f"run {run} has used {used} {unit}, and may use {cap}"
+                self._find("report-invalid", detail)
+                return
+
+    def coverage(self) -> dict[str, Any]:
+        """Return how the run is known, and which steps are known to be missing."""
+        words = {word: self._words.count(word) for word in PROVENANCES}
+        # A run without a request and without a source is reported: nobody says how it came about.
+        words["reported"] += max(0, self._opened - len(self._words))
+        gaps = [
+            {"why": why, "gaps": count, "steps": steps}
+            for why, (count, steps) in sorted(self._gaps.items())
+        ]
+        return {**words, "gaps": gaps}
+
+
+PROVENANCES = ("driven", "relayed", "wrapped", "reported")
+
+
+def describe_coverage(coverage: dict[str, Any]) -> str:
+    """Return how runs are known as text.  It is no claim: what was not told cannot be checked."""
+    counts = [f"{coverage[word]} {word}" for word in PROVENANCES if coverage[word]]
+    parts = [f"runs: {', '.join(counts) or 'none'}"]
+    if coverage["gaps"]:
+        listed = ", ".join(f"{gap['why']} {gap['steps'] or '?'}" for gap in coverage["gaps"])
+        parts.append(f"steps known to be missing: {listed}")
+    if any(coverage[word] for word in PROVENANCES[1:]):
+        parts.append("what was not told to Forum is not in the log")
+    return "; ".join(parts)
+
+
 # == The keys of a log: docs/spec/entry.md, Keys of a log ======================================
 
 
@@ -1320,6 +1458,7 @@ class BundleVerifier:
         self._log_keys = BundleLogKeys(bundle, pinned)
         self._keys = list(dict.fromkeys(pinned + self._log_keys.accepted))
         self._run = BundleRunChecker(bundle, findings)
+        self._reports = BundleReportChecker(findings)
         self._notices: list[str] = []
         self._committed: set[tuple[int, str]] = set()
         """The entry index and name of each body that entries of the run commit to."""
@@ -1342,6 +1481,7 @@ class BundleVerifier:
             self._findings.add("not-witnessed", "the witnesses of the policy have not cosigned it")
         self._run.finish()
         self._check_strays()
+        self._reports.finish(self._bundle.run, closed=self._run.closed)
         return self._report()
 
     def _open(self, note: bytes, *, own: bool = True) -> BundleCheckpoint | None:
@@ -1448,6 +1588,7 @@ class BundleVerifier:
             self._committed.update((index, name) for name in entry.bodies)
             self._has_turns = self._has_turns or entry.strand.startswith("turn/")
             self._has_request = self._has_request or entry.kind == "accepted/1"
+            self._reports.check_entry(index, entry)
 
     def _check_strays(self) -> None:
         """Add a finding for each body that no entry of the run commits to."""
@@ -1464,6 +1605,8 @@ class BundleVerifier:
         # Only a reader of the whole log can detect a run that was recorded twice.
         closed = "the run is closed, and no strand has a gap; "
         closed += "whether the log holds another version of this run was not checked"
+        if any(self._reports.coverage()[word] for word in PROVENANCES[1:]):
+            closed += "; what was not recorded cannot be missing here, see coverage"
         listed = run.closed and not run.unlisted
         unknown = "the run was open, or its list of strands redacted, when this was exported"
         cosigned = f"cosigned by {', '.join(sorted(names))}"
@@ -1501,6 +1644,7 @@ class BundleVerifier:
                 for key, time in self._seen
             ],
             "notices": self._notices,
+            "coverage": self._reports.coverage(),
         }
 
 
@@ -1532,6 +1676,7 @@ def unreadable_report(findings: BundleFindings) -> dict[str, Any]:
         "sightings": [],
         "epochs": [],
         "notices": [],
+        "coverage": {**dict.fromkeys(PROVENANCES, 0), "gaps": []},
     }
 
 
@@ -1564,6 +1709,7 @@ def print_report(report: dict[str, Any]) -> None:
     ]
     lines += [f"found        {describe(finding)}" for finding in report["findings"]]
     lines += [f"seen         by {s['witness']} at {s['time']}" for s in report["sightings"]]
+    lines.append(f"coverage     {describe_coverage(report['coverage'])}")
     lines += [f"not checked  {what}" for what in report["not_checked"]]
     lines += [f"note         {notice}" for notice in report["notices"]]
     print("\n".join(map(escape_text, lines)))

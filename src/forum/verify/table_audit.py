@@ -152,6 +152,8 @@ class TableAudit:
                     why = tally.describe_difference(account.cap, account.used)
                 if why:
                     self._add_mismatch(f"the account of run {run}: {why}")
+                if fault := tally.describe_overspending():
+                    self._findings.add(Problem.REPORT_INVALID, f"run {run} {fault}")
 
     def _check_accounts(self, counts: ports.TableCounts) -> None:
         """Report accounts of runs that the log does not have, if the counts differ."""
@@ -173,6 +175,8 @@ class TableAudit:
         for run, tally in self.tallies.open_runs():
             if tally.interrupted:
                 continue  # resuming the run sets its timers again
+            if tally.reported:
+                continue  # no worker continues a run that another program reports
             latest = max(self._now, min(tally.deadline, self._now + _MAX_TIMER_DELAY_US))
             if not tally.is_waiting:
                 self._check_timer(timers, run, MAIN_STRAND, latest)

@@ -1,14 +1,22 @@
 """Asks: the parts of a request that an answer has to meet, as far as code can find them."""
 
 import re
+from itertools import pairwise
+
+from forum.work.answer_checks import term_coverage
 
 _FENCE = re.compile(r"(?ms)^(```|~~~).*?^\1[^\n]*$")
 _SENTENCE = re.compile(r"[^.?!\n]+(?:[.?!](?=\S)[^.?!\n]+)*[.?!]?")
 _WORD = re.compile(r"\w+")
 _MAX_QUESTIONS, _MAX_QUESTION_CHARS = 16, 400
 _MIN_ECHOED_WORDS = 4
-_MIN_QUOTED_SHARE = 0.8
-"""The share of a quotation's words that must stand in the text: judges quote inexactly."""
+_MIN_QUOTED_SHARE = 0.7
+"""The share of a quotation's pairs of words that the text has: judges quote inexactly."""
+_ELLIPSIS = re.compile(r"\.{3,}|…")
+_MAX_QUESTIONING_CHARS = 2000
+"""Above this length a request may hold a document, whose questions nobody asks."""
+_MIN_TERM_SHARE = 0.5
+"""The share of a question's terms that an answer to it mentions."""
 
 
 def find_questions(request: str) -> tuple[str, ...]:
@@ -36,16 +44,42 @@ def is_echo(request: str, answer: str) -> bool:
     return words == asked or not rest.split()
 
 
+def find_ignored_questions(request: str, listed: str, answer: str) -> tuple[str, ...]:
+    """Return the questions of a request that neither a list of its asks nor an answer mentions.
+
+    Words of the answer that repeat a question do not count. A long request has none, because its
+    questions may belong to a document.
+    """
+    if len(request) > _MAX_QUESTIONING_CHARS:
+        return ()
+    questions, rest = find_questions(request), _normalize(answer)
+    for question in questions:
+        rest = rest.replace(_normalize(question), " ")
+    return tuple(
+        question
+        for question in questions
+        if term_coverage(question, listed) < _MIN_TERM_SHARE
+        and term_coverage(question, rest) < _MIN_TERM_SHARE
+    )
+
+
 def is_quoted_from(span: str, text: str) -> bool:
-    """Tell whether a span stands in a text, apart from spaces, case and punctuation."""
-    words, quoted = _normalize(span), _normalize(text)
-    if not words:
-        return False
+    """Tell whether a span stands in a text, apart from spaces, case and punctuation.
+
+    A few words of it may differ, and an ellipsis may stand for words that are left out.
+    """
+    parts = [words for part in _ELLIPSIS.split(span) if (words := _normalize(part))]
+    quoted = _normalize(text)
+    return bool(parts) and all(_is_part(words, quoted) for words in parts)
+
+
+def _is_part(words: str, quoted: str) -> bool:
     if f" {words} " in f" {quoted} ":
         return True
-    there = set(quoted.split())
-    shared = sum(1 for word in words.split() if word in there)
-    return shared >= _MIN_QUOTED_SHARE * len(words.split())
+    # Pairs, because single words say too little: those of a made-up answer stand in the question.
+    pairs, there = list(pairwise(words.split())), set(pairwise(quoted.split()))
+    shared = sum(1 for pair in pairs if pair in there)
+    return bool(pairs) and shared >= _MIN_QUOTED_SHARE * len(pairs)
 
 
 def is_repetition(span: str, ask: str) -> bool:

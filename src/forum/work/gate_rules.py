@@ -8,13 +8,13 @@ pass for a small one.
 
 import json
 import re
-import unicodedata
 from collections.abc import Iterable
 from decimal import Decimal, InvalidOperation
 from fnmatch import fnmatchcase
-from typing import Any, NoReturn
 
 import msgspec
+
+from forum.work.strict_json import reject_constant, reject_folded_twins
 
 _DECIMAL = re.compile(r"-?[0-9]+(\.[0-9]+)?").fullmatch
 """A decimal that every tool parses alike: no exponent, plus sign or non-ASCII digit."""
@@ -71,13 +71,15 @@ def rule_for_use(
 def _read_amount(arguments: str, name: str) -> Decimal | None:
     """Return a named argument as a number; None if it is missing or ambiguous."""
     try:
-        # Of two members with one name, this parser might use one and the tool the other.
+        # Of two members with one name, this parser might use one and the tool the other.  Many
+        # tools bind arguments to parameters regardless of case: to them "Amount" after "amount" is
+        # a second value.
         values = json.loads(
             arguments,
-            object_pairs_hook=_reject_duplicates,
+            object_pairs_hook=reject_folded_twins,
             parse_float=Decimal,
             parse_int=Decimal,
-            parse_constant=_reject_constant,
+            parse_constant=reject_constant,
         )
         value = values[name]
         if not isinstance(value, Decimal) and not (isinstance(value, str) and _DECIMAL(value)):
@@ -86,20 +88,3 @@ def _read_amount(arguments: str, name: str) -> Decimal | None:
     except (ValueError, LookupError, TypeError, RecursionError, InvalidOperation):
         return None
     return amount if amount.is_finite() else None
-
-
-def _reject_duplicates(members: list[tuple[str, Any]]) -> dict[str, Any]:
-    # Many tools bind arguments to parameters regardless of case: to them "Amount" after "amount" is
-    # a second value.
-    if len({_fold(name) for name, _ in members}) != len(members):
-        raise ValueError("a member is written twice")
-    return dict(members)
-
-
-def _fold(name: str) -> str:
-    """Return a form that is equal for names that differ only in case or width."""
-    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
-
-
-def _reject_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not a number")

@@ -15,6 +15,7 @@ from forum.errors import BadPlan, Malformed
 from forum.ledger.entry import Count
 from forum.work.acceptance_criteria import Check, Criterion, parse_criteria
 from forum.work.gate_rules import GateRule
+from forum.work.judging import MAX_READ_BYTES
 from forum.work.panel import (
     COUNCIL_VERSION,
     MAX_ROUNDS,
@@ -151,7 +152,37 @@ class Library(_PolicyPart, frozen=True, tag="pydantic-ai", tag_field="kind"):
     """The context length: tokens of prompt and reply together; 0: not known."""
 
 
-Agent = Scripted | Command | Chat | Library
+class PythonEntry(_PolicyPart, frozen=True):
+    """Python code that a policy names: an entry point of a distribution, or a function.
+
+    Whoever reads a record can tell which release of which distribution was used.
+    """
+
+    name: str
+    """The name of the entry point, or of the function."""
+    distribution: str = ""
+    """The distribution that registers it; empty for a function of the program that submitted."""
+    version: str = ""
+    """The version of the distribution."""
+
+    def __str__(self) -> str:
+        return f"{self.distribution}=={self.version}:{self.name}" if self.version else self.name
+
+
+class Extension(_PolicyPart, frozen=True, tag="extension", tag_field="kind"):
+    """An agent that is Python code."""
+
+    entry: PythonEntry
+    options: dict[str, Any] = {}
+    """What the code is given beside the prompt."""
+    usd: Count = 0
+    """The highest price of a call, as declared."""
+    tokens: Count = 0
+    context_tokens: Count = 0
+    """How many tokens a prompt and its reply may have together; 0: not known."""
+
+
+Agent = Scripted | Command | Chat | Library | Extension
 
 
 class McpServer(_PolicyPart, frozen=True):
@@ -182,6 +213,8 @@ class ToolSpec(_PolicyPart, frozen=True):
     """The JSON schema of the arguments; without one the tool takes any text."""
     env: tuple[str, ...] = ()
     """Variables that are passed to the program although their names look like secrets."""
+    entry: PythonEntry | None = None
+    """The Python code, if it is neither a program nor a tool of a server."""
 
 
 class Role(StrEnum):
@@ -357,6 +390,11 @@ class Policy(_PolicyPart, frozen=True):
         """
         return self.rules >= TEAM_RULES and bool(self.roles)
 
+    @property
+    def read_bytes(self) -> int:
+        """How much of a text is read for a prompt; in a team, the prompt's tokens limit it then."""
+        return MAX_READ_BYTES if self.is_team else self.input_bytes
+
     def prompt_tokens(self, agent: str) -> int:
         """Return how many tokens the prompt of an agent may have.
 
@@ -497,6 +535,8 @@ def model_of(agent: Agent) -> str:
             return agent.argv[0].rpartition("/")[2] if agent.argv else ""
         case Scripted():
             return "scripted"
+        case Extension():
+            return str(agent.entry)
         case _:
             assert_never(agent)
 

@@ -6,7 +6,7 @@ from enum import StrEnum
 import msgspec
 
 from forum.ledger.entry import Facts
-from forum.work import kinds
+from forum.work import kinds, report_kinds
 
 _RUN_SPECIFIC_FACTS: Mapping[type[Facts], frozenset[str]] = {
     kinds.AcceptedFacts: frozenset({"parent_run", "parent_task", "fork_run", "fork_index"}),
@@ -16,6 +16,10 @@ _RUN_SPECIFIC_FACTS: Mapping[type[Facts], frozenset[str]] = {
     kinds.GateEditFacts: frozenset({"replaces"}),
     kinds.OutcomeFacts: frozenset({"known"}),
     kinds.IntentFacts: frozenset({"again"}),
+    report_kinds.ReportSourceFacts: frozenset({"by", "trace", "continues"}),
+    report_kinds.ReportBeginFacts: frozenset({"span", "within"}),
+    report_kinds.ReportStepFacts: frozenset({"span", "within", "began"}),
+    report_kinds.ReportGapFacts: frozenset({"since", "until"}),
 }
 """Facts that name other entries or runs, and therefore differ between any two runs."""
 
@@ -73,6 +77,22 @@ def compare_steps(first: Sequence[RunStep], second: Sequence[RunStep]) -> Iterab
             yield _divergence(DivergenceKind.BODIES, step, step, other)
     for step in there.values():
         yield _divergence(DivergenceKind.ADDED, step, None, step)
+
+
+def align_steps(steps: Iterable[RunStep], spans: Mapping[str, str]) -> list[RunStep]:
+    """Return the steps of a reported run under names that do not depend on random ids.
+
+    `spans` has the name of each span by its strand, see `report_fold.align_spans`; gaps are
+    numbered in their order.
+    """
+    aligned, gaps = [], 0
+    for step in steps:
+        if step.kind == "report.gap/1":
+            gaps += 1
+            step = msgspec.structs.replace(step, step=f"gap/{gaps}")  # noqa: PLW2901
+        strand = spans.get(step.strand, step.strand)
+        aligned.append(msgspec.structs.replace(step, strand=strand))
+    return aligned
 
 
 def _divergence(

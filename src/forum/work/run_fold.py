@@ -13,11 +13,12 @@ import msgspec
 from msgspec.structs import replace
 
 from forum.ledger.entry import MAIN_STRAND, Entry
-from forum.ledger.kinds import Outcome, RunCloseFacts
-from forum.ledger.ports import NO_LIMIT, Amount, Position
+from forum.ledger.kinds import NoteFacts, Outcome, RunCloseFacts, RunOpenFacts
+from forum.ledger.ports import NO_LIMIT, UNLIMITED, Amount, Position
 from forum.tlog import Hash
-from forum.work import kinds
+from forum.work import kinds, report_fold
 from forum.work.policy import Answer, Role
+from forum.work.report_kinds import Provenance, ReportGapFacts, ReportSourceFacts
 
 UNNAMED_AGENT = "agent"
 """The name under which a stop reports the spending of the agent without a name."""
@@ -171,6 +172,31 @@ class Run(msgspec.Struct, frozen=True):
     outcome: Outcome | None = None
     lengths: Mapping[str, int] = {}
     """The number of entries folded so far, by strand."""
+    opened: bool = False
+    """Whether the entry that opens a run is there; the log's own run has none."""
+    is_evaluation: bool = False
+    report: report_fold.ReportedPart = report_fold.ReportedPart()
+    """What programs outside of the engine recorded in the run."""
+
+    @property
+    def is_reported(self) -> bool:
+        """Whether this is a run that Forum does not drive."""
+        return self.opened and self.accepted is None and not self.is_evaluation
+
+    @property
+    def provenance(self) -> Provenance:
+        """How Forum knows of the run."""
+        if self.accepted is not None:
+            return Provenance.DRIVEN
+        source = self.report.source
+        return Provenance(source.told.value) if source else Provenance.REPORTED
+
+    @property
+    def cap(self) -> Amount:
+        """What the calls of the run may cost at most."""
+        if self.accepted is not None:
+            return self.accepted.cap
+        return self.report.source.cap if self.report.source else UNLIMITED
 
     @property
     def state(self) -> RunState:
@@ -186,6 +212,8 @@ class Run(msgspec.Struct, frozen=True):
         running = any(self.task(name).state is TaskState.RUNNING for name in self.tasks)
         if self.open_gates and not running:
             return RunState.WAITING
+        if self.is_reported:
+            return RunState.RUNNING
         # A session has no plan: its first turn shows that it is running.
         has_turns = any(name.startswith(kinds.TURN_PREFIX) for name in self.tasks)
         return RunState.RUNNING if self.plan or has_turns else RunState.ACCEPTED
@@ -209,7 +237,9 @@ class Run(msgspec.Struct, frozen=True):
     @property
     def spent(self) -> Amount:
         """The cost of all calls; a call without a reply counts with its reservation."""
-        return sum_amounts(task.spent for task in self.tasks.values())
+        tasks = (task.spent for task in self.tasks.values())
+        spans = (span.spent for span in self.report.spans.values())
+        return sum_amounts((*tasks, *spans))
 
     @property
     def spent_by(self) -> Mapping[str, Amount]:
@@ -219,6 +249,9 @@ class Run(msgspec.Struct, frozen=True):
             for call in task.calls:
                 agent = call.called.agent
                 spent[agent] = spent.get(agent, Amount()).plus(call.spent)
+        for agent, cost in self.report.spent_by:
+            if cost != Amount():
+                spent[agent] = spent.get(agent, Amount()).plus(cost)
         return dict(sorted(spent.items()))
 
     def task(self, name: str) -> TaskRun:
@@ -329,17 +362,41 @@ class _RunFolder:
         self._run = run
         self._tasks, self._gates = dict(run.tasks), dict(run.gates)
         self._lengths = dict(run.lengths)
+        # A run can have thousands of spans: the mapping is copied once for each fold.
+        self._spans, self._notes = dict(run.report.spans), list(run.report.notes)
 
     def result(self) -> Run:
-        return replace(self._run, tasks=self._tasks, gates=self._gates, lengths=self._lengths)
+        report = replace(self._run.report, spans=self._spans, notes=tuple(self._notes))
+        return replace(
+            self._run,
+            tasks=self._tasks,
+            gates=self._gates,
+            lengths=self._lengths,
+            report=report,
+        )
 
     def add_entry(self, leaf: Hash, entry: Entry[Any]) -> None:
         # The lengths let a follower of the run read only new entries in its next fold.
         self._lengths[entry.strand] = max(entry.n + 1, self._lengths.get(entry.strand, 0))
         place, _, name = entry.strand.partition("/")
         subject = kinds.task_of_strand(entry.strand)
-        if entry.strand == MAIN_STRAND:
+        span = report_fold.span_of_strand(entry.strand)
+        if isinstance(entry.facts, NoteFacts):
+            # The engine writes no notes; a program may write them to strands of any name.
+            self._notes.append(
+                report_fold.NoteRecord(
+                    entry=leaf,
+                    strand=entry.strand,
+                    step=entry.step,
+                    actor=entry.actor,
+                    ts=entry.ts,
+                )
+            )
+        elif entry.strand == MAIN_STRAND:
             self._add_main_entry(leaf, entry)
+        elif span is not None:
+            known = self._spans.get(span) or report_fold.SpanRecord(span)
+            self._spans[span] = report_fold.fold_span(known, leaf, entry)
         elif entry.strand == kinds.CONTROL:
             if isinstance(entry.facts, kinds.CancelFacts):
                 self._run = replace(self._run, cancelled=True)
@@ -366,8 +423,8 @@ class _RunFolder:
                 self._run = replace(run, answered=facts, answer_at=_position_of(entry))
             case RunCloseFacts() as facts:
                 self._run = replace(run, outcome=facts.outcome, ended=entry.ts)
-            case facts:
-                self._run = _fold_interruption(run, facts)
+            case _:
+                self._run = _fold_reported(_fold_interruption(run, entry.facts), leaf, entry)
 
     def _add_gate_entry(self, leaf: Hash, entry: Entry[Any]) -> None:
         gate = self._gates.get(entry.strand)
@@ -395,6 +452,34 @@ class _RunFolder:
                 pass
         if gate is not None:
             self._gates[entry.strand] = gate
+
+
+def _fold_reported(run: Run, leaf: Hash, entry: Entry[Any]) -> Run:
+    """Return the run after an entry of its main strand that the engine does not write."""
+    match entry.facts:
+        case RunOpenFacts():
+            report = replace(run.report, label=entry.actor)
+            return replace(run, opened=True, begun=entry.ts, report=report)
+        case kinds.EvalOpenFacts():
+            return replace(run, is_evaluation=True)
+        case ReportSourceFacts() | ReportGapFacts():
+            return replace(run, report=_fold_report(run.report, leaf, entry))
+        case _:
+            return run
+
+
+def _fold_report(
+    report: report_fold.ReportedPart, leaf: Hash, entry: Entry[Any]
+) -> report_fold.ReportedPart:
+    """Return the reported part of a run after an entry of its main strand."""
+    match entry.facts:
+        case ReportSourceFacts() as facts if report.source is None:
+            at = _position_of(entry)
+            return replace(report, source=facts, source_at=at, label=entry.actor)
+        case ReportGapFacts() as facts:
+            return replace(report, gaps=(*report.gaps, report_fold.GapRecord(leaf, facts)))
+        case _:
+            return report
 
 
 def _fold_interruption(run: Run, facts: object) -> Run:

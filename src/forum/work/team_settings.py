@@ -79,9 +79,13 @@ _AGENT_KINDS: Mapping[str, tuple[type[policy.Agent], frozenset[str]]] = {
         frozenset({"cmd", "argv", "usd", "tokens", "output_bytes", "context_tokens"}),
     ),
     "scripted": (policy.Scripted, frozenset({"moves", "usd", "tokens"})),
+    "extension": (
+        policy.Extension,
+        frozenset({"extension", "options", "usd", "tokens", "context_tokens"}),
+    ),
 }
 _CLI_SETTINGS = frozenset({"model", "usd", "tokens", "output_bytes", "context_tokens"})
-_TOOL_SETTINGS = frozenset({"cmd", "argv", "seconds", "description", "schema"})
+_TOOL_SETTINGS = frozenset({"cmd", "argv", "extension", "seconds", "description", "schema"})
 _SERVER_SETTINGS = frozenset({"cmd", "argv", "url", "env", "key_env"})
 _BUDGET_SETTINGS = frozenset({"per", "key", "lane", "usd", "tokens", "runs"})
 _GATE_SETTINGS = frozenset({"tool", "lane", "argument", "above"})
@@ -256,7 +260,7 @@ class _Section(msgspec.Struct, frozen=True):
         into, names = _AGENT_KINDS[kind]
         table = self._checked_table(names | {"kind"})
         try:
-            table = _in_nano_dollars(_with_argv(table))
+            table = _in_nano_dollars(_with_entry(_with_argv(table)))
             return (
                 chat_agent(table)
                 if into is policy.Chat
@@ -285,6 +289,8 @@ class _Section(msgspec.Struct, frozen=True):
         """Return the kind of an agent for which none is given."""
         if self.table.keys() & {"cmd", "argv"}:
             return "command"
+        if "extension" in self.table:
+            return "extension"
         if self.table.keys() & {"url", "model"}:
             return "chat"
         raise self._error("it says neither model nor cmd: name a model, or a program")
@@ -395,7 +401,7 @@ class _Section(msgspec.Struct, frozen=True):
 
     def _read_struct(self, into: type[T], names: frozenset[str]) -> T:
         try:
-            return _convert(_with_argv(self._checked_table(names)), into)
+            return _convert(_with_entry(_with_argv(self._checked_table(names))), into)
         except ValueError as error:
             raise self._error(str(error)) from None
 
@@ -406,6 +412,14 @@ class _Section(msgspec.Struct, frozen=True):
 
     def _error(self, why: str) -> BadSettings:
         return BadSettings(self.file, f"[{self.name}] {why}")
+
+
+def _with_entry(table: dict[str, Any]) -> dict[str, Any]:
+    """Replace `extension`, which is the name of an entry point, by the recorded form."""
+    if "extension" not in table:
+        return table
+    rest = {name: value for name, value in table.items() if name != "extension"}
+    return {**rest, "entry": {"name": table["extension"]}}
 
 
 def _with_argv(table: dict[str, Any]) -> dict[str, Any]:

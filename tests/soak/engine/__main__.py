@@ -17,6 +17,7 @@ from collections import Counter
 from typing import Any
 
 from tests.soak.engine.campaign import Goals
+from tests.soak.engine.orders import ELSEWHERE
 from tests.soak.engine.soak import soak
 
 DATABASES = ("sqlite", "postgres")
@@ -30,9 +31,10 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=60, help="at least, in each database")
     parser.add_argument("--zombies", type=int, default=8, help="at least, in each database")
     parser.add_argument("--server-crashes", type=int, default=3)
+    parser.add_argument("--runner", choices=tuple(ELSEWHERE), default="dbos")
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()
-    goals = Goals(asked.runs, asked.kills, asked.zombies, asked.server_crashes)
+    goals = Goals(asked.runs, asked.kills, asked.zombies, asked.server_crashes, runner=asked.runner)
     chosen = DATABASES if asked.database == "both" else (asked.database,)
     begun = time.monotonic()
     results = {database: soak(database, goals, asked.seed) for database in chosen}

@@ -12,7 +12,7 @@ from forum.app import Forum
 from tests.soak.engine.bench import Bench
 from tests.soak.engine.evidence import Evidence
 from tests.soak.engine.fleet import Fleet, Life
-from tests.soak.engine.orders import IF_FOUND, Moment, Plan, Point, Word
+from tests.soak.engine.orders import ELSEWHERE, IF_FOUND, Moment, Plan, Point, Word
 from tests.soak.engine.requests import Requests
 from tests.soak.engine.takeover import Death, Storm
 
@@ -53,7 +53,7 @@ PLACES = tuple(
     for moment in (Moment.BEFORE, Moment.AFTER)
     if moment is Moment.AFTER or point not in IF_FOUND
 )
-HEIR_POINTS = frozenset({Point.LOST_WORKERS, Point.RECOVER, Point.DROP_LEASE})
+HEIR_POINTS = frozenset({Point.LOST_WORKERS, Point.RECOVER, Point.DROP_LEASE, Point.TAKE_OVER})
 CHANCE = 0.05
 """How often a worker is killed wherever it is."""
 BY_CHANCE = "anywhere"
@@ -73,6 +73,8 @@ class Goals:
     """Where workers die first."""
     everywhere: bool = True
     """Whether a worker has to die at every place."""
+    runner: str = "dbos"
+    """How workers find runs."""
 
 
 class Zombie:
@@ -121,7 +123,10 @@ class Campaign:
         self.tally = Tally()
         self.deaths: list[Death] = []
         self.violations = self.requests.violations
-        self._fleet = Fleet(bench.folder, bench.database)
+        self._fleet = Fleet(bench.folder, bench.database, goals.runner)
+        elsewhere = ELSEWHERE[goals.runner]
+        self._places = [plan for plan in PLACES if plan.point not in elsewhere]
+        self._zombie_points = [point for point in ZOMBIE_POINTS if point not in elsewhere]
         self._serving: list[Life] = []
         self._zombies: list[Zombie] = []
         self._killed: set[str] = set()
@@ -146,7 +151,7 @@ class Campaign:
     @property
     def missed(self) -> list[str]:
         """The places at which nobody has died."""
-        return sorted({str(plan) for plan in PLACES} - self.tally.kills.keys())
+        return sorted({str(plan) for plan in self._places} - self.tally.kills.keys())
 
     @property
     def troubles(self) -> dict[str, int]:
@@ -327,12 +332,13 @@ class Campaign:
 
     def _wanted(self) -> list[Plan]:
         """Return every boundary at which nobody has died, and the places to be stopped at."""
-        plans = [plan for plan in PLACES if str(plan) not in self.tally.kills]
+        plans = [plan for plan in self._places if str(plan) not in self.tally.kills]
         self._random.shuffle(plans)
         missing = range(self.tally.zombies, self._goals.zombies)
         distance = 1 + len(plans) // (1 + len(missing))
         for place, number in enumerate(missing, 1):
-            stop = Plan(ZOMBIE_POINTS[number % len(ZOMBIE_POINTS)], Moment.STOP)
+            point = self._zombie_points[number % len(self._zombie_points)]
+            stop = Plan(point, Moment.STOP)
             plans.insert(place * distance - 1, stop)
         return plans
 

@@ -90,8 +90,8 @@ class Life:
 class Fleet:
     """Keeps one life in reserve, and leaves none behind."""
 
-    def __init__(self, folder: Path, database: str | None) -> None:
-        self._folder, self._database = folder, database
+    def __init__(self, folder: Path, database: str | None, runner: str) -> None:
+        self._folder, self._database, self._runner = folder, database, runner
         self._lives: list[Life] = []
         self._count = 0
         self._reserve = self._bear()
@@ -109,6 +109,6 @@ class Fleet:
 
     def _bear(self) -> Life:
         self._count += 1
-        life = Life(Orders(str(self._folder), self._database, f"{self._count:03}"))
+        life = Life(Orders(str(self._folder), self._database, f"{self._count:03}", self._runner))
         self._lives = [one for one in self._lives if one.status is None] + [life]
         return life

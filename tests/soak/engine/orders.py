@@ -47,10 +47,25 @@ class Point(StrEnum):
     LOST_WORKERS = "expired_workers"
     RECOVER = "recover"
     DROP_LEASE = "release_lease"
+    # What workers do that claim runs in the ledger.
+    CLAIM_RUNS = "claim_runs"
+    RELEASE_RUNS = "release_runs"
+    TAKE_OVER = "take_over"
 
 
-IF_FOUND = frozenset({Point.DEQUEUE, Point.CLAIM_DUE, Point.LOST_WORKERS})
+IF_FOUND = frozenset(
+    {Point.DEQUEUE, Point.CLAIM_DUE, Point.LOST_WORKERS, Point.CLAIM_RUNS, Point.TAKE_OVER}
+)
 """What is asked for all the time: it counts only where something was found."""
+
+
+ELSEWHERE = {
+    "dbos": frozenset({Point.CLAIM_RUNS, Point.RELEASE_RUNS, Point.TAKE_OVER}),
+    "claims": frozenset(
+        {Point.DEQUEUE, Point.CHECKPOINT, Point.CLAIM_DUE, Point.RECOVER, Point.DROP_LEASE}
+    ),
+}
+"""The boundaries that a kind of worker never comes to."""
 
 
 class Moment(StrEnum):
@@ -89,13 +104,16 @@ class Orders(msgspec.Struct, frozen=True):
     database: str | None
     """An address of Postgres, unless the ledger is a file."""
     name: str
+    runner: str = "dbos"
 
     @property
     def settings(self) -> Settings:
         """Where everything is."""
         folder = Path(self.folder)
         data = folder / "data"
-        return Settings(data, folder / "state", data / "log.key", database=self.database)
+        return Settings(
+            data, folder / "state", data / "log.key", database=self.database, runner=self.runner
+        )
 
     @property
     def evidence(self) -> Path:

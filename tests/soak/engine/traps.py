@@ -16,6 +16,7 @@ from typing import Any, TypeVar, cast
 import msgspec
 from dbos._sys_db import SystemDatabase
 
+from forum.backends.claiming_worker import ClaimingWorker
 from forum.backends.dbos_worker import Worker
 from forum.engine import (
     CallReply,
@@ -246,6 +247,28 @@ class TrappedWorker(Worker):
     async def enqueue_tasks(self, run: str, tasks: tuple[str, ...]) -> None:
         """Have tasks driven."""
         self.trap.before(Point.ENQUEUE_TASKS)
+        await super().enqueue_tasks(run, tasks)
+        self.trap.after(Point.ENQUEUE_TASKS)
+
+
+class TrappedClaimingWorker(ClaimingWorker):
+    """A worker that claims runs, with traps where it begins to drive them and their tasks."""
+
+    trap: Trap
+
+    async def enqueue_run(self, run: str) -> None:
+        """Have a run driven."""
+        self.trap.before(Point.ENQUEUE_RUN)
+        self.trap.diary.write("took", run)
+        await super().enqueue_run(run)
+        self.trap.after(Point.ENQUEUE_RUN)
+
+    async def enqueue_tasks(self, run: str, tasks: tuple[str, ...]) -> None:
+        """Have tasks driven."""
+        self.trap.before(Point.ENQUEUE_TASKS)
+        for task in tasks:
+            if task not in self._tasks.get(run, {}):
+                self.trap.diary.write("took", run, task)
         await super().enqueue_tasks(run, tasks)
         self.trap.after(Point.ENQUEUE_TASKS)
 

@@ -25,6 +25,7 @@ from tests.soak.engine.orders import Orders, Word
 from tests.soak.engine.traps import (
     Diary,
     Trap,
+    TrappedClaimingWorker,
     TrappedEngine,
     TrappedWorker,
     trap_dbos,
@@ -53,14 +54,18 @@ def serve(orders: Orders, trap: Trap) -> None:
     with Forum(settings) as forum:
         forum.store = trapped_store(open_store(forum), trap)
         with forum.log.open_writer() as ledger:
-            worker = TrappedWorker(
+            is_claiming = settings.runner == "claims"
+            worker = (TrappedClaimingWorker if is_claiming else TrappedWorker)(
                 TrappedEngine(ledger, make_model, open_tools, trap),
                 forum.store,
                 WorkerCapacity(),
                 partial(complain, trap.diary),
             )
             worker.trap = trap
-            worker.start(settings.database or prepare_sqlite_queue(settings.engine_file))
+            if is_claiming:
+                worker.start("")
+            else:
+                worker.start(settings.database or prepare_sqlite_queue(settings.engine_file))
             trap.diary.write("up", worker.id)
             obey(trap)
             worker.close()

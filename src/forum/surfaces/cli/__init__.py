@@ -33,6 +33,7 @@ _SECTIONS = {
         "completion": ("completion", "Print the completion script for your shell."),
     },
     "Work": {
+        "run": ("run", "Run any program with its model calls capped and recorded."),
         "submit": ("submit", "Carry out a request or a plan, and print the answer."),
         "deliberate": (
             "deliberate",
@@ -72,8 +73,10 @@ _SECTIONS = {
         "up": ("up", "Serve and work on this machine, in one process."),
         "serve": ("serve", "Serve the ledger over HTTP."),
         "mcp": ("mcp_server", "Serve the ledger to an editor or agent that speaks MCP."),
+        "hook": ("hook", "Record what the hooks of Claude Code tell."),
         "token": ("token", "Print the operator's token for programs on this machine."),
         "keys": ("keys", "Create, list and revoke API keys; rotate the signing key."),
+        "otel": ("otel", "Send runs as OpenTelemetry traces to another product."),
         "webhooks": ("webhooks", "List the receivers of webhooks, and send test messages."),
         "worker": ("worker", "Carry out runs until stopped."),
         "db": ("setup", "Prepare a Postgres database."),

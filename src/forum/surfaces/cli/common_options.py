@@ -1,7 +1,9 @@
 """Options that several commands share, and their conversion to settings and trust."""
 
+import math
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import fields, replace
 from functools import wraps
 from pathlib import Path
@@ -11,7 +13,7 @@ import click
 
 from forum.app import Forum
 from forum.config import Settings, load_settings
-from forum.errors import Malformed
+from forum.errors import ForumError, Malformed
 from forum.ledger.body import BytesContent
 from forum.surfaces.cli import UNMUTED_STDERR, SuggestingGroup
 from forum.surfaces.schemas.idempotency import IDEMPOTENCY_KEY_FORM, is_idempotency_key
@@ -23,6 +25,24 @@ if TYPE_CHECKING:
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
+
+
+class Seconds(click.FloatRange):
+    """A time in seconds: a number, neither infinite nor NaN, which passes every comparison."""
+
+    def convert(
+        self,
+        value: Any,  # noqa: ANN401  as click has it
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> float:
+        """Return the time."""
+        seconds: float = super().convert(value, param, ctx)
+        if not math.isfinite(seconds):
+            self.fail(f"{value!r} is no time; write a number of seconds", param, ctx)
+        return seconds
+
+
 POSITIVE = click.IntRange(min=1)
 PORT = click.IntRange(0, 65535)
 # Longer than any first sentence; click cuts at 45 characters by default.
@@ -119,8 +139,18 @@ def current_settings() -> Settings:
 
 
 def open_forum() -> Forum:
-    """Open the ledger of the current directory."""
-    return Forum(current_settings(), echo_warning)
+    """Open the ledger of the current directory.
+
+    If a gateway was killed on this machine, record the calls that it lost: also for a command that
+    only reads, so that it shows them.
+    """
+    forum = Forum(current_settings(), echo_warning)
+    if forum.settings.write_key_file.exists():
+        # What is wrong with the ledger is for the command to say: it may be there to repair it.
+        # The calls are then recorded by the next command.
+        with suppress(ForumError):
+            forum.log.recover_lost_calls()
+    return forum
 
 
 def announce_user_ledger(settings: Settings) -> None:

@@ -81,6 +81,7 @@ def list_settings(settings: Settings) -> Iterator[Setting]:
         "state": settings.state,
         "ledger.origin": settings.origin,
         "database.url": settings.database,
+        "worker.runner": settings.runner,
         "keys.log": settings.key_file,
         "keys.public": settings.public_key_file,
         "keys.write": settings.write_key_file,

@@ -12,9 +12,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 import msgspec
 
+from forum.app import Forum
 from forum.surfaces.cli import EXIT_FAILED, EXIT_REJECTED, common_options
+from forum.surfaces.cli.logging_options import log_to_stderr, log_warning
 from forum.surfaces.cli.output import format_table, print_result, terminal_width
 from forum.surfaces.cli.panel_view import panel_lines
+from forum.surfaces.cli.serve import port_option
+from forum.surfaces.cli.up import check_server_parts, serve_and_work
 from forum.surfaces.formatting import (
     explain_failure,
     format_usd,
@@ -59,13 +63,27 @@ _DEMOS = {
 
 
 @click.group(cls=common_options.FullHelpGroup, invoke_without_command=True)
+@click.option(
+    "--open",
+    "open_browser",
+    is_flag=True,
+    help="Serve sample runs, and open the dashboard in your browser, until Ctrl-C.",
+)
+@port_option
 @click.pass_context
-def demo(ctx: click.Context) -> None:
+def demo(ctx: click.Context, port: int, *, open_browser: bool) -> None:
     """See what Forum does, without an account.
 
-    Without a name, the demos are listed; on a terminal you can choose one.
+    Without a name, the demos are listed; on a terminal you can choose one.  With --open, runs by
+    scripted agents are carried out in a new ledger and shown in the dashboard; the ledger is
+    deleted at the end.
     """
     if ctx.invoked_subcommand is not None:
+        if open_browser:
+            raise click.UsageError("--open takes no name of a demo: forum demo --open")
+        return
+    if open_browser:
+        _serve_sample_runs(port)
         return
     for number, (name, offer) in enumerate(_DEMOS.items(), 1):
         click.echo(f"{number}  {click.style(f'forum demo {name}', bold=True)}")
@@ -86,6 +104,26 @@ def _demo_folder(keep: Path | None) -> Iterator[Path]:
     """Yield the folder for a demo: the one to keep, or one that is deleted at the end."""
     with TemporaryDirectory() as scratch:
         yield (keep or Path(scratch)).absolute()
+
+
+def _serve_sample_runs(port: int) -> None:
+    """Submit the sample runs to a new ledger, and do for it what `forum up --open` does."""
+    from forum.demo.project import create_project
+    from forum.demo.sample_runs import build_sample_requests
+    from forum.surfaces.cli.sample_evaluation import play_sample_evaluation
+
+    check_server_parts(open_browser=True)
+    with (
+        _demo_folder(None) as home,
+        log_to_stderr("text"),
+        Forum(create_project(home)[0], log_warning) as forum,
+    ):
+        forum.keys.initialise()
+        with forum.runs.run_worker():
+            play_sample_evaluation(forum)
+        for request in build_sample_requests().values():
+            forum.runs.submit(request)
+        serve_and_work(forum, port, open_browser=True)
 
 
 def _choose_demo(ctx: click.Context) -> None:

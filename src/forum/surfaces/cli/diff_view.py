@@ -53,7 +53,7 @@ def print_answers(
 ) -> None:
     """Print the answers of two runs."""
     if answers[0] == answers[1]:
-        click.echo(f"both gave {'no answer yet' if answers[0] is None else 'the same answer'}")
+        click.echo(f"both gave {'no answer' if answers[0] is None else 'the same answer'}")
         _print_answer(" ", answers[0])
     else:
         for sign, side, run, answer in zip("-+", sides, runs, answers, strict=True):

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from html import escape
 
+from forum.surfaces.cli import html_page
 from forum.surfaces.cli.eval_table import (
     FIGURE_HEADS,
     describe_judge_use,
@@ -13,22 +14,8 @@ from forum.work import evaluation
 from forum.work.estimates import Estimate
 
 _STYLE = """\
-:root { color-scheme: light dark; --ink: #1b1b1f; --paper: #fff; --line: #8a8a94; --mark: #1f5fbf; }
-@media (prefers-color-scheme: dark) {
-  :root { --ink: #e8e8ee; --paper: #16161a; --line: #7d7d88; --mark: #7fb2ff; }
-}
-body { font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper);
-  max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
-table { border-collapse: collapse; margin: 1rem 0; font-variant-numeric: tabular-nums; }
-th, td { text-align: right; padding: .25rem .75rem; border-bottom: 1px solid var(--line); }
-th:first-child, td:first-child { text-align: left; }
-caption { text-align: left; font-weight: 600; padding: .25rem 0; }
-svg { max-width: 100%; height: auto; margin: 1rem 0; }
-svg text { fill: var(--ink); font: 13px system-ui, sans-serif; }
-svg .axis { stroke: var(--line); } svg .bar { stroke: var(--mark); stroke-width: 3; }
-svg .mean { fill: var(--mark); }
-.conclusion { font-weight: 600; } code { font-size: .9em; }
-.scroll { overflow-x: auto; }
+svg .bar { stroke: var(--mark); stroke-width: 3; } svg .mean { fill: var(--mark); }
+.conclusion { font-weight: 600; }
 """
 _WIDTH, _LEFT, _RIGHT, _ROW = 720, 200, 90, 34
 """The width of a plot, its margins and the height of a row, in pixels."""
@@ -48,33 +35,14 @@ def render_page(report: evaluation.EvalReport) -> str:
         _play_table(report),
         _remarks(report),
     ]
-    return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; '
-        "style-src 'unsafe-inline'\">\n"
-        f"<title>{escape(title)}</title>\n<style>\n{_STYLE}</style>\n</head>\n<body>\n<main>\n"
-        + "\n".join(part for part in parts if part)
-        + "\n</main>\n</body>\n</html>\n"
-    )
-
-
-def _table(caption: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    if not rows:
-        return ""
-    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in heads)
-    body = "\n".join(
-        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
-    )
-    return (
-        f'<div class="scroll"><table><caption>{escape(caption)}</caption>\n'
-        f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table></div>"
-    )
+    return html_page.render_page(title, parts, _STYLE)
 
 
 def _summary_table(report: evaluation.EvalReport) -> str:
     rows = [(c.configuration, *figure_cells(c.figures)) for c in report.configurations]
-    return _table("Mean of a case, by configuration", ("configuration", *FIGURE_HEADS), rows)
+    return html_page.render_table(
+        "Mean of a case, by configuration", ("configuration", *FIGURE_HEADS), rows
+    )
 
 
 def _plots(report: evaluation.EvalReport) -> list[str]:
@@ -155,7 +123,7 @@ def _plot_row(
 
 def _comparison_tables(report: evaluation.EvalReport) -> list[str]:
     return [
-        _table(
+        html_page.render_table(
             f"{c.first} minus {c.second}, case by case",
             ("", "difference", "95 % interval", "method"),
             [
@@ -175,7 +143,7 @@ def _lane_table(report: evaluation.EvalReport) -> str:
     rows = [
         (f"{r.lane or '(none)'}: {r.configuration}", *figure_cells(r.figures)) for r in report.lanes
     ]
-    return _table("By lane", ("lane: configuration", *FIGURE_HEADS), rows)
+    return html_page.render_table("By lane", ("lane: configuration", *FIGURE_HEADS), rows)
 
 
 def _model_table(report: evaluation.EvalReport) -> str:
@@ -190,7 +158,7 @@ def _model_table(report: evaluation.EvalReport) -> str:
         for m in report.models
     ]
     heads = ("configuration: model", "calls", "tokens", "cost", "time")
-    return _table("By model, all plays together", heads, rows)
+    return html_page.render_table("By model, all plays together", heads, rows)
 
 
 def _play_table(report: evaluation.EvalReport) -> str:
@@ -206,7 +174,7 @@ def _play_table(report: evaluation.EvalReport) -> str:
         for p in report.plays
     ]
     heads = ("case: configuration", "outcome", "quality", "cost", "time", "run")
-    return _table("Every play, with the run that shows it", heads, rows)
+    return html_page.render_table("Every play, with the run that shows it", heads, rows)
 
 
 def _remarks(report: evaluation.EvalReport) -> str:

@@ -9,10 +9,12 @@ from forum.deliberation.symposium import kinds as symposium_kinds
 from forum.ledger import kinds as ledger_kinds
 from forum.ledger.entry import Entry, Facts
 from forum.ledger.log import LocatedEntry
+from forum.ledger.ports import NO_LIMIT
 from forum.surfaces.cli.output import format_entry
 from forum.surfaces.cli.run_view import describe_judge, describe_route
 from forum.surfaces.formatting import describe_stop, format_usd, pluralize, turn_name
-from forum.work import kinds
+from forum.surfaces.reported_runs import describe_gap
+from forum.work import kinds, report_kinds
 from forum.work.acceptance_criteria import Check
 from forum.work.schedule import STOP_CAUSE
 from forum.work.scores import describe_subject
@@ -28,7 +30,7 @@ def describe_entry(located: LocatedEntry) -> str:
     place, _, name = entry.strand.partition("/")
     if place == "turn":
         return f"{turn_name(kinds.TURN_PREFIX + name)}: {say(entry)}"
-    where = f"{place} {name}: " if place in ("task", "role") else ""
+    where = f"{place} {name}: " if place in ("task", "role", "span") else ""
     return f"{where}{say(entry)}"
 
 
@@ -148,6 +150,34 @@ def _outcome(outcome: ledger_kinds.Outcome, why: str) -> str:
     return f"{outcome.value} ({why})" if why else outcome.value
 
 
+def _sourced(entry: Entry[report_kinds.ReportSourceFacts]) -> str:
+    facts = entry.facts
+    how = f"{facts.told} by {facts.by}"
+    framework = f" ({facts.framework})" if facts.framework else ""
+    more = f", continuing run {facts.continues}" if facts.continues else ""
+    cap = f", for ${format_usd(facts.usd)} at most" if facts.usd != NO_LIMIT else ""
+    return f"the run {entry.actor} is {how}{framework}{more}{cap}"
+
+
+def _began(entry: Entry[report_kinds.ReportBeginFacts]) -> str:
+    facts = entry.facts
+    model = f" ({facts.model})" if facts.model else ""
+    price = f", for ${format_usd(facts.usd)} at most" if facts.usd else ""
+    set_by_us = f"; Forum set {', '.join(facts.altered)}" if facts.altered else ""
+    return f"{facts.op} {facts.name}{model} was about to begin{price}{set_by_us}"
+
+
+def _stepped(entry: Entry[report_kinds.ReportStepFacts]) -> str:
+    facts = entry.facts
+    model = f" ({facts.model})" if facts.model else ""
+    tokens = facts.input_tokens + facts.output_tokens
+    used = f", {pluralize(tokens, 'token')}" if tokens else ""
+    cost = f", ${format_usd(facts.usd)}" if facts.usd else ""
+    time = f" after {facts.micros / 1000:g} ms" if facts.micros else ""
+    ended = _outcome(facts.outcome, facts.code)
+    return f"{facts.op} {facts.name}{model} ended: {ended}{time}{used}{cost}"
+
+
 _EPOCH_KEYS = {
     ledger_kinds.EpochKey.KEPT: "kept",
     ledger_kinds.EpochKey.NEW: "lost, and is a new one",
@@ -224,5 +254,12 @@ _DESCRIPTIONS: Mapping[type[Facts], Callable[[Entry[Any]], str]] = {
         f"{e.facts.configuration} played case {e.facts.case} in run {e.facts.run}: "
         f"quality {e.facts.quality / kinds.MAX_SCORE:g}"
     ),
+    report_kinds.ReportSourceFacts: _sourced,
+    report_kinds.ReportBeginFacts: _began,
+    report_kinds.ReportStepFacts: _stepped,
+    report_kinds.ReportBatchFacts: lambda e: (
+        f"{pluralize(e.facts.spans, 'span')} were reported by {e.facts.by}"
+    ),
+    report_kinds.ReportGapFacts: lambda e: describe_gap(e.facts),
     kinds.EvalReportFacts: lambda e: f"{pluralize(e.facts.plays, 'play')} were compared",
 }

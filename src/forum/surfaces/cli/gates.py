@@ -39,9 +39,10 @@ def list_(*, as_json: bool) -> None:
     """List everything that waits for approval."""
     with common_options.open_forum() as forum:
         open_gates = forum.reads.waiting_gates()
-    if as_json:
-        output.print_json("forum.gates/1", gates.gates_form(open_gates))
-        return
+        if as_json:
+            located = forum.reads.locate_gates(open_gates)
+            output.print_json("forum.gates/1", gates.gates_form(located))
+            return
     rows = [("run", "subject", "digest", "unless decided")]
     at = now()
     for run, waiting in open_gates:
@@ -67,10 +68,10 @@ def show(run: str, subject: str, *, as_json: bool) -> None:
         run_id, subject = forum.reads.find_run(run), _parse_subject(subject)
         waiting, shown = forum.reads.read_gate(run_id, subject)
         results, request = forum.reads.gate_results(run_id, subject), forum.reads.request_of(run_id)
+        (located,) = forum.reads.locate_gates([(run_id, waiting)])
     if as_json:
-        output.print_json(
-            "forum.gate/1", gates.explained_gate_form(run_id, waiting, shown, request, results)
-        )
+        form = gates.explained_gate_form(located, shown, request, results)
+        output.print_json("forum.gate/1", form)
         return
     _print_context(request, results)
     click.echo(click.style(f"waits at {subject}", bold=True), err=True)

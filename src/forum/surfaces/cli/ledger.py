@@ -18,6 +18,7 @@ from forum.surfaces.cli.units import format_moment
 from forum.surfaces.schemas import ledger as ledger_forms
 from forum.tlog import Checkpoint, Note, is_witnessed
 from forum.verify import Trust
+from forum.work.report_causes import within_finder
 
 
 @click.group(cls=common_options.FullHelpGroup)
@@ -135,7 +136,9 @@ def why(entry: str, limit: int, *, as_json: bool) -> None:
     ENTRY is an index, an id or the first digits of one, or a position run/strand/n.
     """
     with common_options.open_forum() as forum, forum.open_reader() as reader:
-        chain = list(log.walk_causes(reader, KINDS, log.find_entry(reader, KINDS, entry), limit))
+        named = log.find_entry(reader, KINDS, entry)
+        within = within_finder(reader, KINDS)
+        chain = list(log.walk_causes(reader, KINDS, named, limit, within))
         form = ledger_forms.why_form(chain, forum.reads.explain_entry)
     lines = (
         _format_cause(depth, cause, item.judge)
@@ -260,6 +263,7 @@ def export(run: str, path: Path | None, *, as_json: bool) -> None:
         # Keys that come with a bundle prove nothing: its sender could have made both.
         click.echo("send the keys separately: forum ledger policy > policy", err=True)
         click.echo(f"to verify it: forum verify {path} --policy policy", err=True)
+        click.echo("or in a browser: forum verify --page verify.html", err=True)
 
 
 @ledger.command()

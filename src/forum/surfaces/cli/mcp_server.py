@@ -14,26 +14,19 @@ from forum.ledger.kinds import Scope
 from forum.planning import AgentRegistry
 from forum.surfaces.cli import common_options, submit_options
 from forum.surfaces.cli.logging_options import make_trouble_printer
+from forum.surfaces.cli.mcp_gateway import gateway
 from forum.surfaces.cli.startup_notice import announce_runs
 from forum.surfaces.cli.worker import STOP_TIMEOUT_S
+from forum.surfaces.mcp.pipes import StdioPipes, claim_stdio
 
 if TYPE_CHECKING:
     from mcp.server import Server
-
-    from forum.surfaces.mcp.stdio import StdioPipes
 
 _MAX_RUNS, _MAX_TASKS = 50, 16
 """Capacity of the worker in this process."""
 
 
-@common_options.command(
-    examples=(
-        "forum mcp",
-        "forum mcp --scope read",
-        "forum mcp --no-work",
-        "forum mcp --chat-url http://127.0.0.1:11434/v1 --model qwen3",
-    ),
-)
+@click.group(cls=common_options.FullHelpGroup, invoke_without_command=True)
 @click.option(
     "--work/--no-work",
     default=True,
@@ -51,7 +44,14 @@ _MAX_RUNS, _MAX_TASKS = 50, 16
 )
 @submit_options.agent_options
 @common_options.confine
-def mcp(scopes: tuple[str, ...], *, agents: submit_options.AgentOptions, work: bool) -> None:
+@click.pass_context
+def mcp(
+    ctx: click.Context,
+    scopes: tuple[str, ...],
+    *,
+    agents: submit_options.AgentOptions,
+    work: bool,
+) -> None:
     """Serve this folder's ledger to one MCP client, over standard input and output.
 
     An editor or agent starts it; what to put into its settings is in the guide "Use Forum from an
@@ -60,10 +60,11 @@ def mcp(scopes: tuple[str, ...], *, agents: submit_options.AgentOptions, work: b
 
     The agents are those of forum.toml, unless the options name others.
     """
+    if ctx.invoked_subcommand is not None:
+        return
     with require_extra("mcp"):
         from forum.surfaces.mcp.callers import LocalCaller
         from forum.surfaces.mcp.server import make_server
-        from forum.surfaces.mcp.stdio import claim_stdio
 
     # Before anything can print: other output on stdout would corrupt the protocol.
     wires = claim_stdio()
@@ -87,7 +88,7 @@ def _work_on_runs(forum: Forum) -> AbstractContextManager[object]:
     )
 
 
-async def _serve(server: "Server[Any]", wires: "StdioPipes") -> None:
+async def _serve(server: "Server[Any]", wires: StdioPipes) -> None:
     """Serve until the client disconnects, or until SIGTERM or Ctrl-C."""
     from forum.surfaces.mcp.stdio import serve_stdio
 
@@ -97,3 +98,6 @@ async def _serve(server: "Server[Any]", wires: "StdioPipes") -> None:
         loop.add_signal_handler(number, serving.cancel)
     with suppress(asyncio.CancelledError):
         await serving
+
+
+mcp.add_command(gateway)

@@ -105,6 +105,10 @@ def _report_lines(report: verify.Report) -> Iterator[str]:
     yield from _answer("Intact", report.intact)
     yield from _answer("Complete", report.complete)
     yield from _answer("Independent", report.independent)
+    # No mark: what a program told cannot be checked, so this is no claim.
+    first, *more = wrap_lines(str(report.coverage), terminal_width(), " " * 15)
+    yield f"  {'Coverage':<12} {first.strip()}"
+    yield from more
     yield from _epochs(report)
     for finding in report.findings[:20]:
         yield from _finding(finding)

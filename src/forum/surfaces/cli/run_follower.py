@@ -17,10 +17,12 @@ from msgspec.structs import replace
 
 from forum.app import Forum, RunView, now
 from forum.errors import StoreFailed
+from forum.surfaces import reported_runs
 from forum.surfaces.cli import EXIT_FAILED, common_options, run_view
 from forum.surfaces.cli.logging_options import make_trouble_printer
 from forum.surfaces.cli.output import print_bytes, print_json, terminal_width, wrap_lines
 from forum.surfaces.cli.panel_view import dissent_lines
+from forum.surfaces.cli.report_view import span_lines
 from forum.surfaces.cli.startup_notice import announce_runs
 from forum.surfaces.cli.stop_signals import catch_stop_signals
 from forum.surfaces.cli.units import format_count, format_duration, format_price
@@ -48,6 +50,7 @@ from forum.surfaces.schemas.deliberations import deliberation_form
 from forum.surfaces.schemas.runs import run_form
 from forum.work import run_fold
 from forum.work.kinds import ROLE_PREFIX
+from forum.work.report_fold import SpanRecord
 
 _STOP_TIMEOUT_S = 60
 """How long to wait at exit for calls of other runs that this process also drives."""
@@ -118,7 +121,9 @@ def watch_run(forum: Forum, run: str, *, as_json: bool) -> NoReturn:
     """
     telling = _make_progress(forum)
     telling.begin(run)
-    if forum.reads.read_run(run).outcome is None and not forum.reads.has_workers:
+    state = forum.reads.read_run(run)
+    # No worker carries out a run that another program reports.
+    if state.outcome is None and not state.is_reported and not forum.reads.has_workers:
         common_options.echo_error(
             f"no worker is running; carry it out: forum resume {short_id(run)}"
         )
@@ -223,7 +228,7 @@ def _print_end(view: RunView) -> None:
     lines += dissent_lines(form, terminal_width()) if form else []
     for run, gate in view.gates:
         lines += run_view.format_gate_advice(run, gate, view.at)
-    if view.gates:
+    if view.gates and not view.state.is_reported:
         lines.append(f"then go on: forum resume {short_id(view.run)}")
     well = exit_status(view) is Status.OK
     # With --quiet a success is silent; everything else is printed.
@@ -235,6 +240,9 @@ def _print_end(view: RunView) -> None:
 
 
 def _format_progress(view: RunView) -> str:
+    if view.state.is_reported:
+        known = f"{view.state.provenance}, {pluralize(len(view.state.report.spans), 'span')}"
+        return f"{known}, {run_view.format_usage(view)}"
     turns = panel_turns(view.state)
     done = run_view.format_task_progress(view.state) if view.state.planned else "no plan yet"
     return f"{describe_turns(turns) if turns else done}, {run_view.format_usage(view)}"
@@ -268,7 +276,7 @@ class _LineProgress:
 
     def show(self, state: run_fold.Run) -> None:
         """Print what has changed."""
-        first = self._view.state.accepted is None
+        first = not self._view.state.opened
         self._view = view = replace(self._view, state=state, at=now())
         turns = [turn.id for turn in panel_turns(state)]
         for name in turns or state.tasks:
@@ -283,8 +291,32 @@ class _LineProgress:
                 line = f"{turn_name(name)}: {strip_control_characters(words)}{sealed}"
                 click.echo(f"{passed:>8}  {line}", err=True)
 
+        self._show_spans(state, first=first)
+
+    def _show_spans(self, state: run_fold.Run, *, first: bool) -> None:
+        """Print the spans that began or ended, and the gaps that were recorded."""
+        lines = {span.id: _describe_span(span) for span in state.report.spans.values()}
+        lines |= {
+            gap.entry.hex(): reported_runs.describe_gap(gap.facts) for gap in state.report.gaps
+        }
+        for name, words in lines.items():
+            if self._said.get(name) != words:
+                self._said[name] = words
+                ended = name in state.report.spans and state.report.spans[name].ended is not None
+                if not (first and ended):
+                    passed = format_duration(self._view.at - state.begun)
+                    click.echo(f"{passed:>8}  {strip_control_characters(words)}", err=True)
+
     def end(self) -> None:
         """Do nothing: every change is already printed."""
+
+
+def _describe_span(span: SpanRecord) -> str:
+    """Return the progress of a span, in words that change whenever the progress does."""
+    if span.ended is None:
+        return f"{span.op} {span.name}: begun"
+    cost = f", {format_price(span.spent.usd)}" if span.spent.usd else ""
+    return f"{span.op} {span.name}: {span.ended.outcome} after {format_duration(span.micros)}{cost}"
 
 
 def _describe_sealed_ballots(state: run_fold.Run, name: str) -> str:
@@ -399,6 +431,7 @@ def _spinner() -> str:
 
 def live_lines(view: RunView, columns: int, rows: int, spinner: str) -> list[str]:
     """Return a running run as lines, within so many columns and rows."""
+    # A run that another program reports has spans in place of tasks.
     mark, word, color = run_view.run_status(view.state)
     if color == "cyan":
         mark = spinner
@@ -416,6 +449,8 @@ def _wrap_facts(facts: str, columns: int) -> list[str]:
 
 
 def _tree_lines(view: RunView, columns: int, rows: int, spinner: str) -> list[str]:
+    if view.state.is_reported:
+        return span_lines(view, columns, max(2, rows - 3))
     all_rows = _rows(view)
     drawn, hidden = _collapse(all_rows, max(2, rows))
     lines = _table(drawn, columns, spinner)

@@ -8,11 +8,12 @@ from collections.abc import Iterable, Sequence
 
 import click
 
-from forum.app import RunView
+from forum.app import ListedRun, RunView
 from forum.ledger.kinds import Outcome
-from forum.ledger.ports import NO_LIMIT, UNLIMITED, Amount
+from forum.ledger.ports import NO_LIMIT, Amount
 from forum.surfaces.cli import output, units
 from forum.surfaces.cli.panel_view import panel_lines
+from forum.surfaces.cli.report_view import gap_lines, note_lines, span_lines
 from forum.surfaces.formatting import (
     Status,
     TaskTreeNode,
@@ -34,6 +35,7 @@ from forum.surfaces.formatting import (
     undecided_headline,
     work_tasks,
 )
+from forum.surfaces.reported_runs import describe_gaps, describe_provenance
 from forum.surfaces.schemas.deliberations import deliberation_form
 from forum.tlog import Hash
 from forum.work import kinds, run_fold
@@ -67,9 +69,23 @@ def run_status(state: run_fold.Run, *, waiting: bool = False) -> tuple[str, str,
         return "■", "interrupted", "yellow"
     if state.open_gates or waiting:
         return "!", "waiting", "yellow"
-    if not state.tasks:
+    if not state.tasks and not state.is_reported:
         return "○", "accepted", "cyan"
     return "●", state.state.value, "cyan"
+
+
+def listed_status(listed: ListedRun) -> tuple[str, str, str | None]:
+    """Return the same for a run in a list."""
+    outcome, stopped = listed.summary.outcome, listed.summary.stopped
+    if outcome is Outcome.OK:
+        return "✓", "ok", "green"
+    if outcome is not None:
+        return "✗", stopped.value if stopped else outcome.value, "red"
+    if listed.state is run_fold.RunState.INTERRUPTED:
+        return "■", "interrupted", "yellow"
+    if listed.waits:
+        return "!", "waiting", "yellow"
+    return "○" if listed.state is run_fold.RunState.ACCEPTED else "●", listed.state.value, "cyan"
 
 
 def view_status(view: RunView) -> tuple[str, str, str | None]:
@@ -168,6 +184,8 @@ def render_run(view: RunView, *, every: bool = False) -> list[str]:
     """Return the overview of a run."""
     columns, form = output.terminal_width(), deliberation_form(view)
     planned = form or view.plan or work_tasks(view.state)
+    if view.state.is_reported:
+        return _render_reported_run(view, columns, every=every)
     return [
         *head_lines(view, columns),
         *(() if form else ("" if planned else "  (no plan yet)",)),
@@ -180,6 +198,20 @@ def render_run(view: RunView, *, every: bool = False) -> list[str]:
         *_agent_lines(view.state),
         *_answer_lines(view, columns),
         *_claim_lines(view, columns),
+        *_score_lines(view, columns),
+        *_why_lines(view, columns),
+    ]
+
+
+def _render_reported_run(view: RunView, columns: int, *, every: bool) -> list[str]:
+    """Return the overview of a run that Forum does not drive."""
+    return [
+        *head_lines(view, columns),
+        *span_lines(view, columns, NO_LIMIT if every else _MAX_ROWS),
+        *gap_lines(view, columns),
+        *note_lines(view, columns),
+        *_gate_lines(view),
+        *_agent_lines(view.state),
         *_score_lines(view, columns),
         *_why_lines(view, columns),
     ]
@@ -204,7 +236,11 @@ def head_lines(view: RunView, columns: int) -> list[str]:
             "" if view.until is None else f"entry {view.until}, {units.format_moment(view.at)}",
         ),
         ("reason", explain_run_state(view)),
-        ("request", "(erased)" if view.request is None else view.request),
+        ("request", "" if state.is_reported else _request_text(view)),
+        ("name", view.name),
+        ("known", describe_provenance(state)),
+        ("source", _describe_source(state)),
+        ("gaps", describe_gaps(state)),
         ("route", describe_route(state.routed) if state.routed else ""),
         ("begun", started),
         ("done", format_task_progress(state) if state.planned else ""),
@@ -221,6 +257,24 @@ def head_lines(view: RunView, columns: int) -> list[str]:
             )
         )
     return lines + [f"  {name:<8} {first_line(text, columns - 11)}" for name, text in facts if text]
+
+
+def _request_text(view: RunView) -> str:
+    return "(erased)" if view.request is None else view.request
+
+
+def _describe_source(state: run_fold.Run) -> str:
+    """Return who reports a run: its process or key, framework, trace, and the run it continues."""
+    source = state.report.source
+    if source is None:
+        return ""
+    parts = [
+        source.by,
+        source.framework,
+        f"trace {source.trace}" if source.trace else "",
+        f"continues {short_id(source.continues)}" if source.continues else "",
+    ]
+    return strip_control_characters(", ".join(part for part in parts if part))
 
 
 def describe_route(routed: kinds.RouteFacts) -> str:
@@ -240,7 +294,7 @@ def describe_route(routed: kinds.RouteFacts) -> str:
 def format_usage(view: RunView) -> str:
     """Return what a run has used, with the limits that apply."""
     spent, accepted = view.state.spent, view.state.accepted
-    cap = accepted.cap if accepted else UNLIMITED
+    cap = view.state.cap
     limit = accepted.milliseconds if accepted else NO_LIMIT
     money = f"${format_usd(spent.usd)}"
     time = f"{run_duration(view) / 1e6:.1f}"

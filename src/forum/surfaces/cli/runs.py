@@ -1,32 +1,32 @@
 """`forum runs`, `show`, `watch`, `diff` and `bench`: read and compare runs."""
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
 from forum import app
-from forum.errors import NoSuchRun
 from forum.surfaces.cli import EXIT_FAILED, common_options, output
 from forum.surfaces.cli.diff_view import print_answers, print_divergences
 from forum.surfaces.cli.run_follower import print_result_and_exit, watch_run
-from forum.surfaces.cli.run_view import render_run, run_status
+from forum.surfaces.cli.run_page import EvidenceFile, render_run_page
+from forum.surfaces.cli.run_view import listed_status, render_run
 from forum.surfaces.cli.transcript import transcript_form, transcript_lines
 from forum.surfaces.cli.units import format_age, format_price, parse_moment
 from forum.surfaces.formatting import (
     RUN_LABELS,
     answer_with_headline,
-    count_progress,
     explain_run_state,
     first_line,
-    run_labels,
+    pluralize,
     short_id,
 )
 from forum.surfaces.schemas import comparison
 from forum.surfaces.schemas.runs import run_form, runs_form
-from forum.work.run_fold import Run
+from forum.work.report_kinds import Provenance
 from forum.work.run_record import RunRecord
+from forum.work.run_summary import RunSummary
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,19 +38,15 @@ class RunFilter:
     text: str | None = None
     lane: str | None = None
 
-    def test(self, forum: app.Forum) -> Callable[[str, Run], bool] | None:
-        """Return a predicate on the state of runs, or None if the options select all of them."""
-        if not (self.states or self.text or self.lane):
-            return None
-        return lambda run, state: self._matches(forum, run, state)
-
-    def _matches(self, forum: app.Forum, run: str, state: Run) -> bool:
-        """Return whether a run matches; the cheapest test comes first."""
-        if self.states and not run_labels(state) & set(self.states):
-            return False
-        if self.text and self.text.casefold() not in (forum.reads.request_of(run) or "").casefold():
-            return False
-        return not self.lane or self.lane in forum.reads.lanes_of(run, state)
+    def query(self, *, within: bool) -> app.RunQuery:
+        """Return what the options select."""
+        return app.RunQuery(
+            labels=frozenset(self.states),
+            since=parse_moment(self.since, app.now()) if self.since else 0,
+            text=self.text or "",
+            lane=self.lane or "",
+            within=within,
+        )
 
 
 filter_options = common_options.collect_options(
@@ -90,19 +86,16 @@ def runs(
     limit: int, before: str | None, *, runfilter: RunFilter, every: bool, as_json: bool
 ) -> None:
     """List runs, the newest first."""
-    since = parse_moment(runfilter.since, app.now()) if runfilter.since else 0
+    query = runfilter.query(within=every)
     with common_options.open_forum() as forum:
         before = forum.reads.find_run(before) if before else None
-        page = forum.reads.recent_runs(
-            before,
-            limit,
-            within=every,
-            since=since,
-            matches=runfilter.test(forum),
+        page = forum.reads.list_runs(query, before, limit).runs
+    output.print_result("forum.runs/1", runs_form(page), _table(page), as_json=as_json)
+    if any(listed.is_altered for listed in page):
+        click.echo(
+            "the database was altered for the runs marked with ?; run: forum ledger verify",
+            err=True,
         )
-        requests = {run: forum.reads.request_of(run) for run, _ in page}
-    table = _table(page, requests)
-    output.print_result("forum.runs/1", runs_form(page, requests), table, as_json=as_json)
     if as_json:
         return
     if not page and runfilter != RunFilter():
@@ -111,29 +104,39 @@ def runs(
         click.echo('no run yet; begin one: forum submit "..."', err=True)
     # A full page: there may be older runs.
     elif len(page) == limit:
-        click.echo(f"older ones: forum runs --before {short_id(page[-1][0])}", err=True)
+        click.echo(f"older ones: forum runs --before {short_id(page[-1].run)}", err=True)
 
 
-def _table(page: list[tuple[str, Run]], requests: dict[str, str | None]) -> list[str]:
-    """Return the runs as a table; the request gets the remaining width."""
+def _table(page: Sequence[app.ListedRun]) -> list[str]:
+    """Return the runs as a table; the request, or the name, gets the remaining width."""
     if not page:
         return []
-    moment_now, rows = app.now(), [("run", "state", "tasks", "cost", "age")]
-    for run, state in page:
-        mark, word, _ = run_status(state)
-        progress = "/".join(map(str, count_progress(state)))
-        cost, age = format_price(state.spent.usd), format_age(moment_now - state.begun)
-        rows.append((short_id(run), f"{mark} {word}", progress, cost, age))
-    head, *table = output.format_table(rows, right=(2, 3, 4))
+    moment_now, rows = app.now(), [("run", "state", "known", "tasks", "cost", "age")]
+    for listed in page:
+        mark, word, _ = listed_status(listed)
+        summary = listed.summary
+        is_driven = summary.provenance is Provenance.DRIVEN
+        progress = f"{summary.passed}/{summary.tasks}" if is_driven else _count_reported(summary)
+        cost, age = format_price(summary.spent.usd), format_age(moment_now - summary.begun)
+        known = summary.provenance.value
+        rows.append((short_id(listed.run), f"{mark} {word}", known, progress, cost, age))
+    head, *table = output.format_table(rows, right=(3, 4, 5))
     room = max(12, output.terminal_width() - len(head) - 2)
     lines = [click.style(f"{head}  request", dim=True)]
-    for (run, state), line in zip(page, table, strict=True):
-        mark, word, color = run_status(state)
-        text = requests[run]
-        request = first_line("(erased)" if text is None else text, room)
+    for listed, line in zip(page, table, strict=True):
+        mark, word, color = listed_status(listed)
+        text = listed.name or ("(erased)" if listed.request is None else listed.request)
+        request = first_line(f"? {text}" if listed.is_altered else text, room)
         colored = line.replace(f"{mark} {word}", click.style(f"{mark} {word}", fg=color), 1)
         lines.append(f"{colored}  {request}".rstrip())
     return lines
+
+
+def _count_reported(summary: RunSummary) -> str:
+    """Return how much was recorded of a run that Forum does not drive."""
+    if summary.notes and not summary.spans:
+        return pluralize(summary.notes, "note")
+    return pluralize(summary.spans, "span")
 
 
 @common_options.command(
@@ -142,6 +145,7 @@ def _table(page: list[tuple[str, Run]], requests: dict[str, str | None]) -> list
         "forum show 0199c0de-1234-7abc --transcript",
         "forum show run.zip --transcript",
         "forum show 57 --until 57",
+        "forum show 0199c0de-1234-7abc --html report.html",
     ),
 )
 @click.argument("run", required=False)
@@ -152,44 +156,49 @@ def _table(page: list[tuple[str, Run]], requests: dict[str, str | None]) -> list
     is_flag=True,
     help="Print prompts, replies, tool calls and verdicts in their order.",
 )
+@click.option(
+    "--html",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the run and its evidence bundle to this page.",
+)
 @click.option("--all", "every", is_flag=True, help="Show every task of a large plan.")
 @common_options.as_json
-def show(
+def show(  # noqa: PLR0913  each is an option
     run: str | None,
     until: str | None,
+    html: Path | None,
     *,
     answer: bool,
     transcript: bool,
     every: bool,
     as_json: bool,
 ) -> None:
-    """Show a RUN on one screen: its tasks with state, agent, tokens, cost and time.
+    """Show a RUN on one screen: its tasks or spans with state, agent, tokens, cost and time.
 
     RUN is its id, the beginning of it, or any entry of it; without one, the newest run.  It may
     also be an evidence bundle (a file); `forum verify` checks whether that is genuine.
-    A task is drawn under the last one that it waits for; `(+ a)` names the others.
+    A task is drawn under the last one that it waits for; `(+ a)` names the others.  `known` says
+    how Forum knows of the run, and what may be missing.
     """
     if transcript and (answer or until):
         raise click.UsageError("--transcript prints all of a run: leave out --answer and --until")
+    if html is not None:
+        _check_page(html, is_alone=not (transcript or answer or until or as_json))
     if run is not None and _is_file(run):
         if until:
             raise click.UsageError("--until is for runs of the ledger, not for a bundle")
-        with app.open_bundle(Path(run)) as record:
-            _print_run(
-                app.view_record(record), record if transcript else None, answer, every, as_json
-            )
-        common_options.echo_info(
-            f"\nnot verified; to verify it: forum verify {run} --policy POLICY"
-        )
+        _show_bundle(Path(run), html, transcript, answer, every, as_json)
         return
     with common_options.open_forum() as forum:
         run_id = forum.reads.find_run(run) if run else _newest_run(forum)
         if forum.evaluations.is_evaluation(run_id):
             again = f"forum eval --of {short_id(run_id)}"
             raise click.ClickException(f"{run_id} is an evaluation; print its report: {again}")
+        if html is not None:
+            bundle = EvidenceFile(f"{run_id}.zip", forum.log.export(run_id))
+            _write_page(html, forum.reads.read_run_record(run_id), bundle)
+            return
         view = forum.reads.view_run(run_id, forum.ledger.find_entry(until) if until else None)
-        if view.state.accepted is None:
-            raise NoSuchRun(f"{run_id} had no request at that time" if until else run_id)
         _print_run(
             view,
             forum.reads.read_run_record(run_id) if transcript else None,
@@ -199,6 +208,38 @@ def show(
         )
     if not (answer or transcript or as_json):
         _print_hints(view)
+
+
+def _show_bundle(
+    path: Path,
+    html: Path | None,
+    transcript: bool,  # noqa: FBT001  the values of flags
+    answer: bool,  # noqa: FBT001
+    every: bool,  # noqa: FBT001
+    as_json: bool,  # noqa: FBT001
+) -> None:
+    with app.open_bundle(path) as record:
+        if html is not None:
+            _write_page(html, record, EvidenceFile(path.name, path.read_bytes()))
+        else:
+            view = app.view_record(record)
+            _print_run(view, record if transcript else None, answer, every, as_json)
+    common_options.echo_info(f"\nnot verified; to verify it: forum verify {path} --policy POLICY")
+
+
+def _check_page(html: Path, *, is_alone: bool) -> None:
+    if not is_alone:
+        others = "--transcript, --answer, --until and --json"
+        raise click.UsageError(f"--html writes all of a run: leave out {others}")
+    if not html.parent.is_dir():
+        raise click.UsageError(f"--html {html}: there is no folder {html.parent}")
+
+
+def _write_page(html: Path, record: RunRecord, bundle: EvidenceFile) -> None:
+    """Write a run as a page.  It shows what the bundle holds, and nothing else."""
+    page = render_run_page(app.view_record(record), record, bundle)
+    app.write_files(html.parent, {html.name: page.encode()})
+    common_options.echo_info(f"written: {html}")
 
 
 def _is_file(named: str) -> bool:
@@ -227,7 +268,9 @@ def _print_run(
 
 
 def _print_hints(view: app.RunView) -> None:
-    last = max(view.entries.values(), default=None)
+    spans = [span.last for span in view.state.report.spans.values() if span.last]
+    places = [view.places[leaf.hex()] for leaf in spans if leaf.hex() in view.places]
+    last = max((*view.entries.values(), *places), default=None)
     if last is not None:
         past = f"forum show {short_id(view.run)} --until {last}"
         click.echo(f"\nlook closer: forum why {last}, {past}", err=True)
@@ -267,12 +310,15 @@ def _newest_run(forum: app.Forum) -> str:
 def diff(a: str, b: str, *, as_json: bool) -> None:
     """Print the answers of two runs A and B, and the first step in which they differ.
 
-    Durations are not compared.  Exit status 0 if the runs are the same, 1 if not.
+    Durations are not compared.  Spans are matched by operation, name and order, not by their ids.
+     Exit status 0 if the runs are the same, 1 if not.
     """
     with common_options.open_forum() as forum:
         first, second = forum.reads.find_run(a), forum.reads.find_run(b)
         divergences = forum.reads.diff_runs(first, second)
-        answers = (forum.reads.view_run(first).answer, forum.reads.view_run(second).answer)
+        views = forum.reads.view_run(first), forum.reads.view_run(second)
+        answers = (views[0].answer, views[1].answer)
+        known = (views[0].state.provenance, views[1].state.provenance)
         bodies = [
             forum.reads.bodies_at(run, divergence.strand, divergence.step)
             # Only the first difference is printed in full, so no other bodies are read.
@@ -280,12 +326,14 @@ def diff(a: str, b: str, *, as_json: bool) -> None:
             for run in (first, second)
         ]
     if as_json:
-        output.print_json("forum.diff/1", comparison.diff_form(first, second, divergences, answers))
+        form = comparison.diff_form(first, second, divergences, answers, known)
+        output.print_json("forum.diff/1", form)
     elif not divergences:
-        click.echo("the runs are the same")
+        click.echo(f"the runs are the same (A {known[0]}, B {known[1]})")
     else:
         print_answers(("A", "B"), (first, second), answers)
         print_divergences(divergences, ("A", "B"), bodies)
+        click.echo(f"A is {known[0]}, B is {known[1]}")
     raise SystemExit(EXIT_FAILED if divergences else 0)
 
 
@@ -310,8 +358,10 @@ def _figures(measured: comparison.MeasureForm) -> dict[str, str]:
     slowest = measured.slowest_task
     return {
         "": short_id(measured.run),
+        "known": measured.provenance.value,
         "outcome": measured.outcome,
         "tasks passed": f"{measured.passed} of {measured.tasks}",
+        "spans": f"{measured.spans:,}",
         "attempts": f"{measured.attempts:,}",
         "calls": f"{measured.calls:,}",
         "lost": f"{measured.lost:,}",

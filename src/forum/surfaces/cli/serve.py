@@ -1,6 +1,7 @@
 """`forum serve`: serve the ledger over HTTP to platforms, chat clients and auditors."""
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -183,13 +184,19 @@ def serve(
 
 
 def load_extensions(config: "ServerConfig") -> "tuple[ServerExtension, ...]":
-    """Return the extensions served beside the API: MCP, if it is installed."""
-    try:
-        with require_extra("mcp"):
-            from forum.surfaces.cli.mcp_over_http import McpExtension
-    except MissingExtra:
-        return ()
-    return (McpExtension(config.most_bytes),)
+    """Return the extensions beside the API: the gateway, MCP and OTLP, if they are installed."""
+    from forum.surfaces.http.gateway import GatewayExtension
+
+    extensions: list[ServerExtension] = [GatewayExtension(config)]
+    with suppress(MissingExtra), require_extra("mcp"):
+        from forum.surfaces.cli.mcp_over_http import McpExtension
+
+        extensions.append(McpExtension(config.most_bytes))
+    with suppress(MissingExtra), require_extra("otel"):
+        from forum.surfaces.http.otlp import OtlpExtension
+
+        extensions.append(OtlpExtension([tenant.forum for tenant in config.desks]))
+    return tuple(extensions)
 
 
 def _make_token_verifier(settings: Settings) -> "TokenVerifier | None":

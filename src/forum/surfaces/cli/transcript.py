@@ -24,8 +24,10 @@ from forum.surfaces.formatting import (
     short_id,
     strip_control_characters,
 )
+from forum.surfaces.reported_runs import describe_provenance
 from forum.surfaces.schemas.transcripts import TranscriptForm, TranscriptStep
 from forum.work import kinds as work_kinds
+from forum.work import report_kinds
 from forum.work.plan import read_plan
 from forum.work.policy import ToolCall
 from forum.work.run_record import RunRecord
@@ -50,7 +52,13 @@ _uses = msgspec.json.Decoder(tuple[ToolCall, ...])
 def transcript_form(record: RunRecord, view: RunView) -> TranscriptForm:
     """Return a transcript as its JSON form."""
     steps = tuple(_step_form(record, view, located) for located in _shown_entries(record))
-    return TranscriptForm(record.run, steps, explain_failure(view) or None)
+    return TranscriptForm(
+        run=record.run,
+        steps=steps,
+        why=explain_failure(view) or None,
+        provenance=view.state.provenance,
+        coverage=describe_provenance(view.state),
+    )
 
 
 def _step_form(record: RunRecord, view: RunView, located: LocatedEntry) -> TranscriptStep:
@@ -77,6 +85,8 @@ def _step_form(record: RunRecord, view: RunView, located: LocatedEntry) -> Trans
 def transcript_lines(record: RunRecord, view: RunView) -> Iterator[str]:
     """Yield a transcript line by line, followed by why the run failed, if it did."""
     columns = terminal_width()
+    yield click.style(f"known as {describe_provenance(view.state)}", dim=True)
+    yield ""
     for located in _shown_entries(record):
         yield from _format_heading(view, located, columns)
         for name in located.entry.bodies:
@@ -114,7 +124,7 @@ def _format_heading(view: RunView, located: LocatedEntry, columns: int) -> Itera
 
 def _color(located: LocatedEntry) -> str | None:
     match located.entry.facts:
-        case work_kinds.CallFacts() | work_kinds.IntentFacts():
+        case work_kinds.CallFacts() | work_kinds.IntentFacts() | report_kinds.ReportBeginFacts():
             return "cyan"
         case work_kinds.VerdictFacts(next=following):
             return "green" if following is work_kinds.Next.ACCEPT else "red"
@@ -122,10 +132,16 @@ def _color(located: LocatedEntry) -> str | None:
             work_kinds.ReplyFacts()
             | work_kinds.OutcomeFacts()
             | work_kinds.CheckFacts()
-            | work_kinds.AnswerFacts() as facts
+            | work_kinds.AnswerFacts()
+            | report_kinds.ReportStepFacts() as facts
         ):
             return "green" if facts.outcome is kinds.Outcome.OK else "red"
-        case work_kinds.StopFacts() | work_kinds.SkipFacts() | work_kinds.CancelFacts():
+        case (
+            work_kinds.StopFacts()
+            | work_kinds.SkipFacts()
+            | work_kinds.CancelFacts()
+            | report_kinds.ReportGapFacts()
+        ):
             return "red"
         case _:
             return None
@@ -137,19 +153,24 @@ def _format_body(
     content = record.read(located, name)
     if content == b"":
         return
-    yield click.style(f"  {_LABELS.get(name, name)}", dim=True)
+    yield click.style(f"  {label_body(name)}", dim=True)
     if content is None:
         yield "    (erased, or not in this bundle)"
         return
     place = located.index if located.index is not None else short_id(located.leaf.hex())
     rest = f"forum ledger get {place} --body {name}"
-    yield from wrap_text(_readable(name, content), columns, "    ", rest)
+    yield from wrap_text(format_body(name, content), columns, "    ", rest)
 
 
 _LABELS = {"output": "reply", "uses": "wants to use", "arguments": "with", "shown": "to approve"}
 
 
-def _readable(name: str, content: bytes) -> str:
+def label_body(name: str) -> str:
+    """Return how readers are told what a body is."""
+    return _LABELS.get(name, name)
+
+
+def format_body(name: str, content: bytes) -> str:
     """Return a body as text; plans and tool calls line by line."""
     if name == "plan":
         tasks = read_plan(content).all_tasks

@@ -1,13 +1,16 @@
 """`forum up`: server, worker and local witness in one process."""
 
+from contextlib import ExitStack
 from functools import partial
+from importlib import import_module
 
 import click
 
 from forum.app import Forum
 from forum.config import WorkerCapacity
 from forum.errors import require_extra
-from forum.surfaces.cli import common_options
+from forum.surfaces.cli import common_options, submit_options
+from forum.surfaces.cli.browser import open_in_browser, private_page
 from forum.surfaces.cli.logging_options import (
     log_format,
     log_line,
@@ -25,16 +28,48 @@ from forum.surfaces.cli.serve import (
 )
 from forum.surfaces.cli.startup_notice import announce_runs
 from forum.surfaces.cli.worker import STOP_TIMEOUT_S, tasks_option
+from forum.work.team_settings import TeamSettings
+
+OTLP_PORT = 4318
+"""The port of OTLP over HTTP."""
 
 
-@click.command(cls=ServerCommand, examples=("forum up", "forum up --port 9000"))
+@click.command(
+    cls=ServerCommand,
+    examples=(
+        "forum up",
+        "forum up --open",
+        "forum up --port 9000",
+        "forum up --otlp",
+        "forum up --chat-url http://127.0.0.1:11434/v1 --model qwen3",
+    ),
+)
 @port_option
 @open_loopback
 @require_keys
 @tasks_option
+@click.option(
+    "--otlp",
+    is_flag=True,
+    help=f"Listen at port {OTLP_PORT} as well, where exporters of OpenTelemetry send by default.",
+)
+@click.option(
+    "--open", "open_browser", is_flag=True, help="Open the dashboard in your browser, signed in."
+)
+@submit_options.agent_options
 @log_format
 @common_options.confine
-def up(port: int, tasks: int, log_format: str, *, open_loopback: bool, require_keys: bool) -> None:
+def up(  # noqa: PLR0913  one for each option
+    port: int,
+    tasks: int,
+    agents: submit_options.AgentOptions,
+    log_format: str,
+    *,
+    open_loopback: bool,
+    require_keys: bool,
+    otlp: bool,
+    open_browser: bool,
+) -> None:
     """Serve the ledger of this project on this machine, and carry out its runs.
 
     Server, worker and the local witness in one process, until Ctrl-C: what `forum serve` and
@@ -42,25 +77,73 @@ def up(port: int, tasks: int, log_format: str, *, open_loopback: bool, require_k
     that of the user.  Nobody elsewhere can reach it; for that, see `forum serve`.  Clients here
     show your token, which `forum token` prints, or a key.
 
+    The agents are those of forum.toml, unless the options name others.
+
     Of [server] in forum.toml, `port` and `open_loopback` hold here too.
     """
-    with require_extra("server"):
-        from forum.surfaces.http.auth import ServerConfig
-        from forum.surfaces.http.server_process import ListenAddress, run_server
-        from forum.surfaces.http.tenant import Tenant
-
     check_open_loopback("127.0.0.1", open_loopback=open_loopback, require_keys=require_keys)
-    with log_to_stderr(log_format), Forum(common_options.current_settings(), log_warning) as forum:
+    settings = common_options.current_settings()
+    team = submit_options.served_team_settings(settings, agents, here=True)
+    check_server_parts(otlp=otlp, open_browser=open_browser)
+    with log_to_stderr(log_format), Forum(settings, log_warning) as forum:
         forum.keys.initialise()
-        forum.access.operator_token()
         announce_runs(forum, say=log_line)
-        work = partial(
-            forum.runs.run_worker,
-            WorkerCapacity(tasks=tasks),
-            make_trouble_logger(forum),
-            STOP_TIMEOUT_S,
+        serve_and_work(
+            forum,
+            port,
+            capacity=WorkerCapacity(tasks=tasks),
+            team=team,
+            otlp=otlp,
+            open_loopback=open_loopback,
+            open_browser=open_browser,
         )
-        # The server holds `work` open, so the worker starts before the first request is served and
-        # ends after the last one.
-        config = ServerConfig([Tenant(forum, work)], open_loopback=open_loopback)
-        run_server(config, ListenAddress("127.0.0.1", port), log_line, load_extensions(config))
+
+
+def check_server_parts(*, otlp: bool = False, open_browser: bool) -> None:
+    """Refuse, before anything is opened, what is not installed or built."""
+    with require_extra("server"):
+        import_module("forum.surfaces.http.server_process")
+        from forum.surfaces.http.dashboard import NOT_BUILT, is_built
+    if otlp:
+        with require_extra("otel"):
+            import_module("forum.surfaces.http.otlp")
+    if open_browser and not is_built():
+        raise click.UsageError(NOT_BUILT)
+
+
+def serve_and_work(  # noqa: PLR0913  what a command may choose
+    forum: Forum,
+    port: int,
+    *,
+    capacity: WorkerCapacity | None = None,
+    team: TeamSettings | None = None,
+    otlp: bool = False,
+    open_loopback: bool = False,
+    open_browser: bool,
+) -> None:
+    """Serve a ledger on this machine and carry out its runs, until a signal."""
+    from forum.surfaces.http.auth import ServerConfig
+    from forum.surfaces.http.server_process import ListenAddress, run_server
+    from forum.surfaces.http.sign_in import OneTimeSignIn
+    from forum.surfaces.http.tenant import Tenant
+
+    forum.access.operator_token()
+    work = partial(
+        forum.runs.run_worker,
+        capacity or WorkerCapacity(),
+        make_trouble_logger(forum),
+        STOP_TIMEOUT_S,
+    )
+    # The server holds `work` open, so the worker starts before the first request is served and
+    # ends after the last one.
+    config = ServerConfig([Tenant(forum, work, team=team)], open_loopback=open_loopback)
+    at = ListenAddress("127.0.0.1", port, more_ports=(OTLP_PORT,) if otlp else ())
+    sign_in = OneTimeSignIn(forum.access.operator_token)
+    with ExitStack() as undo:
+
+        def open_dashboard(address: str) -> None:
+            if open_browser:
+                page = undo.enter_context(private_page())
+                open_in_browser(page, f"{address}#/sign-in/{sign_in.issue_code()}", log_line)
+
+        run_server(config, at, log_line, [*load_extensions(config), sign_in], open_dashboard)

@@ -1,6 +1,7 @@
 """`forum verify`: verify an evidence bundle offline."""
 
 from collections.abc import Iterator
+from hashlib import sha256
 from pathlib import Path
 
 import click
@@ -12,6 +13,7 @@ from forum.surfaces.cli import EXIT_REJECTED, common_options, output
 from forum.surfaces.formatting import first_line, pluralize
 from forum.surfaces.schemas.reports import report_form
 from forum.surfaces.schemas.stories import BundleReport, StoryForm, story_form
+from forum.surfaces.verify_page import build_page
 from forum.verify import Report, State
 
 _ANSWER_LINES = 12
@@ -19,16 +21,27 @@ _MAX_REQUEST_SHOWN = 300
 
 
 @common_options.command(
-    examples=("forum verify run.zip --policy policy", "forum show run.zip --transcript"),
+    examples=(
+        "forum verify run.zip --policy policy",
+        "forum verify --page verify.html",
+        "forum show run.zip --transcript",
+    ),
 )
-@click.argument("bundle", type=common_options.FILE)
+@click.argument("bundle", type=common_options.FILE, required=False)
 @common_options.trust_options
+@click.option(
+    "--page",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the page that verifies bundles in a browser, and print its SHA-256.",
+)
 @common_options.as_json
 def verify(
-    bundle: Path,
+    bundle: Path | None,
     keys: tuple[str, ...],
     policy: Path | None,
     seen: tuple[Path, ...],
+    page: Path | None,
     *,
     as_json: bool,
 ) -> None:
@@ -37,7 +50,16 @@ def verify(
     Keys and policy are yours: what a bundle encloses is not believed.  Exit status 0 only if
     the run is intact, complete and independently witnessed; 3 otherwise.  A file that is no zip
     file, was truncated, packed again or altered is told apart.
+
+    With --page and without a bundle, write the page for people who verify in a browser.
     """
+    if page is not None:
+        if bundle is not None or keys or policy is not None or seen:
+            raise click.UsageError("--page takes no bundle, keys, policy or checkpoints.")
+        _write_page(page, as_json=as_json)
+        return
+    if bundle is None:
+        raise click.UsageError("Name a bundle to verify, or a file for --page.")
     trust = common_options.read_trust(keys, policy, seen)
     report = verify_bundle_file(bundle, trust, output.make_progress_bar("verified"))
     # The contents are shown even if verification failed: `_story_lines` then says in its title that
@@ -59,6 +81,19 @@ def verify(
     raise SystemExit(0 if report.ok else EXIT_REJECTED)
 
 
+def _write_page(path: Path, *, as_json: bool) -> None:
+    """Write the page, and print by what another copy of it can be compared."""
+    data = build_page().encode()
+    path.write_bytes(data)
+    digest = sha256(data).hexdigest()
+    output.print_result(
+        "forum.verify-page/1",
+        {"path": str(path), "sha256": digest},
+        f"{digest}  {path}",
+        as_json=as_json,
+    )
+
+
 def _story(bundle: Path, report: Report) -> StoryForm | None:
     """Return the contents of a bundle, or None if it cannot be read."""
     try:
@@ -77,8 +112,14 @@ def _story_lines(story: StoryForm, report: Report) -> Iterator[str]:
     yield click.style(title, bold=True, fg=None if proven else "yellow")
     facts = [
         ("run", story.run),
-        ("request", "(erased)" if story.request is None else story.request),
-        ("asked", f"by {story.asked_by}, {_moment(story.asked_at)} by the log's clock"),
+        ("request", story.request or ("" if story.name else "(erased)")),
+        ("name", story.name or ""),
+        ("known", story.known),
+        ("gaps", story.gaps or ""),
+        (
+            "begun" if story.name else "asked",
+            f"by {story.asked_by}, {_moment(story.asked_at)} by the log's clock",
+        ),
         ("ended", _ended(story)),
         ("cost", _cost(story)),
         ("models", ", ".join(f"{m} ({pluralize(n, 'call')})" for m, n in story.models.items())),

@@ -15,8 +15,11 @@ from starlette.routing import Route
 
 from forum.surfaces.http.auth import Authenticator, ServerConfig
 from forum.surfaces.http.budgets import BUDGETS
+from forum.surfaces.http.costs import COSTS
+from forum.surfaces.http.dashboard import dashboard_routes
 from forum.surfaces.http.endpoints import JSON, NO_SCOPES, Endpoint, RequestContext
 from forum.surfaces.http.entries import ENTRIES
+from forum.surfaces.http.evaluations import EVALUATIONS
 from forum.surfaces.http.health import health_endpoints
 from forum.surfaces.http.keys import KEYS
 from forum.surfaces.http.metrics import HttpMetrics
@@ -24,6 +27,7 @@ from forum.surfaces.http.openai import OPENAI
 from forum.surfaces.http.openapi import build_document
 from forum.surfaces.http.planning import PLANNING
 from forum.surfaces.http.problems import ProblemError, ProblemType, problem_response
+from forum.surfaces.http.reports import REPORTS
 from forum.surfaces.http.request_pipeline import (
     SECURITY_HEADERS,
     RequestHandler,
@@ -68,7 +72,10 @@ def make_app(config: ServerConfig, annexes: Sequence[ServerExtension] = ()) -> S
         answer = make_request_handler(endpoint, door, metrics, config.most_bytes)
         by_path.setdefault(endpoint.path, {})[endpoint.method] = answer
     app = Starlette(
-        routes=[_route(path, by_method) for path, by_method in by_path.items()],
+        routes=[
+            *(_route(path, by_method) for path, by_method in by_path.items()),
+            *dashboard_routes(),
+        ],
         lifespan=_lifespan(config.desks, door, annexes, senders),
         exception_handlers={HTTPException: _route_error},
     )
@@ -82,7 +89,20 @@ def all_endpoints(
 ) -> tuple[Endpoint, ...]:
     """Return every operation of a server with these tenants."""
     watching = health_endpoints(exposition, tenants)
-    declared = (*RUNS, *SCORES, *BUDGETS, *KEYS, *ENTRIES, *PLANNING, *TLOG, *OPENAI, *watching)
+    declared = (
+        *RUNS,
+        *SCORES,
+        *EVALUATIONS,
+        *REPORTS,
+        *BUDGETS,
+        *COSTS,
+        *KEYS,
+        *ENTRIES,
+        *PLANNING,
+        *TLOG,
+        *OPENAI,
+        *watching,
+    )
     described = msgspec.json.encode(build_document(declared))
 
     async def describe(_context: RequestContext) -> Response:

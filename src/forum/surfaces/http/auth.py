@@ -53,6 +53,8 @@ OPERATOR_PRINCIPAL = endpoints.Principal(
 LOOPBACK_PRINCIPAL = endpoints.Principal("open", frozenset({Scope.SUBMIT, Scope.READ}))
 """Any client, if the operator has allowed unauthenticated access on loopback."""
 ANONYMOUS = "stranger"
+GATEWAY_PREFIX = "/gateway/"
+"""The paths whose clients may show their key as `x-api-key`."""
 
 
 class TokenVerifier(Protocol):
@@ -281,6 +283,9 @@ class Authenticator:
 def _bearer_token(request: Request) -> str | None:
     """Return the bearer token; "" for another scheme, None without an Authorization header."""
     header = request.headers.get("authorization", "")
+    key = request.headers.get("x-api-key", "").strip()
+    if key and not header and request.url.path.startswith(GATEWAY_PREFIX):
+        return key  # the SDK of Anthropic shows its key in this way
     scheme, _, value = header.partition(" ")
     if scheme.lower() == "bearer" and value.strip():
         return value.strip()

@@ -12,21 +12,25 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
 from forum.app import KINDS
 from forum.errors import NoSuchEntry, NoSuchRun, NotYetSigned, ReplayMiss
+from forum.ledger.access import has_scope
 from forum.ledger.entry import leaf_of
 from forum.ledger.kinds import Scope
 from forum.ledger.log import LocatedEntry, stored_body, walk_causes
 from forum.ledger.run_events import SequencedEntry, read_page
 from forum.surfaces.http import endpoints
+from forum.surfaces.http.events import LOG_EVENTS
 from forum.surfaces.http.problems import ProblemError, ProblemType
 from forum.surfaces.schemas import ledger
 from forum.surfaces.schemas.comparison import ReplayForm, replay_form
 from forum.surfaces.schemas.fields import Index
 from forum.surfaces.schemas.reports import ReportForm, report_form
 from forum.tlog import Checkpoint, Note, is_witnessed
+from forum.work.report_causes import within_finder
 
 SIGNER_TIMEOUT_S = 20.0
 """How long to wait for the signing machine, if it is another one."""
 _AUDIT = frozenset({Scope.AUDIT})
+_APPROVE = frozenset({Scope.APPROVE})
 _REVALIDATE = {"Cache-Control": "private, no-cache", "Vary": "Authorization"}
 _BYTES, _TEXT, _ZIP = "application/octet-stream", "text/plain", "application/zip"
 _HARMLESS = frozenset({_TEXT, endpoints.JSON})
@@ -112,6 +116,7 @@ def get_body(context: endpoints.RequestContext) -> Response:
     the client can do the same.  It may be erased at any time: nobody is to keep it without asking.
     """
     located, name = _find_entry(context), context.path_param("name")
+    _check_may_read(context, located, name)
     commitment = located.entry.bodies.get(name)
     if commitment is None:
         raise NoSuchEntry(f"entry {located.index} has no body {name!r}")
@@ -129,6 +134,15 @@ def get_body(context: endpoints.RequestContext) -> Response:
     kind = commitment.type.partition(";")[0].strip().lower()
     media = kind if kind in _HARMLESS else _BYTES
     return StreamingResponse(stored.read(), 200, headers, media)
+
+
+def _check_may_read(context: endpoints.RequestContext, located: LocatedEntry, name: str) -> None:
+    """Raise `ProblemError` (403) unless a client may read all bodies, or decides about this one."""
+    if has_scope(context.principal.scopes, endpoints.READERS):
+        return
+    if not context.desk.forum.reads.is_shown_at_gate(located, name):
+        why = "the scope approve opens only what is shown at a gate; all else needs the scope read"
+        raise ProblemError(ProblemType.FORBIDDEN, why)
 
 
 def get_proof(context: endpoints.RequestContext) -> ledger.ProofForm | Response:
@@ -157,7 +171,7 @@ def get_causes(context: endpoints.RequestContext) -> ledger.WhyForm:
     ask: CausesAsk = context.query
     located = _find_entry(context)
     forum = context.desk.forum
-    chain = walk_causes(forum.store, KINDS, located, ask.limit)
+    chain = walk_causes(forum.store, KINDS, located, ask.limit, within_finder(forum.store, KINDS))
     return ledger.why_form(chain, forum.reads.explain_entry)
 
 
@@ -225,14 +239,15 @@ ENTRIES = (
         "List entries, of the log or of one run, in the order of the log", list_entries,
         reply=EntriesPage, query=EntriesAsk, problems=(ProblemType.NOT_FOUND,), tag="ledger",
     ),
+    LOG_EVENTS,
     endpoints.Endpoint(
         "GET", "/api/v1/entries/{entry}", "get_entry", endpoints.READERS,
         "Look at an entry, by its index, its id, or the first digits of that", get_entry,
         reply=ledger.EntryForm, also=endpoints.NOT_MODIFIED, tag="ledger",
     ),
     endpoints.Endpoint(
-        "GET", "/api/v1/entries/{entry}/bodies/{name}", "get_body", endpoints.READERS,
-        "Get a body as it is; `Forum-Salt` is what it takes to check it against the commitment",
+        "GET", "/api/v1/entries/{entry}/bodies/{name}", "get_body", endpoints.READERS | _APPROVE,
+        "Get a body as it is, with `Forum-Salt` to check it; `approve` opens only what gates show",
         get_body, reply=_BYTES, other_types=(_TEXT, endpoints.JSON), also=endpoints.NOT_MODIFIED,
         problems=(ProblemType.GONE,), tag="ledger",
     ),

@@ -1,8 +1,8 @@
-"""Server-sent events of a run: the event of an entry has the entry's index as its id.
+"""Server-sent events of a run or of the log: the id of an event is the index of its entry.
 
 A client that reconnects, to this or to another process, sends the last id (`Last-Event-ID`) and
-misses no entry.  Streamed text of models is sent in between as `delta` events without an id: it is
-best effort, and the recorded reply contains all of it.
+misses no entry.  Streamed text of models is sent between the entries of a run as `delta` events
+without an id: it is best effort, and the recorded reply contains all of it.
 """
 
 import asyncio
@@ -15,9 +15,9 @@ from starlette.responses import Response, StreamingResponse
 from forum.errors import NoSuchRun, StoreFailed
 from forum.ledger.entry import MAIN_STRAND, leaf_of, peek_kind
 from forum.ledger.ports import Reader
-from forum.ledger.run_events import RunEventReader, SequencedEntry
+from forum.ledger.run_events import LogEventReader, RunEventReader, SequencedEntry
 from forum.surfaces.http import endpoints
-from forum.surfaces.http.delta_queue import Delta
+from forum.surfaces.http.delta_queue import Delta, DeltaQueue
 from forum.surfaces.http.log_follower import wait_for_news
 from forum.surfaces.http.problems import ProblemError, ProblemType
 from forum.surfaces.http.tenant import Tenant
@@ -37,23 +37,41 @@ RUN_CLOSE_KIND = b"run.close/1"
 class After(Struct, frozen=True, forbid_unknown_fields=True):
     """From where on."""
 
-    after: Annotated[int, Meta(ge=-1, lt=2**53)] | None = None
+    after: Annotated[
+        Annotated[int, Meta(ge=-1, lt=2**53)] | None,
+        Meta(
+            description="The index of the last entry that the client has; without it, from the "
+            "first one. `Last-Event-ID` goes before it."
+        ),
+    ] = None
 
 
 async def follow_run(context: endpoints.RequestContext) -> Response:
     """Tell what happens in a run, until it has ended."""
     run, tenant = context.path_param("run"), context.desk
-    if tenant.log_follower.listener_count >= MAX_FOLLOWERS:
-        raise ProblemError(
-            ProblemType.UNAVAILABLE, "too many follow runs here", {"Retry-After": "5"}
-        )
+    _check_followers(tenant)
     if not await asyncio.to_thread(tenant.forum.store.strands, run):
         raise NoSuchRun(run)
     feed = RunEventReader(tenant.forum.store, run, _last_event_index(context))
     if await asyncio.to_thread(_is_over, feed.reader, run, feed.after):
         # EventSource reconnects after every end of a stream, but not after a 204 (HTML, 9.2.3).
         return Response(None, 204, endpoints.NO_STORE)
-    return StreamingResponse(_stream_events(tenant, feed), 200, STREAM_HEADERS, EVENT_STREAM)
+    return StreamingResponse(_stream_run(tenant, feed), 200, STREAM_HEADERS, EVENT_STREAM)
+
+
+async def follow_log(context: endpoints.RequestContext) -> Response:
+    """Tell what happens in the log, in all runs and besides, without an end."""
+    _check_followers(context.desk)
+    feed = LogEventReader(context.desk.forum.store, _last_event_index(context))
+    return StreamingResponse(_stream_log(context.desk, feed), 200, STREAM_HEADERS, EVENT_STREAM)
+
+
+def _check_followers(tenant: Tenant) -> None:
+    """Raise `ProblemError` (503) if this process has as many followers as it may have."""
+    if tenant.log_follower.listener_count >= MAX_FOLLOWERS:
+        raise ProblemError(
+            ProblemType.UNAVAILABLE, "too many clients follow events here", {"Retry-After": "5"}
+        )
 
 
 def _is_over(reader: Reader, run: str, after: int) -> bool:
@@ -75,27 +93,46 @@ def _last_event_index(context: endpoints.RequestContext) -> int:
     return int(named)
 
 
-async def _stream_events(tenant: Tenant, feed: RunEventReader) -> AsyncIterator[bytes]:
+async def _stream_run(tenant: Tenant, feed: RunEventReader) -> AsyncIterator[bytes]:
     with (
         tenant.log_follower.subscribe(feed.run) as news,
         tenant.deltas.subscribe(feed.run, news) as deltas,
     ):
-        while True:
-            # Cleared before reading: a change after the read sets it again, so no entry is missed.
-            news.clear()
-            for delta in deltas.drain():
-                yield _encode_delta_event(delta)
-            for entry in await _read_entries(feed):
-                yield _encode_entry_event(entry)
-                if peek_kind(entry.data) == RUN_CLOSE_KIND:
-                    return
-            if tenant.log_follower.closed:
+        async for event in _stream_events(tenant, feed, news, deltas):
+            yield event
+
+
+async def _stream_log(tenant: Tenant, feed: LogEventReader) -> AsyncIterator[bytes]:
+    with tenant.log_follower.subscribe_log() as news:
+        async for event in _stream_events(tenant, feed, news, None):
+            yield event
+
+
+async def _stream_events(
+    tenant: Tenant,
+    feed: RunEventReader | LogEventReader,
+    news: asyncio.Event,
+    deltas: DeltaQueue | None,
+) -> AsyncIterator[bytes]:
+    """Yield entries as they come, and deltas in between; those of a run until it has ended."""
+    while True:
+        # Cleared before reading: a change after the read sets it again, so no entry is missed.
+        news.clear()
+        for delta in deltas.drain() if deltas else ():
+            yield _encode_delta_event(delta)
+        entries = await _read_entries(feed)
+        for entry in entries:
+            yield _encode_entry_event(entry)
+            if deltas and peek_kind(entry.data) == RUN_CLOSE_KIND:
                 return
-            if not await wait_for_news(news):
-                yield b": still here\n\n"
+        if tenant.log_follower.closed:
+            return
+        # A reader of the log returns only some entries at once.
+        if not entries and not await wait_for_news(news):
+            yield b": still here\n\n"
 
 
-async def _read_entries(feed: RunEventReader) -> list[SequencedEntry]:
+async def _read_entries(feed: RunEventReader | LogEventReader) -> list[SequencedEntry]:
     try:
         return await asyncio.to_thread(feed.read_new)
     except StoreFailed:  # the database restarts; the next poll reads the same entries
@@ -113,9 +150,15 @@ def _encode_delta_event(delta: Delta) -> bytes:
     return b"event: delta\ndata: %s\n\n" % json.encode(delta)
 
 
-EVENTS = endpoints.Endpoint(
+RUN_EVENTS = endpoints.Endpoint(
     "GET", "/api/v1/runs/{run}/events", "follow_run", endpoints.READERS,
     "Follow a run: an event for each entry, with its index as the event's id", follow_run,
     reply=EVENT_STREAM, query=After, tag="runs",
     also={204: "The run has ended, and the client has all of it"},
+)  # fmt: skip
+
+LOG_EVENTS = endpoints.Endpoint(
+    "GET", "/api/v1/events", "follow_log", endpoints.READERS,
+    "Follow the whole log: an event for each entry, with its index as the event's id", follow_log,
+    reply=EVENT_STREAM, query=After, tag="ledger",
 )  # fmt: skip

@@ -20,11 +20,13 @@ POLL_INTERVAL_S = 0.05
 _POLLS_PER_CHECKPOINT_READ = 10
 _KEEP_ALIVE_INTERVAL_S = 15.0
 """Interval of keep-alive messages on idle streams, so that proxies keep the connection open."""
+_WHOLE_LOG = ""
+"""Stands for all runs among the listeners; no run has this name."""
 _ListenerT = TypeVar("_ListenerT")
 
 
 class LogFollower:
-    """Wakes the listeners of a run when its entries get their indexes."""
+    """Wakes the listeners of a run, or of the log, when new entries get their indexes."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -66,6 +68,12 @@ class LogFollower:
         with registered(self._listeners, run, asyncio.Event()) as event:
             yield event
 
+    @contextmanager
+    def subscribe_log(self) -> Iterator[asyncio.Event]:
+        """Yield an event that is set whenever the log has new entries, as `subscribe` does."""
+        with registered(self._listeners, _WHOLE_LOG, asyncio.Event()) as event:
+            yield event
+
     @property
     def listener_count(self) -> int:
         """The number of listeners."""
@@ -77,6 +85,7 @@ class LogFollower:
         runs = None
         if previous is not None:
             runs = {peek_run(data) for data in self._store.entries(previous, size) if data}
+            runs |= {_WHOLE_LOG} if size > previous else set()
         # Advanced only after the read succeeded: if the store fails
         # in between, the next poll finds the same entries again.
         self._size = size

@@ -17,7 +17,7 @@ REQUEST_SECONDS = metrics.Metric(
     "How long requests took until the answer began.",
 )
 EVENT_STREAMS = metrics.Metric(
-    "forum_event_streams", metrics.MetricType.GAUGE, "Clients that follow a run in this process."
+    "forum_event_streams", metrics.MetricType.GAUGE, "Clients that follow a run or the log here."
 )
 SERVER_METRICS = (REQUESTS, REQUEST_SECONDS, EVENT_STREAMS)
 """Metrics that only servers have."""

@@ -1,6 +1,7 @@
 """The steps of every request, in this order: host, key, rate, query, body, handler, response."""
 
 import asyncio
+import gzip
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
@@ -33,6 +34,9 @@ SECURITY_HEADERS = {
 """Recorded content is untrusted: no browser may interpret it as a page."""
 
 
+_MIN_COMPRESSED_BYTES = 1024
+_GZIP_LEVEL = 5
+
 RequestHandler = Callable[[Request], Awaitable[Response]]
 """The callable behind a route."""
 
@@ -53,6 +57,7 @@ def make_request_handler(
             response = (endpoint.voice or _problem_from_error)(error, request.url.path)
         if request.method == "HEAD" and isinstance(response, StreamingResponse):
             response = _head_only(response)
+        response = await _compress(request, response)
         response.headers.update(SECURITY_HEADERS)
         metrics.record_request(endpoint.name, response.status_code, monotonic() - start)
         return response
@@ -98,6 +103,35 @@ def _head_only(response: StreamingResponse) -> Response:
     head = Response(None, response.status_code)
     head.raw_headers = response.raw_headers
     return head
+
+
+def accepts_gzip(request: Request) -> bool:
+    """Tell whether a client accepts gzip as much as anything else."""
+    codings = request.headers.get("accept-encoding", "").lower().split(",")
+    return any(coding.replace(" ", "") in ("gzip", "gzip;q=1") for coding in codings)
+
+
+async def _compress(request: Request, response: Response) -> Response:
+    """Return a JSON reply compressed, if it is worth it and the client accepts gzip.
+
+    Streams, tiles and bundles are sent as they are. A reply with an entity tag stands for one
+    sequence of bytes. No reply holds a secret of somebody else than its reader, so its length
+    tells an attacker who chose a part of it nothing (BREACH).
+    """
+    if (
+        len(getattr(response, "body", b"")) < _MIN_COMPRESSED_BYTES
+        or response.media_type != endpoints.JSON
+        or "etag" in response.headers
+    ):
+        return response
+    response.headers["Vary"] = "Accept-Encoding"
+    if not accepts_gzip(request):
+        return response
+    data = await run_cpu_bounded(partial(gzip.compress, bytes(response.body), _GZIP_LEVEL, mtime=0))
+    compressed = Response(data, response.status_code, response.headers, endpoints.JSON)
+    compressed.headers["Content-Length"] = str(len(data))
+    compressed.headers["Content-Encoding"] = "gzip"
+    return compressed
 
 
 def _to_response(result: Any, endpoint: endpoints.Endpoint) -> Response:  # noqa: ANN401  a form of any kind

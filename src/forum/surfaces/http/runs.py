@@ -7,6 +7,8 @@ from typing import Annotated
 from msgspec import Meta, Struct, json
 from starlette.responses import Response
 
+from forum import __version__
+from forum.app import MAX_SCANNED_RUNS
 from forum.engine import RunRequest
 from forum.errors import BadPlan, Malformed, NoSuchEntry
 from forum.ledger.access import has_scope
@@ -14,11 +16,12 @@ from forum.ledger.kinds import Scope
 from forum.planning import CallerAuthority, check_client_rights
 from forum.surfaces.cpu_limits import run_cpu_bounded
 from forum.surfaces.http.endpoints import READERS, Endpoint, RequestContext
-from forum.surfaces.http.events import EVENTS
+from forum.surfaces.http.events import RUN_EVENTS
 from forum.surfaces.http.problems import ProblemError, ProblemType
 from forum.surfaces.http.request_pipeline import MAX_INLINE_BODY_BYTES
 from forum.surfaces.requests import AskForm, check_gate_authority, run_request_from_form
 from forum.surfaces.schemas import gates, runs
+from forum.surfaces.schemas.comparison import DiffForm, compare_runs
 from forum.work.plan import read_new_plan
 from forum.work.policy import Answer
 
@@ -40,8 +43,8 @@ class Taken(Struct, frozen=True):
     events: str
 
 
-class Page(Struct, frozen=True, forbid_unknown_fields=True):
-    """Which part of a list."""
+class RunsPageAsk(runs.RunsFilter, frozen=True, forbid_unknown_fields=True):
+    """Which runs, and which part of the list."""
 
     cursor: Annotated[
         str, Meta(max_length=64, pattern="^[!-~]*$", description="As the page before says.")
@@ -120,15 +123,50 @@ def _accepted_run(run: str) -> Response:
 
 def list_runs(context: RequestContext) -> runs.RunsPage:
     """List runs, the newest first."""
-    page: Page = context.query
-    recent = context.desk.forum.reads.recent_runs(page.cursor or None, page.limit)
-    requests = {run: context.desk.forum.reads.request_of(run) for run, _ in recent}
-    return runs.runs_page(recent, requests, page.limit)
+    ask: RunsPageAsk = context.query
+    reads = context.desk.forum.reads
+    query = runs.run_query(ask)
+    return runs.runs_page(
+        reads.list_runs(query, ask.cursor or None, ask.limit, max_scanned=MAX_SCANNED_RUNS)
+    )
+
+
+class UntilAsk(Struct, frozen=True, forbid_unknown_fields=True):
+    """At which moment of its life."""
+
+    until: Annotated[
+        Annotated[int, Meta(ge=0, lt=2**53)] | None,
+        Meta(description="The index of the last entry that is taken into account."),
+    ] = None
 
 
 def get_run(context: RequestContext) -> runs.RunForm:
-    """Return a run as it stands."""
-    return runs.run_form(context.desk.forum.reads.view_run(context.path_param("run")))
+    """Return a run as it stands, or as it stood when an entry was the last."""
+    ask: UntilAsk = context.query
+    forum = context.desk.forum
+    last = None if ask.until is None else forum.ledger.find_entry(str(ask.until))
+    return runs.run_form(forum.reads.view_run(context.path_param("run"), last))
+
+
+def diff_runs(context: RequestContext) -> DiffForm:
+    """Compare two runs by the rules of `forum diff`."""
+    names = context.path_param("run"), context.path_param("other")
+    return compare_runs(context.desk.forum.reads, *names)
+
+
+class MeForm(Struct, frozen=True):
+    """Who a client is to this server, and which ledger it uses."""
+
+    name: Annotated[str, Meta(description="The actor of the entries that the client records.")]
+    scopes: tuple[Scope, ...]
+    ledger: Annotated[str, Meta(description="The origin of the log.")]
+    version: Annotated[str, Meta(description="The version of Forum.")]
+
+
+def get_me(context: RequestContext) -> MeForm:
+    """Return the name and the scopes of the client."""
+    who = context.principal
+    return MeForm(who.name, tuple(sorted(who.scopes)), context.desk.forum.origin, __version__)
 
 
 def cancel_run(context: RequestContext) -> Response:
@@ -175,14 +213,17 @@ def _check_fork_rights(order: RunRequest, scopes: Collection[Scope]) -> None:
 
 def list_gates(context: RequestContext) -> gates.GatesForm:
     """List everything that waits for a person."""
-    return gates.gates_form(context.desk.forum.reads.waiting_gates())
+    reads = context.desk.forum.reads
+    return gates.gates_form(reads.locate_gates(reads.waiting_gates()))
 
 
 def show_gate(context: RequestContext) -> gates.ShownGateForm:
     """Show what waits for approval."""
     run, subject = context.path_param("run"), context.query.subject
-    gate, shown = context.desk.forum.reads.read_gate(run, subject)
-    return gates.shown_gate_form(run, gate, shown)
+    reads = context.desk.forum.reads
+    gate, shown = reads.read_gate(run, subject)
+    (located,) = reads.locate_gates([(run, gate)])
+    return gates.shown_gate_form(located, shown)
 
 
 def decide_gate(context: RequestContext) -> gates.DecisionForm:
@@ -224,13 +265,23 @@ RUNS = (
     ),
     Endpoint(
         "GET", "/api/v1/runs", "list_runs", READERS,
-        "List runs, the newest first", list_runs, reply=runs.RunsPage, query=Page, tag="runs",
+        "List runs, the newest first", list_runs,
+        reply=runs.RunsPage, query=RunsPageAsk, problems=(ProblemType.UNFIT,), tag="runs",
     ),
     Endpoint(
         "GET", "/api/v1/runs/{run}", "get_run", READERS,
-        "Look at a run", get_run, reply=runs.RunForm, tag="runs",
+        "Look at a run, as it stands or as it stood", get_run,
+        reply=runs.RunForm, query=UntilAsk, tag="runs",
     ),
-    EVENTS,
+    Endpoint(
+        "GET", "/api/v1/runs/{run}/diff/{other}", "diff_runs", READERS,
+        "Compare two runs, step by step", diff_runs, reply=DiffForm, tag="runs",
+    ),
+    Endpoint(
+        "GET", "/api/v1/me", "get_me", frozenset(Scope),
+        "Who the client is: name, scopes, ledger", get_me, reply=MeForm, tag="keys",
+    ),
+    RUN_EVENTS,
     Endpoint(
         "POST", "/api/v1/runs/{run}/cancel", "cancel_run", _SUBMIT,
         "Ask a run to end", cancel_run,

@@ -19,6 +19,8 @@ from forum.app import bind_sockets
 from forum.surfaces.cpu_limits import shorten_thread_switches
 from forum.surfaces.http.application import ServerExtension, make_app, startup_error_of
 from forum.surfaces.http.auth import ServerConfig
+from forum.surfaces.http.dashboard import PREFIX, is_built
+from forum.surfaces.http.grpc_refusal import PREFACE, GrpcRefusal
 
 HEADER_TIMEOUT_S = 10.0
 """Time limit for receiving the head of a request."""
@@ -45,6 +47,8 @@ class ListenAddress:
     port: int
     tls_cert: Path | None = None
     tls_key: Path | None = None
+    more_ports: tuple[int, ...] = ()
+    """Further ports at which everything is served."""
 
 
 class TimeoutH11Protocol(H11Protocol):
@@ -54,6 +58,8 @@ class TimeoutH11Protocol(H11Protocol):
     """Timer that closes the connection unless a request arrives."""
     _header_lines = 0
     """Header lines received of the next request."""
+    _refusal: GrpcRefusal | None = None
+    """The answers to a client of gRPC, if this is one."""
     _watching: asyncio.TimerHandle | None = None
     """Timer that aborts the connection unless the client reads."""
 
@@ -71,6 +77,9 @@ class TimeoutH11Protocol(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Process received data; only a complete request head stops the header timer."""
+        if self._refusal is not None or self._is_grpc(data):
+            self._refuse_grpc(data)
+            return
         if self.conn.their_state is h11.IDLE and self._has_too_many_headers(data):
             self.send_400_response("Too many headers.")
             return
@@ -78,6 +87,19 @@ class TimeoutH11Protocol(H11Protocol):
         if self.conn.their_state is not h11.IDLE:
             self._header_lines = 0
         self._update_timers()
+
+    def _is_grpc(self, data: bytes) -> bool:
+        """Return whether a connection begins like one of HTTP/2, as those of gRPC do."""
+        cycle: RequestResponseCycle | None = self.cycle
+        is_first = cycle is None and self.conn.their_state is h11.IDLE
+        return is_first and not self._header_lines and data.startswith(PREFACE[:16])
+
+    def _refuse_grpc(self, data: bytes) -> None:
+        """Answer a client of gRPC; the header timer ends a connection on which no call comes."""
+        self._refusal = self._refusal or GrpcRefusal()
+        self.transport.write(self._refusal.receive(data))
+        if self._refusal.is_over:
+            self.close_gracefully()
 
     def _has_too_many_headers(self, data: bytes) -> bool:
         """Count the header lines of the next request in this data, before they are parsed."""
@@ -264,13 +286,41 @@ def _raise_connection_limit() -> int:
     return max(1, granted - _RESERVED_FILES)
 
 
+def _announce(
+    server_config: ServerConfig, at: ListenAddress, url: str, say: Callable[[str], None]
+) -> None:
+    """Say where the server listens, and what clients have to show."""
+    origins = ", ".join(tenant.forum.origin for tenant in server_config.desks)
+    say(f"serving {origins} at {url}")
+    if is_built():
+        say(f"dashboard: {url}{PREFIX}")
+    for other in at.more_ports:
+        say(f"the same at {url.partition(':')[0]}://{at.host}:{other}")
+    for tenant in server_config.desks:
+        if not tenant.forum.is_signer:
+            wait = "entries get their indexes on the machine that signs them"
+            say(f"{tenant.forum.origin}: {wait}")
+    if server_config.open_loopback:
+        say(
+            "--open-loopback: every program of every user of this machine, and whoever a proxy "
+            "or a tunnel lets in, may submit requests and read everything; nobody may approve"
+        )
+    else:
+        say("clients show a key, or on this machine: Authorization: Bearer $(forum token)")
+
+
+def _ignore(_address: str) -> None:
+    """Do nothing once the server listens."""
+
+
 def run_server(
     server_config: ServerConfig,
     at: ListenAddress,
     say: Callable[[str], None],
     annexes: Sequence[ServerExtension] = (),
+    on_start: Callable[[str], None] = _ignore,
 ) -> None:
-    """Serve until SIGTERM or Ctrl-C."""
+    """Serve until SIGTERM or Ctrl-C; `on_start` gets the address of the dashboard."""
     shorten_thread_switches()
     app = make_app(server_config, annexes)
     config = uvicorn.Config(
@@ -293,23 +343,14 @@ def run_server(
 
     def announce(host: str, port: int) -> None:
         scheme = "https" if at.tls_cert else "http"
-        origins = ", ".join(tenant.forum.origin for tenant in server_config.desks)
-        place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-        say(f"serving {origins} at {scheme}://{place}")
-        for tenant in server_config.desks:
-            if not tenant.forum.is_signer:
-                wait = "entries get their indexes on the machine that signs them"
-                say(f"{tenant.forum.origin}: {wait}")
-        if server_config.open_loopback:
-            say(
-                "--open-loopback: every program of every user of this machine, and whoever a proxy "
-                "or a tunnel lets in, may submit requests and read everything; nobody may approve"
-            )
-        else:
-            say("clients show a key, or on this machine: Authorization: Bearer $(forum token)")
+        url = f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
+        _announce(server_config, at, url, say)
+        on_start(url + PREFIX)
 
     # Bound before the ledgers are opened, so that a port in use is reported immediately.
-    sockets = bind_sockets(at.host, at.port)
+    sockets = [
+        listener for port in (at.port, *at.more_ports) for listener in bind_sockets(at.host, port)
+    ]
     server = _UvicornServer(config, server_config, app, announce)
     server.run(sockets)
     for tenant in server_config.desks:

@@ -12,6 +12,7 @@ from starlette.responses import Response
 
 from forum import tlog
 from forum.errors import EntryLost, Malformed
+from forum.ledger.kinds import Scope
 from forum.ledger.ports import Reader
 from forum.surfaces.http import endpoints
 from forum.surfaces.http.problems import ProblemError, ProblemType
@@ -21,6 +22,8 @@ T = TypeVar("T")
 _BYTES, _TEXT = "application/octet-stream", "text/plain"
 _CACHE_BRIEFLY = {"Cache-Control": "private, max-age=2", "Vary": "Authorization"}
 _HASH_SIZE = 32
+_READERS = endpoints.READERS | {Scope.APPROVE}
+"""Who decides at a gate can check that what is decided is in the log; tiles hold no bodies."""
 
 
 def get_checkpoint(context: endpoints.RequestContext) -> Response:
@@ -92,18 +95,18 @@ def _tile_response(
 
 TLOG = (
     endpoints.Endpoint(
-        "GET", "/tlog/checkpoint", "tlog_checkpoint", endpoints.READERS,
+        "GET", "/tlog/checkpoint", "tlog_checkpoint", _READERS,
         "The newest signed checkpoint (C2SP tlog-checkpoint)", get_checkpoint,
         reply=_TEXT, also=endpoints.NOT_MODIFIED, problems=(ProblemType.NOT_FOUND,), tag="tlog",
     ),
     # Before the tiles, because `entries` would match as a level.
     endpoints.Endpoint(
-        "GET", "/tlog/tile/entries/{path:path}", "tlog_entries", endpoints.READERS,
+        "GET", "/tlog/tile/entries/{path:path}", "tlog_entries", _READERS,
         "An entry bundle, such as `x001/067` or `000.p/8` (C2SP tlog-tiles)", get_entries,
         reply=_BYTES, also=endpoints.NOT_MODIFIED, tag="tlog",
     ),
     endpoints.Endpoint(
-        "GET", "/tlog/tile/{level}/{path:path}", "tlog_tile", endpoints.READERS,
+        "GET", "/tlog/tile/{level}/{path:path}", "tlog_tile", _READERS,
         "A tile, such as `0/x001/067` or `1/000.p/8` (C2SP tlog-tiles)", get_tile,
         reply=_BYTES, also=endpoints.NOT_MODIFIED, tag="tlog",
     ),

@@ -13,6 +13,8 @@ from forum.deliberation.seating import DEFAULT_ROUNDS
 from forum.deliberation.symposium.schemas import Persona
 from forum.errors import Malformed
 from forum.surfaces import requests
+from forum.surfaces.schemas.costs import CostsFilter
+from forum.surfaces.schemas.runs import RunsFilter
 from forum.work.panel import MAX_ROUNDS, MAX_SEATS
 from forum.work.plan import RunBudget
 from forum.work.policy import Answer
@@ -253,12 +255,27 @@ class StatusAsk(RunAsk, frozen=True, forbid_unknown_fields=True):
     seconds: Wait = 0.0
 
 
-class RunsAsk(Struct, frozen=True, forbid_unknown_fields=True):
-    """Which part of the list of runs."""
+class RunsAsk(RunsFilter, frozen=True, forbid_unknown_fields=True):
+    """Which runs, and which part of the list of runs."""
 
     limit: Annotated[int, Meta(ge=1, le=100)] = 20
     cursor: Annotated[
         Annotated[str, Meta(max_length=64)] | None, Meta(description="`next` of the page before.")
+    ] = None
+
+
+class DiffAsk(Struct, frozen=True, forbid_unknown_fields=True):
+    """Which two runs."""
+
+    run: RunName
+    other: RunName
+
+
+class McpCostsAsk(CostsFilter, frozen=True, forbid_unknown_fields=True):
+    """Which runs, what their costs are added up by, and which part of them."""
+
+    cursor: Annotated[
+        Annotated[str, Meta(max_length=64)] | None, Meta(description="`next` of the reply before.")
     ] = None
 
 

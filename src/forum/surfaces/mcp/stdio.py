@@ -10,7 +10,6 @@ import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import CancelledError, Future
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
 from threading import Thread
 from typing import Any
@@ -22,6 +21,8 @@ from mcp.server import Server
 from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
 
+from forum.surfaces.mcp.pipes import StdioPipes
+
 MAX_LINE_BYTES = 4 << 20
 """Maximum size of a message in bytes."""
 _READ_CHUNK_BYTES = 1 << 16
@@ -29,28 +30,6 @@ _READ_CHUNK_BYTES = 1 << 16
 Streams = tuple[
     MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObjectSendStream[SessionMessage]
 ]
-
-
-@dataclass(frozen=True, slots=True)
-class StdioPipes:
-    """The file descriptors of the client's pipes."""
-
-    heard: int
-    said: int
-
-
-def claim_stdio() -> StdioPipes:
-    """Reserve standard input and output for messages.
-
-    Other output of this process goes to standard error, and programs that it starts cannot read the
-    messages: both would corrupt the protocol.
-    """
-    wires = StdioPipes(os.dup(0), os.dup(1))
-    nowhere = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nowhere, 0)
-    os.close(nowhere)
-    os.dup2(2, 1)
-    return wires
 
 
 async def serve_stdio(server: Server[Any], wires: StdioPipes) -> None:

@@ -105,7 +105,8 @@ def _poll_run(forum: Forum, run: str) -> tuple[Run, bool]:
     state = forum.reads.read_run(run)
     works = any(state.task(name).state is TaskState.RUNNING for name in state.tasks)
     waits = not works and bool(forum.reads.open_gates(run, state))
-    return state, state.accepted is None or state.outcome is not None or waits
+    is_run = state.accepted is not None or state.is_reported
+    return state, not is_run or state.outcome is not None or waits
 
 
 def _count_done(state: Run) -> float:
@@ -121,6 +122,8 @@ def _describe_progress(state: Run) -> str:
         running = [turn.id for turn in turns if not turn.state.is_end]
         count = formatting.pluralize(formatting.count_taken_turns(turns), "turn")
         return f"{count} taken{_list_running(running)}"
+    if state.is_reported:
+        return formatting.pluralize(len(state.report.spans), "span")
     if not state.planned:
         return "no plan yet"
     worked = formatting.work_tasks(state)

@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 from msgspec import Struct
 
-from forum.app import KINDS, Forum
+from forum.app import KINDS, MAX_SCANNED_RUNS, Forum
 from forum.errors import NotYetSigned
 from forum.ledger.kinds import Scope
 from forum.ledger.log import find_entry, prove_entry, walk_causes
@@ -24,11 +24,13 @@ from forum.surfaces.requests import (
     run_request_from_form,
     score_from_form,
 )
-from forum.surfaces.schemas import gates, ledger, runs
+from forum.surfaces.schemas import costs, gates, ledger, runs
+from forum.surfaces.schemas.comparison import DiffForm, compare_runs
 from forum.surfaces.schemas.lanes import RouteForm, route_form
 from forum.surfaces.schemas.plans import PlanForm, plan_form
 from forum.surfaces.schemas.reports import ReportForm, report_form
 from forum.surfaces.schemas.scores import ScoreForm, score_form
+from forum.work.report_causes import within_finder
 
 MAX_ATTACHED_BYTES = 1 << 20
 """Maximum size of a bundle that is attached to a result."""
@@ -142,11 +144,13 @@ def score_run(caller: McpCaller, ask: arguments.McpScoreAsk) -> results.ToolRepl
 @tool_calls.threaded_tool
 def list_runs(caller: McpCaller, ask: arguments.RunsAsk) -> results.ToolReply:
     """List runs."""
-    forum = caller.forum
-    recent = forum.reads.recent_runs(ask.cursor or None, ask.limit)
-    requests = {run: forum.reads.request_of(run) for run, _ in recent}
-    form = runs.runs_page(recent, requests, ask.limit)
-    words = [f"{line.run}  {line.outcome or line.state}" for line in form.runs]
+    query = runs.run_query(ask)
+    form = runs.runs_page(
+        caller.forum.reads.list_runs(
+            query, ask.cursor or None, ask.limit, max_scanned=MAX_SCANNED_RUNS
+        )
+    )
+    words = [f"{line.run}  {line.outcome or line.state}  {line.provenance}" for line in form.runs]
     return results.ToolReply(form, "\n".join(words) or "There are no more runs.")
 
 
@@ -159,10 +163,29 @@ def show_run(caller: McpCaller, ask: arguments.RunAsk) -> results.ToolReply:
 
 
 @tool_calls.threaded_tool
+def diff_runs(caller: McpCaller, ask: arguments.DiffAsk) -> results.ToolReply:
+    """Compare two runs."""
+    reads = caller.forum.reads
+    form = compare_runs(reads, reads.find_run(ask.run), reads.find_run(ask.other))
+    differing = pluralize(form.count, "difference")
+    return results.ToolReply(form, "The runs are equal." if form.equal else f"{differing}.")
+
+
+@tool_calls.threaded_tool
+def get_costs(caller: McpCaller, ask: arguments.McpCostsAsk) -> results.ToolReply:
+    """Add up what runs have cost."""
+    table = caller.forum.reads.add_up_costs(ask.by, costs.costs_query(ask), ask.cursor, ask.split)
+    form = costs.costs_form(table)
+    lines = [f"{row.key or 'none'}  ${row.spent.usd}" for row in form.rows]
+    return results.ToolReply(form, "\n".join((*lines, f"total  ${form.total.spent.usd}")))
+
+
+@tool_calls.threaded_tool
 def explain_entry(caller: McpCaller, ask: arguments.WhyAsk) -> results.ToolReply:
     """Tell what led to an entry."""
     with caller.forum.open_reader() as reader:
-        chain = list(walk_causes(reader, KINDS, find_entry(reader, KINDS, ask.entry), ask.limit))
+        named, within = find_entry(reader, KINDS, ask.entry), within_finder(reader, KINDS)
+        chain = list(walk_causes(reader, KINDS, named, ask.limit, within))
     form = ledger.why_form(chain, caller.forum.reads.explain_entry)
     lines = [
         f"{'because ' if depth else ''}#{'?' if cause.index is None else cause.index} "
@@ -175,7 +198,8 @@ def explain_entry(caller: McpCaller, ask: arguments.WhyAsk) -> results.ToolReply
 @tool_calls.threaded_tool
 def list_gates(caller: McpCaller, _: arguments.Nothing) -> results.ToolReply:
     """List what waits for a person."""
-    form = gates.gates_form(caller.forum.reads.waiting_gates())
+    reads = caller.forum.reads
+    form = gates.gates_form(reads.locate_gates(reads.waiting_gates()))
     lines = [f"{gate.run}  {gate.subject}  {gate.digest}" for gate in form.gates]
     return results.ToolReply(form, "\n".join(lines) or "Nothing waits for approval.")
 
@@ -183,8 +207,11 @@ def list_gates(caller: McpCaller, _: arguments.Nothing) -> results.ToolReply:
 @tool_calls.threaded_tool
 def show_gate(caller: McpCaller, ask: arguments.SubjectAsk) -> results.ToolReply:
     """Show what waits at a gate."""
-    run = caller.forum.reads.find_run(ask.run)
-    form = gates.shown_gate_form(run, *caller.forum.reads.read_gate(run, ask.subject))
+    reads = caller.forum.reads
+    run = reads.find_run(ask.run)
+    gate, shown = reads.read_gate(run, ask.subject)
+    (located,) = reads.locate_gates([(run, gate)])
+    form = gates.shown_gate_form(located, shown)
     decided = f"It was decided: {form.decided}." if form.decided else "It waits."
     words = f"{form.subject} of run {run}. {decided} Its digest is {form.digest}."
     return results.ToolReply(form, words, form.shown)
@@ -212,6 +239,7 @@ async def verify_log(call: tool_calls.McpCallContext, _: arguments.Nothing) -> r
         "independent": form.independent,
     }
     lines = [f"{name}: {answer.state.value}, {answer.reason}" for name, answer in answers.items()]
+    lines.append(f"coverage: {form.coverage}")
     return results.ToolReply(form, "\n".join((f"{form.entries} entries of {form.origin}", *lines)))
 
 
@@ -324,6 +352,17 @@ TOOLS: Sequence[ToolDeclaration] = (
         "show", "Show a run",
         "Tell everything of a run: its route, tasks, verdicts, checks, claims, effects, costs.",
         _READ, arguments.RunAsk, runs.RunForm, show_run, _READ_ONLY,
+    ),
+    ToolDeclaration(
+        "diff", "Compare two runs",
+        "Tell where two runs part: the first divergence of each strand, and both answers.",
+        _READ, arguments.DiffAsk, DiffForm, diff_runs, _READ_ONLY,
+    ),
+    ToolDeclaration(
+        "costs", "What runs have cost",
+        "Add up what runs have cost by day, agent, model or lane, with the caps that were "
+        "reached and the calls without a known price.",
+        _READ, arguments.McpCostsAsk, costs.CostsForm, get_costs, _READ_ONLY,
     ),
     ToolDeclaration(
         "why", "What led to an entry",

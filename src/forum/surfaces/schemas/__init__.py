@@ -8,6 +8,7 @@ not limited or not there is null.
 * `runs`, `tasks`, `gates`: a run, what is done in it, and what waits for a person
 * `deliberations`, over `council` and `symposium`: what a panel has come to
 * `comparison`: two runs side by side
+* `scores`, `evaluations`: how good runs were, and agents that played the same cases
 * `ledger`, `reports`: entries and their proofs, and what a verifier found
 * `lanes`, `plans`, `models`: who would do what
 * `keys`: who is let in

@@ -6,9 +6,11 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
-from forum.app import RunView
+from forum.app import RunReads, RunView
 from forum.surfaces import formatting
 from forum.surfaces.schemas.fields import RunId, Seconds, Usd, fill
+from forum.surfaces.schemas.reported import ProvenanceWord
+from forum.work.report_kinds import Provenance
 from forum.work.run_comparison import Divergence, DivergenceKind, RunStep
 
 DifferenceCount = Annotated[int, Meta(description="How many steps differ; a thousand are listed.")]
@@ -31,6 +33,8 @@ class MeasureForm(Struct, frozen=True):
     seconds: Seconds
     slowest_task: str | None
     slowest_seconds: float | None
+    provenance: ProvenanceWord
+    spans: int
 
 
 def measure_form(view: RunView) -> MeasureForm:
@@ -52,6 +56,8 @@ def measure_form(view: RunView) -> MeasureForm:
         seconds=round(formatting.run_duration(view) / 1e6, 3),
         slowest_task=slowest,
         slowest_seconds=round(times[slowest] / 1e6, 3) if slowest else None,
+        provenance=state.provenance,
+        spans=len(state.report.spans),
     )
 
 
@@ -108,14 +114,38 @@ class DiffForm(Struct, frozen=True):
     divergences: tuple[DivergenceForm, ...]
     answer_a: Annotated[str | None, Meta(description="Null if there is none, or it was erased.")]
     answer_b: str | None
+    provenance_a: ProvenanceWord
+    provenance_b: ProvenanceWord
 
 
 def diff_form(
-    a: str, b: str, divergences: Sequence[Divergence], answers: tuple[bytes | None, bytes | None]
+    a: str,
+    b: str,
+    divergences: Sequence[Divergence],
+    answers: tuple[bytes | None, bytes | None],
+    known: tuple[Provenance, Provenance],
 ) -> DiffForm:
     """Return where two runs part, in its form."""
-    texts = (None if answer is None else answer.decode(errors="replace") for answer in answers)
-    return DiffForm(a, b, not divergences, len(divergences), _divergence_forms(divergences), *texts)
+    texts = [None if answer is None else answer.decode(errors="replace") for answer in answers]
+    return DiffForm(
+        a=a,
+        b=b,
+        equal=not divergences,
+        count=len(divergences),
+        divergences=_divergence_forms(divergences),
+        answer_a=texts[0],
+        answer_b=texts[1],
+        provenance_a=known[0],
+        provenance_b=known[1],
+    )
+
+
+def compare_runs(reads: RunReads, a: str, b: str) -> DiffForm:
+    """Compare two runs by the rules of `forum diff`, and return the form."""
+    views = reads.view_run(a), reads.view_run(b)
+    answers = views[0].answer, views[1].answer
+    known = views[0].state.provenance, views[1].state.provenance
+    return diff_form(a, b, reads.diff_runs(a, b), answers, known)
 
 
 class ReplayForm(Struct, frozen=True):

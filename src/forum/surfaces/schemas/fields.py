@@ -1,11 +1,13 @@
 """What many forms hold: names, places, times and sums."""
 
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from types import NoneType
 from typing import Annotated, TypeVar, get_args, get_origin, get_type_hints
 
 from msgspec import Meta, Struct
 
+from forum.errors import Malformed
 from forum.ledger.ports import NO_LIMIT, Amount
 from forum.surfaces.formatting import format_usd
 
@@ -26,6 +28,18 @@ Usd = Annotated[
 Moment = Annotated[
     str,
     Meta(description="A point in time (RFC 3339, UTC).", examples=["2026-03-01T12:00:00.250000Z"]),
+]
+TimeBound = Annotated[
+    str,
+    Meta(
+        pattern=(
+            r"^(19|20)[0-9]{2}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])"
+            r"(T([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\.[0-9]{1,6})?)?"
+            r"(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])?)?$"
+        ),
+        description="A date or a time (RFC 3339); without an offset in UTC.",
+        examples=["2026-03-01", "2026-03-01T12:00:00Z"],
+    ),
 ]
 Seconds = Annotated[float, Meta(description="How long it took, in seconds.", examples=[1.25])]
 Needs = Annotated[tuple[str, ...], Meta(description="Tasks whose output it is given.")]
@@ -58,6 +72,19 @@ def _is_nullable(hint: object) -> bool:
 
 def _or_null(value: object, *, nullable: bool) -> object:
     return None if nullable and value == "" else value
+
+
+def parse_time_bound(text: str | None, default: int) -> int:
+    """Return a time in microseconds since 1970, or the default for null.  Raises `Malformed`."""
+    if text is None:
+        return default
+    try:
+        # The pattern cannot tell how long a month is: 30 February is 2 March, or 1 March.
+        moment = datetime.fromisoformat(f"{text[:8]}01{text[10:]}")
+        moment += timedelta(days=int(text[8:10]) - 1)
+    except ValueError as error:
+        raise Malformed("time", str(error)) from None
+    return int(moment.replace(tzinfo=moment.tzinfo or UTC).timestamp() * 1_000_000)
 
 
 class AmountForm(Struct, frozen=True):

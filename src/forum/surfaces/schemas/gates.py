@@ -6,8 +6,9 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from forum.app import LocatedGate
 from forum.surfaces.formatting import format_rfc3339
-from forum.surfaces.schemas.fields import Moment, RunId
+from forum.surfaces.schemas.fields import Index, Moment, RunId
 from forum.work.policy import Answer
 from forum.work.run_fold import Gate
 
@@ -51,15 +52,31 @@ def gate_form(run: str, gate: Gate) -> GateForm:
     return GateForm(run, *_gate_facts(gate))
 
 
-class ShownGateForm(GateForm, frozen=True):
+class LocatedGateForm(GateForm, frozen=True):
+    """A gate, with what it takes to check its digest."""
+
+    index: Annotated[
+        Index | None,
+        Meta(description="The entry that commits to what is shown; null until it has an index."),
+    ]
+    salt: Annotated[
+        str | None,
+        Meta(
+            description="The salt of the body `shown` of that entry, in hexadecimal digits: the "
+            "digest is the salted commitment to the body. Null if it was erased."
+        ),
+    ]
+
+
+class ShownGateForm(LocatedGateForm, frozen=True):
     """A gate with what waits at it."""
 
     shown: str
 
 
-def shown_gate_form(run: str, gate: Gate, shown: bytes) -> ShownGateForm:
+def shown_gate_form(located: LocatedGate, shown: bytes) -> ShownGateForm:
     """Return a gate of a run with what it shows; bytes that are no text are replaced."""
-    return ShownGateForm(run, *_gate_facts(gate), shown.decode(errors="replace"))
+    return ShownGateForm(*_located_facts(located), shown.decode(errors="replace"))
 
 
 class GateResult(Struct, frozen=True):
@@ -80,12 +97,15 @@ class ExplainedGateForm(ShownGateForm, frozen=True):
 
 
 def explained_gate_form(
-    run: str, gate: Gate, shown: bytes, request: str | None, results: Iterable[tuple[str, bytes]]
+    located: LocatedGate,
+    shown: bytes,
+    request: str | None,
+    results: Iterable[tuple[str, bytes]],
 ) -> ExplainedGateForm:
     """Return a gate of a run with all that whoever decides should see."""
     forms = tuple(GateResult(task, data.decode(errors="replace")) for task, data in results)
     words = shown.decode(errors="replace")
-    return ExplainedGateForm(run, *_gate_facts(gate), words, request, forms)
+    return ExplainedGateForm(*_located_facts(located), words, request, forms)
 
 
 def _gate_facts(gate: Gate) -> tuple[str, str, Answer | None, DecidedBy | None, Answer, str]:
@@ -100,15 +120,22 @@ def _gate_facts(gate: Gate) -> tuple[str, str, Answer | None, DecidedBy | None, 
     )
 
 
+def _located_facts(
+    located: LocatedGate,
+) -> tuple[str, str, str, Answer | None, DecidedBy | None, Answer, str, int | None, str | None]:
+    salt = None if located.salt is None else located.salt.hex()
+    return (located.run, *_gate_facts(located.gate), located.index, salt)
+
+
 class GatesForm(Struct, frozen=True):
     """Everything that waits for a person."""
 
-    gates: tuple[GateForm, ...]
+    gates: tuple[LocatedGateForm, ...]
 
 
-def gates_form(gates: Iterable[tuple[str, Gate]]) -> GatesForm:
-    """Return gates with their runs, in their form."""
-    return GatesForm(tuple(gate_form(run, gate) for run, gate in gates))
+def gates_form(gates: Iterable[LocatedGate]) -> GatesForm:
+    """Return gates in their form."""
+    return GatesForm(tuple(LocatedGateForm(*_located_facts(gate)) for gate in gates))
 
 
 class DecisionForm(Struct, frozen=True):

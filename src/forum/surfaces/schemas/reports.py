@@ -51,6 +51,10 @@ class ReportForm(Struct, frozen=True):
     notices: Annotated[
         tuple[str, ...], Meta(description="What is no finding and yet to be known.")
     ] = ()
+    coverage: Annotated[
+        verify.Coverage,
+        Meta(description="How the runs are known, and which steps are known to be missing."),
+    ] = verify.Coverage()
 
 
 def report_form(report: verify.Report) -> ReportForm:

@@ -1,23 +1,35 @@
 """Runs: what was asked, how far they have come, what they cost, and what was answered."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from forum.app import RunView
+from forum.app import ListedRun, RunPage, RunQuery, RunView
 from forum.ledger.kinds import Outcome
+from forum.ledger.ports import NO_LIMIT
 from forum.surfaces import formatting
+from forum.surfaces.reported_runs import describe_provenance
 from forum.surfaces.schemas import fields
 from forum.surfaces.schemas.deliberations import DeliberationForm, deliberation_form
 from forum.surfaces.schemas.gates import GateForm, WaitForm, gate_form
+from forum.surfaces.schemas.reported import (
+    GapForm,
+    ProvenanceWord,
+    RunNoteForm,
+    SourceForm,
+    SpanForm,
+    gap_forms,
+    note_forms,
+    source_form,
+    span_forms,
+)
 from forum.surfaces.schemas.scores import ScoreForm, score_form
 from forum.surfaces.schemas.tasks import EffectForm, TaskForm, effect_form, task_form
 from forum.work import kinds
 from forum.work.acceptance_criteria import Check
-from forum.work.run_fold import Run, RunState, TaskState
-
-_UNCAPPED = fields.CapForm(None, None, None, None)
+from forum.work.report_kinds import Provenance
+from forum.work.run_fold import RunState, TaskState
 
 
 class RoutedForm(Struct, frozen=True):
@@ -128,6 +140,23 @@ class RunForm(Struct, frozen=True):
     scores: Annotated[
         tuple[ScoreForm, ...], Meta(description="Of the run, its tasks and its answer.")
     ] = ()
+    provenance: ProvenanceWord = Provenance.DRIVEN
+    coverage: Annotated[
+        str, Meta(description="How Forum knows of the run, and what may be missing in it.")
+    ] = ""
+    name: Annotated[
+        str | None, Meta(description="The name of a run that Forum does not drive.")
+    ] = None
+    source: Annotated[SourceForm | None, Meta(description="Who reports the run.")] = None
+    spans: Annotated[
+        tuple[SpanForm, ...], Meta(description="The steps of a run that Forum does not drive.")
+    ] = ()
+    gaps: Annotated[
+        tuple[GapForm, ...], Meta(description="Steps that are known to be missing.")
+    ] = ()
+    notes: Annotated[
+        tuple[RunNoteForm, ...], Meta(description="Notes in a run that Forum does not drive.")
+    ] = ()
 
 
 def run_form(view: RunView) -> RunForm:
@@ -143,7 +172,7 @@ def run_form(view: RunView) -> RunForm:
         request=view.request,
         answer=None if view.answer is None else view.answer.decode(errors="replace"),
         spent=fields.amount_form(state.spent),
-        cap=fields.cap_form(accepted.cap, accepted.milliseconds) if accepted else _UNCAPPED,
+        cap=fields.cap_form(state.cap, accepted.milliseconds if accepted else NO_LIMIT),
         spent_by={agent: fields.amount_form(spent) for agent, spent in state.spent_by.items()},
         route=_routed_form(view),
         roles=tuple(
@@ -179,6 +208,13 @@ def run_form(view: RunView) -> RunForm:
         within=accepted.parent_run or None if accepted else None,
         why=formatting.explain_failure(view) or None,
         scores=tuple(map(score_form, view.scores)),
+        provenance=state.provenance,
+        coverage=describe_provenance(state),
+        name=view.name or None,
+        source=source_form(view),
+        spans=span_forms(view),
+        gaps=gap_forms(view),
+        notes=note_forms(view),
     )
 
 
@@ -193,20 +229,91 @@ class RunLine(Struct, frozen=True):
     tasks: Annotated[int, Meta(description="How many its plan has, or its panel has begun.")]
     spent: fields.AmountForm
     begun: fields.Moment
-    request: Annotated[str | None, Meta(description="Null if it was erased.")]
+    request: Annotated[
+        str | None, Meta(description="Null if it was erased, or if Forum does not drive the run.")
+    ]
+    provenance: ProvenanceWord
+    name: Annotated[str | None, Meta(description="The name of a run that Forum does not drive.")]
+    spans: Annotated[int, Meta(description="How many spans were recorded.")]
+    gaps: Annotated[int, Meta(description="How many gaps were recorded.")]
+    ended: Annotated[
+        fields.Moment | None, Meta(description="When it ended; null while it goes on.")
+    ] = None
+    lane: Annotated[str | None, Meta(description="The lane that its route has chosen.")] = None
+    unpriced: Annotated[
+        int, Meta(description="How many of its calls have no known price, and count as free.")
+    ] = 0
+    altered: Annotated[
+        bool,
+        Meta(
+            description="Whether somebody has changed its summary, or its request, in the "
+            "database. All else is then told by its entries; verify the ledger."
+        ),
+    ] = False
 
 
-def _run_line(run: str, state: Run, request: str | None) -> RunLine:
+def _run_line(listed: ListedRun) -> RunLine:
     """Return what a list tells of a run."""
+    summary = listed.summary
     return RunLine(
-        run,
-        state.state,
-        state.outcome,
-        state.stopped.reason if state.stopped else None,
-        *formatting.count_progress(state),
-        fields.amount_form(state.spent),
-        formatting.format_rfc3339(state.begun),
-        request,
+        run=listed.run,
+        state=listed.state,
+        outcome=summary.outcome,
+        stopped=summary.stopped,
+        passed=summary.passed,
+        tasks=summary.tasks,
+        spent=fields.amount_form(summary.spent),
+        begun=formatting.format_rfc3339(summary.begun),
+        request=listed.request,
+        provenance=summary.provenance,
+        name=listed.name or None,
+        spans=summary.spans,
+        gaps=summary.gaps,
+        ended=formatting.format_rfc3339(listed.ended) if listed.ended else None,
+        lane=summary.lane or None,
+        unpriced=summary.unpriced,
+        altered=listed.is_altered,
+    )
+
+
+Since = Annotated[
+    fields.TimeBound | None, Meta(description="Only runs that began at or after this time.")
+]
+Until = Annotated[
+    fields.TimeBound | None, Meta(description="Only runs that began before this time.")
+]
+
+
+class RunsFilter(Struct, frozen=True, forbid_unknown_fields=True):
+    """Which runs; without a filter all of them."""
+
+    state: Annotated[RunState | None, Meta(description="Only runs in this state.")] = None
+    outcome: Annotated[Outcome | None, Meta(description="Only runs that ended so.")] = None
+    since: Since = None
+    until: Until = None
+    text: Annotated[
+        str,
+        Meta(max_length=200, description="Only runs whose request or name contains this text."),
+    ] = ""
+    lane: Annotated[
+        str,
+        Meta(max_length=128, description="Only runs whose route or plan names this lane."),
+    ] = ""
+    provenance: Annotated[
+        Provenance | None, Meta(description="Only runs that Forum knows of in this way.")
+    ] = None
+
+
+def run_query(form: RunsFilter) -> RunQuery:
+    """Return which runs a form asks for.  Raises `Malformed`."""
+    return RunQuery(
+        state=form.state,
+        outcome=form.outcome,
+        since=fields.parse_time_bound(form.since, 0),
+        until=fields.parse_time_bound(form.until, RunQuery().until),
+        text=form.text,
+        lane=form.lane,
+        provenance=form.provenance,
     )
 
 
@@ -216,20 +323,23 @@ class RunsForm(Struct, frozen=True):
     runs: tuple[RunLine, ...]
 
 
-def runs_form(runs: Iterable[tuple[str, Run]], requests: Mapping[str, str | None]) -> RunsForm:
-    """Return runs with what was asked of them, in their form."""
-    return RunsForm(tuple(_run_line(run, state, requests[run]) for run, state in runs))
+def runs_form(runs: Iterable[ListedRun]) -> RunsForm:
+    """Return runs in their form."""
+    return RunsForm(tuple(map(_run_line, runs)))
 
 
 class RunsPage(RunsForm, frozen=True):
     """Some runs, the newest first."""
 
-    next: Annotated[str | None, Meta(description="The cursor of the next page.")]
+    next: Annotated[
+        str | None,
+        Meta(
+            description="The cursor of the next page; null at the end. A page with filters may "
+            "hold fewer runs than asked for, or none, and still have a next one."
+        ),
+    ]
 
 
-def runs_page(
-    runs: Sequence[tuple[str, Run]], requests: Mapping[str, str | None], limit: int
-) -> RunsPage:
-    """Return a page of at most so many runs, in its form; a full one may have a next."""
-    following = runs[-1][0] if len(runs) == limit else None
-    return RunsPage(runs_form(runs, requests).runs, following)
+def runs_page(page: RunPage) -> RunsPage:
+    """Return a page of runs in its form."""
+    return RunsPage(runs_form(page.runs).runs, page.next)

@@ -6,12 +6,15 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from forum.app import RunView
-from forum.ledger.kinds import Outcome
+from forum.ledger.kinds import Outcome, RunOpenFacts
 from forum.surfaces.formatting import explain_failure, format_rfc3339, undecided_headline
+from forum.surfaces.reported_runs import describe_gaps, describe_provenance
 from forum.surfaces.schemas import fields
+from forum.surfaces.schemas.reported import ProvenanceWord
 from forum.surfaces.schemas.reports import ReportForm
 from forum.verify import Report
 from forum.work.kinds import AcceptedFacts, GateDecisionByFacts, GateDecisionFacts
+from forum.work.report_kinds import Operation, ReportSourceFacts
 from forum.work.run_record import RunRecord
 
 
@@ -48,6 +51,13 @@ class StoryForm(Struct, frozen=True):
     models: Annotated[dict[str, int], Meta(description="Who answered, and how many calls.")]
     decisions: tuple[DecisionLine, ...]
     witnesses: tuple[WitnessLine, ...]
+    provenance: ProvenanceWord
+    known: Annotated[
+        str, Meta(description="How Forum knows of the run, and what may be missing in it.")
+    ]
+    name: Annotated[str | None, Meta(description="The name of a run that Forum does not drive.")]
+    spans: int
+    gaps: Annotated[str | None, Meta(description="Steps that are known to be missing.")]
 
 
 class BundleReport(ReportForm, frozen=True, kw_only=True):
@@ -59,11 +69,10 @@ class BundleReport(ReportForm, frozen=True, kw_only=True):
 def story_form(record: RunRecord, view: RunView, report: Report) -> StoryForm:
     """Return the story that a bundle tells."""
     state = view.state
-    accepted = next(
-        located.entry
-        for located in record.entries
-        if isinstance(located.entry.facts, AcceptedFacts)
-    )
+    # A run that Forum does not drive has no request; its source or its opening stands for that.
+    wanted = (AcceptedFacts,) if state.accepted is not None else (ReportSourceFacts, RunOpenFacts)
+    heads = [located.entry for located in record.entries if isinstance(located.entry.facts, wanted)]
+    accepted = max(heads, key=lambda entry: entry.n)
     return StoryForm(
         run=record.run,
         request=view.request,
@@ -82,6 +91,11 @@ def story_form(record: RunRecord, view: RunView, report: Report) -> StoryForm:
             )
             for sighting in report.sightings
         ),
+        provenance=state.provenance,
+        known=describe_provenance(state),
+        name=view.name or None,
+        spans=len(state.report.spans),
+        gaps=describe_gaps(state) or None,
     )
 
 
@@ -89,7 +103,9 @@ def _models(view: RunView) -> dict[str, int]:
     """Count the calls of each model, by the name that it gave itself where it gave one."""
     own = (task for task in view.state.tasks.values() if task.delegated is None)
     calls = (call for task in own for call in task.calls)
-    named = ((call.replied and call.replied.model) or call.called.model for call in calls)
+    named = [(call.replied and call.replied.model) or call.called.model for call in calls]
+    spans = view.state.report.spans.values()
+    named += [span.model for span in spans if span.op is Operation.MODEL and span.model]
     return dict(sorted(Counter(named).items()))
 
 

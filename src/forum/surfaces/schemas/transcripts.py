@@ -5,6 +5,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from forum.surfaces.schemas import fields
+from forum.surfaces.schemas.reported import ProvenanceWord
 
 
 class TranscriptStep(Struct, frozen=True):
@@ -29,3 +30,7 @@ class TranscriptForm(Struct, frozen=True):
     run: fields.RunId
     steps: tuple[TranscriptStep, ...]
     why: str | None
+    provenance: ProvenanceWord
+    coverage: Annotated[
+        str, Meta(description="How Forum knows of the run, and what may be missing in it.")
+    ]

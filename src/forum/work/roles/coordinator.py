@@ -5,6 +5,7 @@ chose it), background from tools, and the form of a plan. Code checks the plan, 
 revises it once if a part of the request is not covered or a criterion cannot be met.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -55,6 +56,10 @@ covered
 "contains TEXT", "matches REGEX" and "json"; a judge checks lines in plain words. Ask only for \
 what the task can deliver."""
 
+_QUOTED = re.compile(r"""(['"`])([^'"`]+)\1""")
+_MIN_ECHOED_WORDS = 4
+_WHOLE_REQUEST = "Do everything that the request asks for."
+
 _NAME = {"type": "string", "pattern": "^[a-z][a-z0-9-]{0,30}$"}
 
 
@@ -95,15 +100,19 @@ def build_prompt(
     return prompt_parts.compose_prompt(SYSTEM, sections, task)
 
 
-def offered_lanes(lanes: dict[str, LaneBrief], room: int, ordered: str) -> dict[str, LaneBrief]:
+def offered_lanes(
+    lanes: dict[str, LaneBrief], room: int, ordered: str, routed: str = ""
+) -> dict[str, LaneBrief]:
     """Return the lanes that a plan may use: only the ordered one, if there is one.
 
-    A model that can write one task only gets the nearest lanes: a long list confuses it.
+    The lane that the request was routed to comes first. A model that can write one task only gets
+    the nearest lanes: a long list confuses it.
     """
     if ordered in lanes:
         return {ordered: lanes[ordered]}
     most = _SHORT_REPLY_LANES if room < _SHORT_REPLY_CHARS else len(lanes)
-    return dict(list(lanes.items())[:most])
+    ranked = sorted(lanes, key=lambda name: name != routed)  # stable: the others keep their order
+    return {name: lanes[name] for name in ranked[:most]}
 
 
 def build_schema(lanes: Mapping[str, LaneBrief], room: int, ordered: str = "") -> bytes:
@@ -148,6 +157,10 @@ def parse_plan(reply: bytes, policy: Policy, ordered: str = "") -> Plan:
         raise ValueError(f"{len(drafted)} tasks; the most is {MAX_PLANNED_TASKS}")
     try:
         tasks = tuple(_read_task(task, ordered) for task in drafted)
+        if len(tasks) == 1 and policy.is_team:
+            # The result is the answer: an instruction that names a part would lose the others.
+            whole = f"{_WHOLE_REQUEST} {tasks[0].instruction}"
+            tasks = (msgspec.structs.replace(tasks[0], instruction=whole),)
         # The limits for clients apply to models too: a plan must not take long to check.
         check_plan_size(tasks)
         plan = Plan(tasks)
@@ -168,11 +181,34 @@ def _read_task(drafted: DraftedTask, ordered: str) -> Task:
     return Task(
         id=drafted.id,
         instruction=drafted.instruction,
-        done_when=drafted.done_when,
+        done_when=_mend_criteria(drafted),
         needs=drafted.needs,
         after=drafted.after,
         lane=ordered or lane,
     )
+
+
+def _mend_criteria(drafted: DraftedTask) -> str:
+    """Return the criteria of a task without those that good work would fail.
+
+    Small models put the text of "contains" into quotes, write whole sentences after it, or demand
+    the instruction itself, which only an echo contains.
+    """
+    lines = []
+    for line in drafted.done_when.splitlines():
+        word, _, what = line.strip().partition(" ")
+        if word != Check.CONTAINS.value:
+            lines.append(line)
+            continue
+        quoted = _QUOTED.fullmatch(what.strip())
+        if quoted is None and _QUOTED.search(what):
+            lines.append(f"The result {line.strip()}")  # for the judge: code cannot read it
+            continue
+        text = quoted.group(2) if quoted else what.strip()
+        is_instruction = text.casefold() in drafted.instruction.casefold()
+        if not (is_instruction and len(text.split()) >= _MIN_ECHOED_WORDS):
+            lines.append(f"{word} {text}")
+    return "\n".join(lines)
 
 
 def find_holes(reply: bytes, request: str) -> tuple[str, ...]:
@@ -204,7 +240,7 @@ def _find_unreachable_criteria(tasks: Sequence[DraftedTask], words: str) -> list
         f'task {task.id!r} must contain "{criterion.what}", which neither the request nor an '
         "instruction mentions"
         for task in tasks
-        for criterion in parse_criteria(task.done_when)
+        for criterion in parse_criteria(_mend_criteria(task))
         if criterion.check is Check.CONTAINS and criterion.what.casefold() not in words.casefold()
     ]
 

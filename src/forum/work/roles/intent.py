@@ -7,7 +7,7 @@ meets it; code checks that the span stands in the answer and is not the question
 import msgspec
 
 from forum.work import reply_schemas
-from forum.work.asks import is_quoted_from, is_repetition
+from forum.work.asks import find_ignored_questions, is_quoted_from, is_repetition
 from forum.work.prompt import Prompt, Quotation
 from forum.work.roles import opinions, prompt_parts
 from forum.work.roles.prompt_parts import MAX_TEXT_CHARS
@@ -49,17 +49,22 @@ class IntentOpinion(opinions.Opinion, frozen=True):
 
     asks: tuple[AskedPart, ...] = ()
 
-    def unmet_asks(self, answer: str) -> list[str]:
+    def unmet_asks(self, request: str, answer: str) -> list[str]:
         """Return the asks that the answer does not meet.
 
         An ask whose span is not in the answer, or repeats the ask, counts as not met: a judge that
-        cannot quote the answer has not found it.
+        cannot quote the answer has not found it. So do questions of a short request that neither
+        the judge nor the answer mentions.
         """
-        return [part.ask for part in self.asks if not _is_met(part, answer)]
+        unmet = [part.ask for part in self.asks if not _is_met(part, answer)]
+        if not self.asks:  # a judge in the form of an earlier release lists none
+            return unmet
+        listed = "\n".join(part.ask for part in self.asks)
+        return [*unmet, *find_ignored_questions(request, listed, answer)]
 
-    def describe_asks(self, answer: str) -> str:
+    def describe_asks(self, request: str, answer: str) -> str:
         """Return a line for each ask, those that are not met first, and the words that meet it."""
-        unmet = [f"not met: {ask}" for ask in self.unmet_asks(answer)]
+        unmet = [f"not met: {ask}" for ask in self.unmet_asks(request, answer)]
         met = [f'met: {part.ask} <- "{part.met_by}"' for part in self.asks if _is_met(part, answer)]
         return "\n".join([*unmet, *met])
 

@@ -78,7 +78,7 @@ def build_schema(tasks: Sequence[str], room: int) -> bytes:
 def parse_parts(reply: bytes, tasks: Sequence[str]) -> str:
     """Return the answer from its parts, each followed by the task that it comes from.
 
-    Raises `ValueError`.
+    The only task of a plan is not named.  Raises `ValueError`.
     """
     parts = [
         part for part in reply_schemas.parse_structured(reply, _decoder).parts if part.text.strip()
@@ -88,6 +88,8 @@ def parse_parts(reply: bytes, tasks: Sequence[str]) -> str:
     for part in parts:
         if part.source not in tasks:
             raise ValueError(f"from: {part.source[:40]!r} is none of the tasks")
+    if len(tasks) == 1:
+        return "\n\n".join(part.text.strip() for part in parts)
     return "\n\n".join(f"{part.text.strip()} [{part.source}]" for part in parts)
 
 

@@ -109,10 +109,39 @@ ORDER BY strand, n, name
 SELECT DISTINCT run FROM forum.strand
 WHERE log = %(log)s AND run > %(run)s ORDER BY run LIMIT %(limit)s
 -- name: runs_before
-SELECT DISTINCT run FROM forum.strand
-WHERE log = %(log)s AND run < %(run)s ORDER BY run DESC LIMIT %(limit)s
+-- The ids of strands follow the order of their creation, and every run begins with its strand main.
+SELECT run FROM forum.strand
+WHERE log = %(log)s AND name = 'main' AND id < (
+    SELECT id FROM forum.strand WHERE log = %(log)s AND run = %(run)s AND name = 'main'
+) ORDER BY id DESC LIMIT %(limit)s
 -- name: last_runs
-SELECT DISTINCT run FROM forum.strand WHERE log = %(log)s ORDER BY run DESC LIMIT %(limit)s
+SELECT run FROM forum.strand
+WHERE log = %(log)s AND name = 'main' ORDER BY id DESC LIMIT %(limit)s
+-- name: summaries
+SELECT run, version, ended, data, tag FROM forum.run_summary
+WHERE log = %(log)s AND run = ANY(%(runs)s)
+-- name: summary_runs
+SELECT run FROM forum.run_summary WHERE log = %(log)s AND run > %(run)s
+ORDER BY run LIMIT %(limit)s
+-- name: set_summary
+INSERT INTO forum.run_summary (log, run, version, ended, data, tag)
+VALUES (%(log)s, %(run)s, %(version)s, %(ended)s, %(data)s, %(tag)s)
+ON CONFLICT (log, run) DO UPDATE SET version = excluded.version, ended = excluded.ended,
+    data = excluded.data, tag = excluded.tag
+-- name: bodies_at
+SELECT s.id, b.salt, CASE WHEN length(b.data) <= %(size)s THEN b.data END
+FROM unnest(%(runs)s::text[], %(strands)s::text[], %(ns)s::bigint[], %(names)s::text[])
+    WITH ORDINALITY AS u (run, strand, n, name, place)
+LEFT JOIN LATERAL (
+    SELECT id FROM forum.strand
+    WHERE log = %(log)s AND run = u.run COLLATE "C" AND name = u.strand COLLATE "C" OFFSET 0
+) AS s ON true
+LEFT JOIN LATERAL (
+    SELECT salt, data FROM forum.body
+    WHERE log = %(log)s AND strand = s.id AND n = u.n AND name = u.name COLLATE "C" AND part = 0
+    OFFSET 0
+) AS b ON true
+ORDER BY u.place
 -- name: body_salt
 SELECT salt FROM forum.body
 WHERE log = %(log)s AND strand = %(strand)s AND n = %(n)s AND name = %(name)s AND part = 0
@@ -385,6 +414,82 @@ UPDATE forum.alarm AS old SET
     pause = due.pause
 FROM (SELECT * FROM due LIMIT 50) AS due WHERE old.ctid = due.place
 RETURNING due.run, due.strand, due.at
+
+-- name: claim_runs
+-- `mine` are the due timers of runs that this worker has claimed; `free` are those of runs that no
+-- live worker has claimed, longest due first.  SKIP LOCKED: two workers that claim at the same
+-- moment get different timers.  A run may have two due timers, and two workers may each get one of
+-- them: the key of the table decides which of them gets the run.  The claims are inserted in the
+-- order of their runs, so that these two wait for each other in one direction only.
+-- The array makes the planner look the claimed rows up, instead of reading the whole table.
+WITH mine AS (
+    SELECT timer.* FROM forum.claim AS held CROSS JOIN LATERAL (
+        SELECT ctid AS place, run, strand, at FROM forum.alarm
+        WHERE log = held.log AND run = held.run
+            AND at <= (extract(epoch FROM statement_timestamp()) * 1000000)::bigint
+        FOR UPDATE SKIP LOCKED
+    ) AS timer
+    WHERE held.log = %(log)s AND held.worker = %(worker)s LIMIT %(own_limit)s
+), free AS (
+    SELECT timer.ctid AS place, run, strand, at, CASE
+        WHEN pause IS NULL OR at < %(anew)s::bigint THEN %(shortest)s::bigint
+        ELSE least(2 * pause, %(longest)s::bigint)
+    END AS pause
+    FROM forum.alarm AS timer
+    WHERE log = %(log)s AND at <= (extract(epoch FROM statement_timestamp()) * 1000000)::bigint
+        AND NOT EXISTS (
+            SELECT FROM forum.claim AS held
+            WHERE held.log = timer.log AND held.run = timer.run AND (
+                held.worker = %(worker)s OR EXISTS (
+                    SELECT FROM forum.lease WHERE log = held.log AND worker = held.worker
+                        AND until > (extract(epoch FROM statement_timestamp()) * 1000000)::bigint
+                )
+            )
+        )
+    ORDER BY at LIMIT %(limit)s FOR UPDATE OF timer SKIP LOCKED
+), taken AS (
+    INSERT INTO forum.claim AS held (log, run, worker)
+    SELECT DISTINCT %(log)s::integer, run, %(worker)s FROM free ORDER BY run
+    ON CONFLICT (log, run) DO UPDATE SET worker = excluded.worker
+    WHERE NOT EXISTS (
+        SELECT FROM forum.lease WHERE log = held.log AND worker = held.worker
+            AND until > (extract(epoch FROM statement_timestamp()) * 1000000)::bigint
+    )
+    RETURNING run
+), due AS (
+    SELECT place, run, strand, at, %(longest)s::bigint AS pause FROM mine
+    UNION ALL SELECT * FROM free WHERE run IN (SELECT run FROM taken)
+)
+UPDATE forum.alarm AS old SET
+    at = (extract(epoch FROM statement_timestamp()) * 1000000)::bigint + due.pause,
+    pause = due.pause
+FROM due WHERE old.ctid = ANY(ARRAY(SELECT place FROM due)) AND old.ctid = due.place
+RETURNING due.run, due.strand, due.at
+
+-- name: release_runs
+DELETE FROM forum.claim
+WHERE log = %(log)s AND run = ANY(%(runs)s::text[]) AND worker = %(worker)s
+
+-- name: drop_expired_lease
+DELETE FROM forum.lease
+WHERE log = %(log)s AND worker = %(worker)s
+    AND until <= (extract(epoch FROM statement_timestamp()) * 1000000)::bigint
+
+-- name: make_claimed_due
+-- SKIP LOCKED: a timer that is being set or claimed just now needs no help, and waiting for it
+-- could end in a deadlock with a worker that waits for the claim.
+UPDATE forum.alarm AS old SET at = least(at, %(at)s)
+FROM (
+    SELECT timer.place FROM forum.claim AS held CROSS JOIN LATERAL (
+        SELECT ctid AS place FROM forum.alarm
+        WHERE log = held.log AND run = held.run AND strand = %(strand)s
+        FOR UPDATE SKIP LOCKED
+    ) AS timer
+    WHERE held.log = %(log)s AND held.worker = %(worker)s LIMIT 100000
+) AS timer WHERE old.ctid = timer.place
+
+-- name: drop_claims
+DELETE FROM forum.claim WHERE log = %(log)s AND worker = %(worker)s
 
 -- name: mark_driver
 UPDATE forum.alarm SET driver = %(worker)s

@@ -68,9 +68,34 @@ ORDER BY strand, n, name
 -- name: runs
 SELECT DISTINCT run FROM strand WHERE log = :log AND run > :run ORDER BY run LIMIT :limit
 -- name: runs_before
-SELECT DISTINCT run FROM strand WHERE log = :log AND run < :run ORDER BY run DESC LIMIT :limit
+-- The ids of strands follow the order of their creation, and every run begins with its strand main.
+SELECT run FROM strand
+WHERE log = :log AND name = 'main' AND id < (
+    SELECT id FROM strand WHERE log = :log AND run = :run AND name = 'main'
+) ORDER BY id DESC LIMIT :limit
 -- name: last_runs
-SELECT DISTINCT run FROM strand WHERE log = :log ORDER BY run DESC LIMIT :limit
+SELECT run FROM strand
+WHERE log = :log AND name = 'main' ORDER BY id DESC LIMIT :limit
+-- name: summaries
+SELECT run, CAST(version AS INTEGER), CAST(ended AS INTEGER), CAST(data AS BLOB),
+    CAST(tag AS BLOB)
+FROM run_summary WHERE log = :log AND run IN (SELECT value FROM json_each(:runs))
+-- name: summary_runs
+SELECT run FROM run_summary WHERE log = :log AND run > :run ORDER BY run LIMIT :limit
+-- name: set_summary
+INSERT INTO run_summary (log, run, version, ended, data, tag)
+VALUES (:log, :run, :version, :ended, :data, :tag)
+ON CONFLICT DO UPDATE SET version = excluded.version, ended = excluded.ended,
+    data = excluded.data, tag = excluded.tag
+-- name: bodies_at
+SELECT strand.id, CAST(body.salt AS BLOB),
+    CASE WHEN length(body.data) <= :size THEN CAST(body.data AS BLOB) END
+FROM json_each(:places) AS place
+LEFT JOIN strand ON strand.log = :log AND strand.run = json_extract(place.value, '$[0]')
+    AND strand.name = json_extract(place.value, '$[1]')
+LEFT JOIN body ON body.strand = strand.id AND body.n = json_extract(place.value, '$[2]')
+    AND body.name = json_extract(place.value, '$[3]') AND body.part = 0
+ORDER BY place.key
 -- name: body_salt
 SELECT CAST(salt AS BLOB) FROM body WHERE strand = :strand AND n = :n AND name = :name AND part = 0
 -- name: body_part
@@ -317,6 +342,52 @@ WHERE log = :log AND at <= CAST((julianday('now') - 2440587.5) * 86400000000 AS 
             AND until > CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)
     ))
 ORDER BY at LIMIT :limit
+
+-- name: own_due
+-- The due timers of runs that this worker has claimed.  The plus keeps SQLite from reading all due
+-- timers of the log instead of those of each run.
+SELECT timer.run, timer.strand, CAST(timer.at AS INTEGER)
+FROM claim AS held INDEXED BY claim_worker CROSS JOIN alarm AS timer
+    ON timer.log = held.log AND timer.run = held.run
+WHERE held.log = :log AND held.worker = :worker
+    AND +timer.at <= CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)
+LIMIT :own_limit
+
+-- name: free_due
+-- The due timers of runs that no live worker has claimed, longest due first.
+SELECT run, strand, CAST(at AS INTEGER) FROM alarm AS timer INDEXED BY alarm_due
+WHERE log = :log AND at <= CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)
+    AND NOT EXISTS (
+        SELECT 1 FROM claim AS held WHERE held.log = timer.log AND held.run = timer.run AND (
+            held.worker = :worker OR EXISTS (
+                SELECT 1 FROM lease WHERE log = held.log AND worker = held.worker
+                    AND until > CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)
+            )
+        )
+    )
+ORDER BY at LIMIT :limit
+
+-- name: add_claim
+INSERT INTO claim (log, run, worker) VALUES (:log, :run, :worker)
+ON CONFLICT DO UPDATE SET worker = excluded.worker
+
+-- name: release_runs
+DELETE FROM claim
+WHERE log = :log AND run IN (SELECT value FROM json_each(:runs)) AND worker = :worker
+
+-- name: drop_expired_lease
+DELETE FROM lease
+WHERE log = :log AND worker = :worker
+    AND until <= CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)
+
+-- name: make_claimed_due
+UPDATE alarm SET at = min(at, :at)
+WHERE log = :log AND strand = :strand AND run IN (
+    SELECT run FROM claim WHERE log = :log AND worker = :worker
+)
+
+-- name: drop_claims
+DELETE FROM claim WHERE log = :log AND worker = :worker
 
 -- name: mark_driver
 UPDATE alarm SET driver = :worker WHERE log = :log AND run = :run AND strand = :strand

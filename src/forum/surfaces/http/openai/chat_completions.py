@@ -80,7 +80,7 @@ class Completion(Struct, frozen=True):
     choices: tuple[Alternative, ...]
     usage: UsageForm
     system_fingerprint: str
-    forum: http_responses.Provenance
+    forum: http_responses.RunReference
 
 
 class ChunkDelta(Struct, frozen=True, omit_defaults=True):
@@ -108,7 +108,7 @@ class Chunk(Struct, frozen=True, omit_defaults=True):
     model: str
     choices: tuple[ChunkChoice, ...]
     system_fingerprint: str
-    forum: http_responses.Provenance
+    forum: http_responses.RunReference
     usage: UsageForm | None = None
 
 
@@ -172,7 +172,7 @@ class ChatFormat(http_responses.AnswerFormat):
         self,
         *choices: ChunkChoice,
         usage: UsageForm | None = None,
-        proof: http_responses.Provenance | None = None,
+        proof: http_responses.RunReference | None = None,
     ) -> bytes:
         started = self.started
         chunk = Chunk(

@@ -19,7 +19,7 @@ from forum.surfaces.schemas.deliberations import DeliberationForm
 KEEP_ALIVE = b": keep-alive\n\n"
 
 
-class Provenance(Struct, frozen=True, omit_defaults=True):
+class RunReference(Struct, frozen=True, omit_defaults=True):
     """Where the answer comes from."""
 
     run: str
@@ -32,10 +32,10 @@ class Provenance(Struct, frozen=True, omit_defaults=True):
     ] = None
 
 
-def build_provenance(run: str, deliberation: DeliberationForm | None = None) -> Provenance:
+def build_provenance(run: str, deliberation: DeliberationForm | None = None) -> RunReference:
     """Return the links to a run and its evidence, and how a panel arrived at its answer."""
     href = f"/api/v1/runs/{run}"
-    return Provenance(run, href, f"{href}/bundle", deliberation)
+    return RunReference(run, href, f"{href}/bundle", deliberation)
 
 
 class AnswerAsk(Struct, frozen=True, kw_only=True):

@@ -124,7 +124,7 @@ class ResponseForm(Struct, frozen=True):
     background: bool = False
     store: bool = True
     forum: Annotated[
-        http_responses.Provenance | None,
+        http_responses.RunReference | None,
         Meta(description="Where the answer comes from, once it is there."),
     ] = None
 

@@ -1,0 +1,2252 @@
+// The types of the HTTP API of Forum, and a table of its operations.
+// Generated from the OpenAPI document by `just client`; do not edit.
+
+export const VERSION = "0.2.0";
+
+/** A seat that cast no ballot. */
+export interface AbsentForm {
+  seat: number;
+  reason: string;
+}
+
+/** How far the seats agree in the end. */
+export type Accord = "agreed" | "blocked" | "majority" | "split";
+
+/** From where on. */
+export interface After {
+  /**
+   * The index of the last entry that the client has; without it, from the first one. `Last-
+   * Event-ID` goes before it.
+   */
+  after?: number | null;
+}
+
+/** The one answer that there is. */
+export interface Alternative {
+  index: number;
+  message: Reply;
+  finish_reason: string;
+  logprobs?: null;
+}
+
+/** What something has used. */
+export interface AmountForm {
+  /** Dollars, as exact as they are; a text, not a number. */
+  usd: string;
+  tokens: number;
+  calls: number;
+}
+
+/** What is decided at a gate. */
+export type Answer = "approve" | "reject";
+
+/** Whether a claim holds, and why. */
+export interface AnswerForm {
+  state: State;
+  reason: string;
+}
+
+/** A claim for the answer: where to check it, who else supports it, and who attacks it. */
+export interface ArgumentForm {
+  claim: string;
+  status: string;
+  /** The source: where to check the claim. */
+  evidence: string | null;
+  /** How many other seats support it. */
+  support: number;
+  attacks: Array<string>;
+}
+
+/** A request, and if wanted its plan, its lane and its limits. */
+export interface AskForm {
+  request: string;
+  tasks?: Array<TaskAsk>;
+  lane?: string;
+  team?: boolean | null;
+  route?: boolean | null;
+  budget?: BudgetAsk;
+  gates?: GateAsk | null;
+  parallel?: number | null;
+  retries?: number | null;
+  panel?: PanelAsk | null;
+}
+
+/** What the first answers alone would have come to. */
+export interface BaselineForm {
+  answer: string;
+  answers: number;
+  /** The share that gave this answer. */
+  agreement: number;
+  /** Whether deliberation led to another answer. */
+  changed: boolean;
+  spent: SpentForm;
+}
+
+/** By what a lane was chosen. */
+export type Basis = "classifier" | "given" | "lexical" | "semantic";
+
+/** An objection that must be answered before anything is called agreed. */
+export interface BlockerForm {
+  seat: number;
+  text: string;
+}
+
+/** How the bodies that were committed to are found now. */
+export interface Bodies {
+  ok?: number;
+  redacted?: number;
+  missing?: number;
+  mismatch?: number;
+}
+
+/** What may be used at most; what is not said has no limit. */
+export interface BudgetAsk {
+  /** Dollars. */
+  usd?: string | number | null;
+  tokens?: number | null;
+  calls?: number | null;
+  seconds?: string | number | null;
+  depth?: number | null;
+}
+
+/** One account under a cap. */
+export interface BudgetForm {
+  /** How `forum.toml` calls the cap: `[budgets.NAME]`. */
+  name: string;
+  /** Whose account it is: `ledger`, `key:NAME` or `lane:NAME`. */
+  scope: string;
+  per: Period;
+  /** The day or month, in UTC. */
+  period: string;
+  /** A point in time (RFC 3339, UTC). */
+  until: string;
+  cap: SharedCapForm;
+  /** What is spent, or reserved for calls. */
+  used: SpendForm;
+  left: SharedCapForm;
+}
+
+/** All accounts under caps over many runs. */
+export interface BudgetsForm {
+  budgets: Array<BudgetForm>;
+}
+
+/** What came of asking an agent for one word. */
+export interface CallForm {
+  outcome: Outcome;
+  why: Why | null;
+  code: string | null;
+  error: string | null;
+  milliseconds: number;
+  model: string | null;
+  /** Dollars, as exact as they are; a text, not a number. */
+  usd: string;
+  tokens: number;
+  calls: number;
+}
+
+/** What a run may use at most; null is no limit. */
+export interface CapForm {
+  usd: string | null;
+  tokens: number | null;
+  calls: number | null;
+  seconds: number | null;
+}
+
+/** An entry that led to another one. */
+export interface CauseForm {
+  /** How many causes away; 0 is the entry that was asked about. */
+  depth: number;
+  /** The id of an entry: its leaf hash in the tree, in hexadecimal digits. */
+  id: string;
+  /** Null until it is sequenced. */
+  index: number | null;
+  entry: Record<string, unknown>;
+  /** What the judge wrote, for a verdict or a check; else empty. */
+  judge: string;
+}
+
+/** How many causes. */
+export interface CausesAsk {
+  limit?: number;
+}
+
+/** A seat has changed its answer. */
+export interface ChangeForm {
+  seat: number;
+  round: number;
+  before: string;
+  after: string;
+  /** Without a reason: such a change is not weighed. */
+  conformity: boolean;
+  /** The claims that it names. */
+  because: Array<string>;
+  evidence: string | null;
+}
+
+/** What clients send.  Members that are not listed are ignored, as are those that only tune. */
+export interface ChatAsk {
+  model: string;
+  stream?: boolean | null;
+  metadata?: Record<string, unknown> | null;
+  forum?: Terms;
+  messages: Array<Message>;
+  stream_options?: StreamOptions | null;
+  n?: unknown;
+  tools?: unknown;
+  tool_choice?: unknown;
+  functions?: unknown;
+  function_call?: unknown;
+  response_format?: unknown;
+  modalities?: unknown;
+  audio?: unknown;
+  logprobs?: unknown;
+  top_logprobs?: unknown;
+  stop?: unknown;
+  web_search_options?: unknown;
+}
+
+/** By what a result was judged. */
+export type Check = "command" | "contains" | "coverage" | "file" | "form" | "json" | "kept" | "matches" | "model" | "outcome" | "tests";
+
+/** How the answer was looked at, and what came of it. */
+export interface CheckForm {
+  subject: string;
+  outcome: Outcome;
+  check: Check;
+  reason: string | null;
+  judge: string | null;
+  independence: Independence | null;
+  entry: number | null;
+  /** What was found: each ask, and the words that meet it. */
+  detail: string;
+}
+
+/** What the log has committed to. */
+export interface CheckpointForm {
+  /** The name of the log. */
+  origin: string;
+  size: number;
+  root: string;
+  /** Whether enough witnesses have cosigned it. */
+  witnessed: boolean;
+  /** The signed note, with the cosignatures that it has. */
+  note: string;
+}
+
+/** Something that can be chosen as a model. */
+export interface ChoiceForm {
+  id: string;
+  object: string;
+  created: number;
+  owned_by: string;
+  /** What it is for. */
+  description: string;
+}
+
+/** Everything that can be chosen as a model. */
+export interface ChoicesForm {
+  object: string;
+  data: Array<ChoiceForm>;
+}
+
+/** The three things that can be claimed of a ledger. */
+export type Claim = "complete" | "independent" | "intact";
+
+/** What the answer says was done, and which entry shows it; without one it is unverified. */
+export interface ClaimForm {
+  deed: string;
+  text: string;
+  entry: number | null;
+  receipt: string | null;
+}
+
+/** The paired difference of two configurations: the first minus the second, case by case. */
+export interface Comparison {
+  first: string;
+  second: string;
+  quality: Estimate;
+  usd: Estimate;
+  seconds: Estimate;
+  conclusion: string;
+}
+
+/** How the free-text answers were compared. */
+export interface ComparisonForm {
+  /** Null: no encoder is installed. */
+  encoder: string | null;
+  /** How many wordings there were. */
+  answers: number;
+  /** How many answers they come to. */
+  positions: number;
+  pairs: Array<PairForm>;
+}
+
+/** An answer in one piece. */
+export interface Completion {
+  id: string;
+  object: string;
+  created: number;
+  model: string;
+  choices: Array<Alternative>;
+  usage: UsageForm;
+  system_fingerprint: string;
+  forum: RunReference;
+}
+
+/** A configuration over all cases. */
+export interface ConfigurationResult {
+  configuration: string;
+  spent_usd: string;
+  figures: PlayFigures;
+}
+
+/** What costs are added up by. */
+export type CostAxis = "agent" | "day" | "lane" | "model";
+
+/** The dollars of a row for one day, agent, model or lane. */
+export interface CostPartForm {
+  key: string | null;
+  /** Dollars, as exact as they are; a text, not a number. */
+  usd: string;
+}
+
+/** What the calls of one day, agent, model or lane have cost. */
+export interface CostRowForm {
+  spent: AmountForm;
+  /** How many of the calls have no known price, and count as free. */
+  unpriced: number;
+  /** How many runs made them. A run that another run has started is one. */
+  runs: number;
+  /**
+   * The day, or the name; null if there is none. After the first thousand, all others are added
+   * up under `(others)`.
+   */
+  key: string | null;
+  /**
+   * With `split`: the dollars by that axis, in the same order in each row. The eight dearest of
+   * all rows are told apart, and others added up under `(others)`.
+   */
+  parts?: Array<CostPartForm>;
+}
+
+/** What some calls have cost. */
+export interface CostSumForm {
+  spent: AmountForm;
+  /** How many of the calls have no known price, and count as free. */
+  unpriced: number;
+  /** How many runs made them. A run that another run has started is one. */
+  runs: number;
+}
+
+/** Which runs, and what their costs are added up by. */
+export interface CostsAsk {
+  /**
+   * The day (UTC) of the calls, their agent or model, or the lane that the route of the run has
+   * chosen.
+   */
+  by?: CostAxis;
+  /** Only runs that began at or after this time. */
+  since?: string | null;
+  /** Only runs that began before this time. */
+  until?: string | null;
+  /** Another axis, by which the dollars of each row are told apart. */
+  split?: CostAxis | null;
+  /** As the reply before says. */
+  cursor?: string;
+}
+
+/** What runs have cost. */
+export interface CostsForm {
+  by: CostAxis;
+  /** Days in their order, all else by cost. */
+  rows: Array<CostRowForm>;
+  total: CostSumForm;
+  /**
+   * How many of the runs go on. They are counted with what they have cost so far, and their open
+   * calls with what is reserved for them.
+   */
+  runs_open: number;
+  /** How many of the runs made calls that have no known price. */
+  runs_unpriced: number;
+  /** How many of the runs a budget or a cap has stopped. */
+  runs_stopped: number;
+  /** The newest of these, at most a hundred. */
+  stopped: Array<string>;
+  /**
+   * How many of the runs have a summary that somebody has changed in the database. They are
+   * counted by their entries; verify the ledger.
+   */
+  runs_altered: number;
+  /**
+   * Null if all runs are counted. Otherwise the cursor for the costs of the runs that began
+   * before these: a request adds up about ten thousand runs at most.
+   */
+  next: string | null;
+}
+
+/** Sealed ballots, an anonymous exchange, a vote: what came of it, and who disagrees. */
+export interface CouncilForm {
+  protocol: "council";
+  /** How many seats there are. */
+  seated: number;
+  ballots: Array<RoundForm>;
+  /** Why nobody was asked again; null before. */
+  end: End | null;
+  /** By what the answer was chosen. */
+  ground: Ground | null;
+  /** How far the seats agree. */
+  accord: Accord | null;
+  /** How often ballots were exchanged. */
+  rounds: number;
+  baseline: BaselineForm | null;
+  spent: SpentForm | null;
+  seats: Array<SeatForm>;
+  changes: Array<ChangeForm>;
+  /** The share of changes without a reason. */
+  conformity: number;
+  minority: Array<MinorityForm>;
+  /** What evidence would decide. */
+  decisive: Array<string>;
+  blockers: Array<BlockerForm>;
+  absent: Array<AbsentForm>;
+  warnings: Array<string>;
+  /** Why the answer is no decision; null if it is one. */
+  headline?: string | null;
+  /** Why the panel decided so: the claims for the answer, the best first. */
+  claims?: Array<ArgumentForm>;
+  /** The seats that were counted for the answer. */
+  holders?: Array<number>;
+  /** Null where the possible answers were listed. */
+  comparison?: ComparisonForm | null;
+}
+
+/**
+ * How the runs are known: the number of runs by provenance, and what is known to be missing.
+ * It is no claim: that a program told everything cannot be checked.
+ */
+export interface Coverage {
+  driven?: number;
+  relayed?: number;
+  wrapped?: number;
+  reported?: number;
+  gaps?: Array<GapCount>;
+}
+
+/** By whose word, or by what, a gate was decided. */
+export type DecidedBy = "deadline" | "end" | "key" | "operator" | "person";
+
+/** What was decided, about what has this digest. */
+export interface DecisionAsk {
+  subject: string;
+  answer: Answer;
+  /** Of what was looked at. */
+  digest: string;
+}
+
+/** What was decided at a gate. */
+export interface DecisionForm {
+  /** The name of a run. */
+  run: string;
+  /** What waits at a gate: `plan`, `task/NAME`, `use/NAME/N` or `effect/NAME/N`. */
+  subject: string;
+  answer: Answer;
+  /** The digest of what a gate shows; a decision names it. */
+  digest: string;
+}
+
+/** A problem as a client reads it (RFC 9457). */
+export interface Details {
+  type: string;
+  title: string;
+  status: number;
+  detail?: string;
+  instance?: string;
+}
+
+/** Where two runs part. */
+export interface DiffForm {
+  /** The name of a run. */
+  a: string;
+  /** The name of a run. */
+  b: string;
+  equal: boolean;
+  /** How many steps differ; a thousand are listed. */
+  count: number;
+  divergences: Array<DivergenceForm>;
+  /** Null if there is none, or it was erased. */
+  answer_a: string | null;
+  answer_b: string | null;
+  /**
+   * How Forum knows of the run: `driven` by its engine, `relayed` by a gateway, `wrapped` by the
+   * SDK in the program, or `reported` by a program afterwards.
+   */
+  provenance_a: Provenance;
+  /**
+   * How Forum knows of the run: `driven` by its engine, `relayed` by a gateway, `wrapped` by the
+   * SDK in the program, or `reported` by a program afterwards.
+   */
+  provenance_b: Provenance;
+}
+
+/** One step that two runs do not share. */
+export interface DivergenceForm {
+  parting: DivergenceKind;
+  strand: string;
+  step: string;
+  first: StepForm | null;
+  second: StepForm | null;
+}
+
+/** How two runs differ at a step. */
+export type DivergenceKind = "added" | "bodies" | "facts" | "missing";
+
+/** What is to be approved instead of what has this digest. */
+export interface EditAsk {
+  subject: string;
+  digest: string;
+  shown: string;
+}
+
+/** An effect on the world: intended, and what became of it. */
+export interface EffectForm {
+  task: string;
+  tool: string;
+  /** Null while it is intended, and nobody knows more. */
+  outcome: Outcome | null;
+  entry: number | null;
+}
+
+/** Why nobody was asked again. */
+export type End = "exhausted" | "gate" | "rounds" | "silent" | "stable" | "stopped" | "unanimous";
+
+/** Which entries, from where on. */
+export interface EntriesAsk {
+  run?: string;
+  /** As `next` of the page before. */
+  after?: number;
+  limit?: number;
+}
+
+/** Some entries, in the order of the log. */
+export interface EntriesPage {
+  entries: Array<EntryForm>;
+  /** Where the next page begins; null at the end of the log. */
+  next: number | null;
+}
+
+/** An entry of the log, byte for byte as it is hashed. */
+export interface EntryForm {
+  /** The id of an entry: its leaf hash in the tree, in hexadecimal digits. */
+  id: string;
+  /** Null until it is sequenced. */
+  index: number | null;
+  entry: Record<string, unknown>;
+}
+
+/** What came of an earlier log that the verified one continues. */
+export interface EpochSummary {
+  origin: string;
+  size: number;
+  root: string;
+  intact: State;
+  complete: State;
+  independent: State;
+}
+
+/** By what it was decided whether two answers are the same. */
+export type EquivalenceStep = "encoder" | "judge" | "text";
+
+/** A mean over cases, with its 95 % confidence interval. */
+export interface Estimate {
+  mean: number;
+  low: number | null;
+  high: number | null;
+  cases: number;
+  method: IntervalMethod;
+}
+
+/** The comparison of configurations on the same cases. */
+export interface EvalReport {
+  evaluation: string;
+  cases: number;
+  repeat: number;
+  configurations: Array<ConfigurationResult>;
+  comparisons: Array<Comparison>;
+  lanes: Array<LaneResult>;
+  models: Array<ModelResult>;
+  plays: Array<PlayResult>;
+  unplayed?: Array<UnplayedCase>;
+  judge?: JudgeUse | null;
+}
+
+/** An evaluation: the recorded report, and whether it follows from the recorded runs. */
+export interface EvaluationForm {
+  /** The name of a run. */
+  run: string;
+  check: ReportCheck;
+  /** What each case asks for; none if they were erased. */
+  requests: Array<string>;
+  report: EvalReport;
+}
+
+/** An evaluation in a list. */
+export interface EvaluationLine {
+  /** The name of a run. */
+  run: string;
+  /** A point in time (RFC 3339, UTC). */
+  begun: string;
+  /** Null while it goes on, or if it was given up. */
+  ended: string | null;
+  /** Agents that play alone, and `team`. */
+  configurations: Array<string>;
+  cases: number;
+  /** How often each case is played. */
+  repeat: number;
+  /** How many plays were recorded. */
+  plays: number;
+  unplayed: number;
+}
+
+/** Which part of the list. */
+export interface EvaluationsAsk {
+  /** As the page before says. */
+  cursor?: string;
+  limit?: number;
+}
+
+/** Evaluations, the newest first. */
+export interface EvaluationsPage {
+  evaluations: Array<EvaluationLine>;
+  /** The cursor of the next page; null at the end. */
+  next: string | null;
+}
+
+/** What one feature of a request says for the nearest lane and against the runner-up. */
+export interface EvidenceForm {
+  feature: string;
+  weight: number;
+}
+
+/** One thing that is wrong, and where. */
+export interface FindingForm {
+  problem: Problem;
+  detail: string;
+  index: number | null;
+  /** Where the entry stands: run/strand/n. */
+  entry: string | null;
+  /** The claim that it refutes. */
+  claim: Claim;
+}
+
+/** From where another run is begun. */
+export interface ForkAsk {
+  /** The last entry that is taken over. */
+  at: number;
+}
+
+/** Gaps for one reason, and the steps that are missing by them, as far as these are counted. */
+export interface GapCount {
+  why: string;
+  gaps: number;
+  steps: number;
+}
+
+/** Steps that are known to be missing. */
+export interface GapForm {
+  why: GapReason;
+  /** 0 if the number is not known. */
+  steps: number;
+  since: string | null;
+  until: string | null;
+  entry: number | null;
+}
+
+/** Why steps are missing. */
+export type GapReason = "filtered" | "limit" | "overflow" | "parent-unseen" | "refused" | "sampled" | "sequence" | "shutdown" | "unreachable";
+
+/** What a person has to approve first. */
+export interface GateAsk {
+  /** `plan`, `tasks`, `task:NAME`. */
+  what: Array<string>;
+  seconds?: number | null;
+  default?: Answer | null;
+}
+
+/** What was replaced at a gate; it waits still, under this digest. */
+export interface GateEditForm {
+  /** The name of a run. */
+  run: string;
+  /** What waits at a gate: `plan`, `task/NAME`, `use/NAME/N` or `effect/NAME/N`. */
+  subject: string;
+  /** The digest of what a gate shows; a decision names it. */
+  digest: string;
+}
+
+/** Something that waits, or waited, for a decision. */
+export interface GateForm {
+  /** The name of a run. */
+  run: string;
+  /** What waits at a gate: `plan`, `task/NAME`, `use/NAME/N` or `effect/NAME/N`. */
+  subject: string;
+  /** The digest of what a gate shows; a decision names it. */
+  digest: string;
+  decided: Answer | null;
+  by: DecidedBy | null;
+  /** What holds when nobody decides in time. */
+  default: Answer;
+  /** A point in time (RFC 3339, UTC). */
+  deadline: string;
+}
+
+/** Something waits for approval.  Reporting it again returns the decision, if there is one. */
+export interface GateQuestion {
+  type: "gate";
+  run: string;
+  subject: string;
+  shown: string;
+  milliseconds: number;
+  default?: Answer;
+}
+
+/** The decision at a gate of the batch; None while it waits. */
+export interface GateState {
+  item: number;
+  answer: Answer | null;
+}
+
+/** Everything that waits for a person. */
+export interface GatesForm {
+  gates: Array<LocatedGateForm>;
+}
+
+/** By what the answer was chosen. */
+export type Ground = "check" | "gate" | "judge" | "none" | "vote";
+
+/** Whether the one who judged is another than the one who was judged; computed, not claimed. */
+export type Independence = "" | "independent" | "not-independent";
+
+/** How an interval was computed. */
+export type IntervalMethod = "agresti-min" | "none" | "student-t" | "wilson";
+
+/** One turn, as the Responses API has it. */
+export interface Item {
+  type?: string;
+  role?: Speaker | null;
+  content?: string | Array<Part> | null;
+}
+
+/** An item of a batch that is not recorded, and why. */
+export interface ItemRefusal {
+  item: number;
+  code: string;
+  why: string;
+  facts?: Array<string | number>;
+}
+
+/** The judge that compared answers with references; its cost is not that of the plays. */
+export interface JudgeUse {
+  agent: string;
+  judged: number;
+  unjudged: number;
+  spent_usd: string;
+  not_independent_of: Array<string>;
+}
+
+/** A key that somebody is to get. */
+export interface KeyAsk {
+  /** Whose it is: visible ASCII without quote and backslash. */
+  name: string;
+  scopes: Array<Scope>;
+  seconds?: number | null;
+}
+
+/** A key that somebody was given; what is secret of it is nowhere. */
+export interface KeyForm {
+  id: string;
+  name: string;
+  scopes: Array<Scope>;
+  /** RFC 3339. */
+  made: string;
+  /** RFC 3339; null if it holds for ever. */
+  expires: string | null;
+  state: Validity;
+}
+
+/** Whether there is a key; what it is, is told nowhere. */
+export type KeyState = "missing" | "none" | "provider" | "set";
+
+/** Every key of a ledger, the oldest first. */
+export interface KeysForm {
+  keys: Array<KeyForm>;
+}
+
+/** A specialist of the roster. */
+export interface LaneForm {
+  name: string;
+  group: string;
+  does: string;
+  /** How strong a model its work usually needs. */
+  tier: Tier;
+  tools: Array<string>;
+}
+
+/** A configuration over the cases of one lane. */
+export interface LaneResult {
+  lane: string;
+  configuration: string;
+  figures: PlayFigures;
+}
+
+/** A gate, with what it takes to check its digest. */
+export interface LocatedGateForm {
+  /** The name of a run. */
+  run: string;
+  /** What waits at a gate: `plan`, `task/NAME`, `use/NAME/N` or `effect/NAME/N`. */
+  subject: string;
+  /** The digest of what a gate shows; a decision names it. */
+  digest: string;
+  decided: Answer | null;
+  by: DecidedBy | null;
+  /** What holds when nobody decides in time. */
+  default: Answer;
+  /** A point in time (RFC 3339, UTC). */
+  deadline: string;
+  /** The entry that commits to what is shown; null until it has an index. */
+  index: number | null;
+  /**
+   * The salt of the body `shown` of that entry, in hexadecimal digits: the digest is the salted
+   * commitment to the body. Null if it was erased.
+   */
+  salt: string | null;
+}
+
+/** Who a client is to this server, and which ledger it uses. */
+export interface MeForm {
+  /** The actor of the entries that the client records. */
+  name: string;
+  scopes: Array<Scope>;
+  /** The origin of the log. */
+  ledger: string;
+  /** The version of Forum. */
+  version: string;
+}
+
+/** One turn of a conversation. */
+export interface Message {
+  role: Speaker;
+  content?: string | Array<Part> | null;
+}
+
+/** What a message of the transcript is. */
+export type MessageType = "branch_turn" | "coordination_turn" | "panel_contraction" | "primary_turn" | "problem_statement" | "synthesis";
+
+/** A position that did not become the answer, with the best that was said for it. */
+export interface MinorityForm {
+  answer: string;
+  seats: Array<number>;
+  weight: number;
+  argument: string | null;
+  evidence: string | null;
+  /** How many other seats rest on the argument. */
+  support: number;
+  attacks: Array<string>;
+}
+
+/** An agent: what it is, whether it can be asked, what it costs, and what it is used for. */
+export interface ModelForm {
+  /** The default agent has none. */
+  name: string;
+  /** Where it is configured. */
+  origin: string;
+  usable: boolean;
+  problem: string | null;
+  warning: string | null;
+  kind: string;
+  model: string;
+  /** The host, or the program. */
+  where: string;
+  key: KeyState;
+  /** The variable or the file that holds the key. */
+  key_name: string | null;
+  price: PriceForm;
+  /** Whether it works for tasks that name nobody. */
+  default: boolean;
+  tiers: Array<Tier>;
+  lanes: Array<string>;
+  roles: Array<string>;
+  /** Null if it was not tried. */
+  call: CallForm | null;
+}
+
+/** The calls of one model for a configuration, over all plays. */
+export interface ModelResult {
+  configuration: string;
+  model: string;
+  calls: number;
+  tokens: number;
+  spent_usd: string;
+  seconds: number;
+}
+
+/** Every agent that is configured. */
+export interface ModelsForm {
+  agents: Array<ModelForm>;
+  /** Whether whoever judges is a model that does not work itself. */
+  independent_judge: boolean;
+}
+
+/** A key, with its secret: it is shown this once. */
+export interface NewKeyForm {
+  key: KeyForm;
+  /** All that a client has to show. */
+  secret: string;
+}
+
+/** What follows from a verdict. */
+export type Next = "accept" | "escalate" | "give-up" | "retry";
+
+/** What a step does. */
+export type Operation = "agent" | "guardrail" | "handoff" | "model" | "retrieval" | "step" | "tool";
+
+/** What a judge wrote about a result. */
+export interface OpinionForm {
+  reason: string;
+  /** The words of the result that decided. */
+  evidence: string;
+  missing: Array<string>;
+}
+
+/** How a step or a run ended. */
+export type Outcome = "cancelled" | "denied" | "failed" | "indeterminate" | "ok" | "timeout";
+
+/** How a session can end. */
+export type OutcomeKind = "synthesis" | "termination";
+
+/** The answer. */
+export interface OutputMessage {
+  id: string;
+  status: string;
+  content: Array<OutputText>;
+  type?: string;
+  role?: string;
+}
+
+/** The words of the answer. */
+export interface OutputText {
+  text: string;
+  type?: string;
+  annotations?: Array<unknown>;
+  logprobs?: Array<unknown>;
+}
+
+/** Two free-text answers, whether they count as the same, and which step decided that. */
+export interface PairForm {
+  first: string;
+  second: string;
+  same: boolean;
+  step: EquivalenceStep;
+  /** The similarity by the encoder, up to 1. */
+  score: number | null;
+  /** The rule on words that made them different. */
+  rule: string | null;
+}
+
+/** Who is to deliberate on the request, instead of carrying out a plan. */
+export interface PanelAsk {
+  /** `council`: ballots and a vote; `symposium`: turns and a synthesis. */
+  protocol?: Protocol;
+  /** How many sit on it; else as many as personas, or as models, or five. */
+  seats?: number | null;
+  /** Agents that take the seats in turn; else all. */
+  models?: Array<string>;
+  /** Who the seats are told to be, in turn. */
+  personas?: Array<string | Persona>;
+  /** The answers there are; else it may be any. */
+  options?: Array<string>;
+  /** How often a council exchanges its ballots at most, or all have a turn. */
+  rounds?: number | null;
+  /** How many answer first; 0: all, and no gate. */
+  baseline?: number;
+  /** The share of them that has to agree to end it. */
+  threshold?: number;
+  /** Who compares open answers. */
+  judge?: string | null;
+}
+
+/** A part of a message; only texts are taken. */
+export interface Part {
+  type: string;
+  text?: string | null;
+}
+
+/** What a role has done in a run. */
+export interface PartForm {
+  role: string;
+  who: string;
+  /** Null of a role that is asked within tasks. */
+  state: TaskState | null;
+  spent: AmountForm;
+}
+
+/** For how long a cap counts: in UTC, by the clock of the database. */
+export type Period = "day" | "month";
+
+/** A way of thinking: one for any subject, or one for some of them. */
+export interface Persona {
+  persona_class: "domain" | "horizontal";
+  id: string;
+  reasoning_scope: string;
+  reasoning_style: string;
+  behavioral_constraints: Array<string>;
+  failure_modes: Array<string>;
+  output_requirements?: Array<string>;
+  domain_scope?: Array<string>;
+  forbidden_domains?: Array<string>;
+  must_delegate?: Record<string, string>;
+  status?: "archived" | "deprecated" | "experimental" | "stable";
+}
+
+/** What would be done, if it were asked for now. */
+export interface PlanForm {
+  /** Null if none was looked for, or is sure. */
+  lane: string | null;
+  /** Whether a team would make the plan: no task is known. */
+  team: boolean;
+  tasks: Array<PlannedForm>;
+  /** What a person has to approve first. */
+  gates: Array<string>;
+  cap: CapForm;
+}
+
+/** A task as it would be done. */
+export interface PlannedForm {
+  id: string;
+  instruction: string;
+  done_when: string;
+  /** Tasks whose output it is given. */
+  needs: Array<string>;
+  /** Tasks that it only follows. */
+  after: Array<string>;
+  lane: string | null;
+  /** Who would do it; the default agent has no name. */
+  agent: string;
+  /** The plan within it. */
+  tasks: Array<PlannedForm>;
+}
+
+/** The figures of some plays of a configuration; money is in dollars. */
+export interface PlayFigures {
+  plays: number;
+  failed: number;
+  quality: Estimate;
+  usd: Estimate;
+  seconds: Estimate;
+  tokens: Estimate;
+}
+
+/** One play, with the run that shows it. */
+export interface PlayResult {
+  case: number;
+  configuration: string;
+  repeat: number;
+  run: string;
+  outcome: Outcome;
+  quality: number;
+  lane: string;
+  usd: string;
+  tokens: number;
+  seconds: number;
+}
+
+/** What an agent costs, as far as that is known: for a million tokens, or for a call. */
+export interface PriceForm {
+  table: string | null;
+  input_usd: string | null;
+  output_usd: string | null;
+  call_usd: string | null;
+}
+
+/** Everything that can be found wrong.  The name is what `--json` prints. */
+export type Problem = "after-close" | "body-mismatch" | "body-missing" | "bundle-altered" | "cause-missing" | "column-mismatch" | "entry-malformed" | "entry-missing" | "epoch-missing" | "foreign-entry" | "history-replaced" | "leaf-mismatch" | "left-unsequenced" | "link-broken" | "not-witnessed" | "nothing-signed" | "parent-unknown" | "past-unknown" | "position-doubled" | "position-missing" | "proof-rejected" | "report-invalid" | "root-mismatch" | "row-quarantined" | "run-course" | "run-unopened" | "score-invalid" | "session-answer" | "session-asked" | "session-counted" | "session-course" | "session-missing" | "session-order" | "session-recorded" | "session-surplus" | "signature-rejected" | "strand-unclosed" | "stray-entry" | "table-mismatch" | "tag-rejected" | "tail-cut" | "time-impossible";
+
+/** What it takes to believe an entry offline. */
+export interface ProofForm {
+  /** The id of an entry: its leaf hash in the tree, in hexadecimal digits. */
+  id: string;
+  /** The index of an entry in the log. */
+  index: number;
+  /** A C2SP tlog-proof: the inclusion proof, and the checkpoint it leads to. */
+  proof: string;
+}
+
+/** By which rules a panel sits. */
+export type Protocol = "council" | "symposium";
+
+/** How Forum knows of a run. */
+export type Provenance = "driven" | "relayed" | "reported" | "wrapped";
+
+/** Of the tokens that were read. */
+export interface ReadDetails {
+  cached_tokens?: number;
+}
+
+/** Why a session ended without a synthesis. */
+export type Reason = "" | "budget_exceeded" | "external_research_required" | "provider_unrecoverable" | "schema_error" | "timeout" | "user_cancel" | "user_input_required";
+
+/** Whether a run says the same when it is played again from its record. */
+export interface ReplayForm {
+  /** The name of a run. */
+  run: string;
+  equal: boolean;
+  /** How many steps differ; a thousand are listed. */
+  count: number;
+  divergences: Array<DivergenceForm>;
+  /** What the record does not hold, if that ended it. */
+  missing: string;
+}
+
+/** What was answered. */
+export interface Reply {
+  role: string;
+  content: string;
+  refusal?: string | null;
+}
+
+/** Items in the order in which they are to be recorded. */
+export interface ReportBatch {
+  items: Array<RunStart | StepBegin | StepReport | RunEnd | GateQuestion>;
+}
+
+/** Whether the recorded report of an evaluation follows from the recorded runs. */
+export type ReportCheck = "differs" | "erased" | "follows" | "not computed";
+
+/** What was checked, what was found, and what was not checked. */
+export interface ReportForm {
+  /** Whether all three claims hold. */
+  ok: boolean;
+  origin: string;
+  size: number;
+  root: string;
+  intact: AnswerForm;
+  complete: AnswerForm;
+  independent: AnswerForm;
+  findings: Array<FindingForm>;
+  /** How many findings there are; a thousand are listed. */
+  found: number;
+  not_checked: Array<string>;
+  entries: number;
+  runs: number;
+  open_runs: Array<string>;
+  bodies: Bodies;
+  /** Entries that are newer than the checkpoint. */
+  pending: number;
+  sightings: Array<Sighting>;
+  /** The earlier logs that a ledger continues, the newest first. */
+  epochs: Array<EpochSummary>;
+  /** What is no finding and yet to be known. */
+  notices?: Array<string>;
+  /** How the runs are known, and which steps are known to be missing. */
+  coverage?: Coverage;
+}
+
+/** The provenance of a run that Forum does not drive. */
+export type ReportProvenance = "relayed" | "reported" | "wrapped";
+
+/** What became of the items of a batch. */
+export interface ReportResult {
+  recorded?: number;
+  known?: number;
+  refused?: Array<ItemRefusal>;
+  gates?: Array<GateState>;
+}
+
+/** Why there is no answer. */
+export interface ResponseError {
+  code: string;
+  message: string;
+}
+
+/** A response, as far as it has come. */
+export interface ResponseForm {
+  id: string;
+  created_at: number;
+  model: string;
+  status: string;
+  metadata: Record<string, unknown>;
+  output?: Array<OutputMessage>;
+  usage?: ResponseUsage | null;
+  error?: ResponseError | null;
+  object?: string;
+  instructions?: string | null;
+  incomplete_details?: null;
+  parallel_tool_calls?: boolean;
+  tool_choice?: string;
+  tools?: Array<unknown>;
+  temperature?: null;
+  top_p?: null;
+  text?: Record<string, unknown>;
+  background?: boolean;
+  store?: boolean;
+  /** Where the answer comes from, once it is there. */
+  forum?: RunReference | null;
+}
+
+/** Tokens. */
+export interface ResponseUsage {
+  input_tokens: number;
+  output_tokens: number;
+  total_tokens: number;
+  input_tokens_details?: ReadDetails;
+  output_tokens_details?: WrittenDetails;
+}
+
+/** What clients send.  Members that are not listed are ignored, as are those that only tune. */
+export interface ResponsesAsk {
+  model: string;
+  stream?: boolean | null;
+  metadata?: Record<string, unknown> | null;
+  forum?: Terms;
+  input: string | Array<Item>;
+  instructions?: string | null;
+  tools?: unknown;
+  tool_choice?: unknown;
+  text?: unknown;
+  background?: unknown;
+  previous_response_id?: unknown;
+  conversation?: unknown;
+  prompt?: unknown;
+  include?: unknown;
+  top_logprobs?: unknown;
+}
+
+/** Every specialist that there is. */
+export interface RosterForm {
+  /** Routes name it: by which roster they were found. */
+  digest: string;
+  lanes: Array<LaneForm>;
+}
+
+/** How many ballots of a round are sealed. */
+export interface RoundForm {
+  round: number;
+  sealed: number;
+  revealed: boolean;
+}
+
+/** A request whose lane is wanted. */
+export interface RouteAsk {
+  text: string;
+}
+
+/** Where a request belongs, and why. */
+export interface RouteForm {
+  /** Null if none is sure enough: the request is left to the Classifier. */
+  lane: string | null;
+  /** How often a route like this one is right, by measurement. */
+  confidence: number;
+  nearest: string;
+  runner_up: string;
+  /** The sum of the evidence. */
+  margin: number;
+  evidence: Array<EvidenceForm>;
+  rung: string;
+}
+
+/** The lane that a run was given, by what, and how sure that was. */
+export interface RoutedForm {
+  lane: string | null;
+  basis: Basis;
+  confidence: number;
+  runner_up: string | null;
+  margin: number;
+  /** The digest of the lanes that there were to choose from. */
+  roster: string | null;
+  entry: number | null;
+}
+
+/** A run has ended, and this many steps were handed in and dropped. */
+export interface RunEnd {
+  type: "end";
+  run: string;
+  name: string;
+  outcome: Outcome;
+  handed_in: number;
+  dropped?: number;
+  dropped_why?: GapReason;
+  refused?: number;
+  missing_why?: GapReason;
+  filtered?: number;
+}
+
+/** A run: what was asked, how far it has come, what it cost, and what was answered. */
+export interface RunForm {
+  /** The name of a run. */
+  run: string;
+  /** The last entry that is taken into account, if not all are. */
+  until: number | null;
+  state: RunState;
+  /** Null while the run goes on. */
+  outcome: Outcome | null;
+  /**
+   * What it has come to, as an exit status: 0 answered, 1 failed, 5 budget or time used up, 6
+   * waiting for approval, 8 a council is split, 9 a council is blocked; null while it goes on.
+   */
+  status: Status | null;
+  /** Why it did not end well, or what it waits for. */
+  reason: string;
+  /** Null if it was erased. */
+  request: string | null;
+  /** Null if there is none, or it was erased. */
+  answer: string | null;
+  spent: AmountForm;
+  cap: CapForm;
+  /** By the names of agents. */
+  spent_by: Record<string, AmountForm>;
+  route: RoutedForm | null;
+  roles: Array<PartForm>;
+  checks: Array<CheckForm>;
+  claims: Array<ClaimForm>;
+  effects: Array<EffectForm>;
+  /** A point in time (RFC 3339, UTC). */
+  begun: string;
+  /** How long it took, in seconds. */
+  seconds: number;
+  tasks: Array<TaskForm>;
+  /** Null if no panel deliberates. */
+  deliberation: CouncilForm | SymposiumForm | null;
+  gates: Array<GateForm>;
+  waits_for: Array<WaitForm>;
+  /** The run that this one parted from. */
+  fork_of: string | null;
+  /** The run that has this one done. */
+  within: string | null;
+  /** Why it failed, in one sentence with the last reply; null if it did not. */
+  why?: string | null;
+  /** Of the run, its tasks and its answer. */
+  scores?: Array<ScoreForm>;
+  /**
+   * How Forum knows of the run: `driven` by its engine, `relayed` by a gateway, `wrapped` by the
+   * SDK in the program, or `reported` by a program afterwards.
+   */
+  provenance?: Provenance;
+  /** How Forum knows of the run, and what may be missing in it. */
+  coverage?: string;
+  /** The name of a run that Forum does not drive. */
+  name?: string | null;
+  /** Who reports the run. */
+  source?: SourceForm | null;
+  /** The steps of a run that Forum does not drive. */
+  spans?: Array<SpanForm>;
+  /** Steps that are known to be missing. */
+  gaps?: Array<GapForm>;
+  /** Notes in a run that Forum does not drive. */
+  notes?: Array<RunNoteForm>;
+}
+
+/** A run in a list of runs. */
+export interface RunLine {
+  /** The name of a run. */
+  run: string;
+  state: RunState;
+  outcome: Outcome | null;
+  stopped: StopReason | null;
+  /** How many tasks, or turns of a panel, have passed. */
+  passed: number;
+  /** How many its plan has, or its panel has begun. */
+  tasks: number;
+  spent: AmountForm;
+  /** A point in time (RFC 3339, UTC). */
+  begun: string;
+  /** Null if it was erased, or if Forum does not drive the run. */
+  request: string | null;
+  /**
+   * How Forum knows of the run: `driven` by its engine, `relayed` by a gateway, `wrapped` by the
+   * SDK in the program, or `reported` by a program afterwards.
+   */
+  provenance: Provenance;
+  /** The name of a run that Forum does not drive. */
+  name: string | null;
+  /** How many spans were recorded. */
+  spans: number;
+  /** How many gaps were recorded. */
+  gaps: number;
+  /** When it ended; null while it goes on. */
+  ended?: string | null;
+  /** The lane that its route has chosen. */
+  lane?: string | null;
+  /** How many of its calls have no known price, and count as free. */
+  unpriced?: number;
+  /**
+   * Whether somebody has changed its summary, or its request, in the database. All else is then
+   * told by its entries; verify the ledger.
+   */
+  altered?: boolean;
+}
+
+/** A note in a run that Forum does not drive. */
+export interface RunNoteForm {
+  strand: string;
+  step: string;
+  actor: string;
+  /** A point in time (RFC 3339, UTC). */
+  at: string;
+  entry: number | null;
+}
+
+/** Where the answer comes from. */
+export interface RunReference {
+  run: string;
+  href: string;
+  /** POST there for the evidence, which `forum verify` reads. */
+  verify: string;
+  /** How a panel has come to it, and who dissents. */
+  deliberation?: CouncilForm | SymposiumForm | null;
+}
+
+/** A run begins, under these limits. */
+export interface RunStart {
+  type: "start";
+  run: string;
+  name: string;
+  told?: ReportProvenance;
+  framework?: string;
+  trace?: string;
+  continues?: string;
+  usd?: number;
+  tokens?: number;
+  calls?: number;
+}
+
+/** How far a run has come. */
+export type RunState = "accepted" | "ended" | "interrupted" | "running" | "stopped" | "waiting";
+
+/** Some runs, the newest first. */
+export interface RunsPage {
+  runs: Array<RunLine>;
+  /**
+   * The cursor of the next page; null at the end. A page with filters may hold fewer runs than
+   * asked for, or none, and still have a next one.
+   */
+  next: string | null;
+}
+
+/** Which runs, and which part of the list. */
+export interface RunsPageAsk {
+  /** Only runs in this state. */
+  state?: RunState | null;
+  /** Only runs that ended so. */
+  outcome?: Outcome | null;
+  /** Only runs that began at or after this time. */
+  since?: string | null;
+  /** Only runs that began before this time. */
+  until?: string | null;
+  /** Only runs whose request or name contains this text. */
+  text?: string;
+  /** Only runs whose route or plan names this lane. */
+  lane?: string;
+  /** Only runs that Forum knows of in this way. */
+  provenance?: Provenance | null;
+  /** As the page before says. */
+  cursor?: string;
+  limit?: number;
+}
+
+/** What somebody may do at the doors of a ledger. */
+export type Scope = "admin" | "approve" | "audit" | "metrics" | "read" | "report" | "submit";
+
+/** How good an ended run, a task or an answer is. */
+export interface ScoreAsk {
+  name: string;
+  /** Kept in thousandths. */
+  value: number;
+  subject?: ScoreSubject;
+  /** With the subject `task`. */
+  task?: string;
+  /** What kind of judge gave it. */
+  by?: Scorer;
+  comment?: string;
+}
+
+/** A score: of what, by whom, and how good it is. */
+export interface ScoreForm {
+  /** The id of an entry: its leaf hash in the tree, in hexadecimal digits. */
+  entry: string;
+  /** The name of a run. */
+  run: string;
+  subject: ScoreSubject;
+  /** Null if no task is scored. */
+  task: string | null;
+  name: string;
+  /** From 0 to 1, in thousandths. */
+  value: number;
+  by: Scorer;
+  /** The agent that judged. */
+  judge: string | null;
+  independence: Independence | null;
+  actor: string;
+  /** A point in time (RFC 3339, UTC). */
+  at: string;
+  /** Null if there is none, or it was erased. */
+  comment: string | null;
+  /** Whether its actor has scored the same no later: this one counts. */
+  latest: boolean;
+}
+
+/** What a score is about. */
+export type ScoreSubject = "answer" | "run" | "task";
+
+/** What kind of judge gave a score, by its own statement; the actor names who wrote it. */
+export type Scorer = "judge" | "person" | "program";
+
+/** The scores of a run, its tasks and its answer, the oldest first. */
+export interface ScoresForm {
+  /** The name of a run. */
+  run: string;
+  scores: Array<ScoreForm>;
+}
+
+/** A seat, and its way through the session. */
+export interface SeatForm {
+  seat: number;
+  /** The default agent has no name. */
+  agent: string;
+  model: string | null;
+  votes: Array<VoteForm>;
+  /** The answer by which it was counted. */
+  weighed: string | null;
+}
+
+/** What may be used at most; null is no limit. */
+export interface SharedCapForm {
+  usd: string | null;
+  tokens: number | null;
+  runs: number | null;
+}
+
+/** A gate with what waits at it. */
+export interface ShownGateForm {
+  /** The name of a run. */
+  run: string;
+  /** What waits at a gate: `plan`, `task/NAME`, `use/NAME/N` or `effect/NAME/N`. */
+  subject: string;
+  /** The digest of what a gate shows; a decision names it. */
+  digest: string;
+  decided: Answer | null;
+  by: DecidedBy | null;
+  /** What holds when nobody decides in time. */
+  default: Answer;
+  /** A point in time (RFC 3339, UTC). */
+  deadline: string;
+  /** The entry that commits to what is shown; null until it has an index. */
+  index: number | null;
+  /**
+   * The salt of the body `shown` of that entry, in hexadecimal digits: the digest is the salted
+   * commitment to the body. Null if it was erased.
+   */
+  salt: string | null;
+  shown: string;
+}
+
+/** A witness that has cosigned the newest checkpoint, and when it says it did. */
+export interface Sighting {
+  witness: string;
+  time: number;
+  same_machine: boolean;
+}
+
+/** Who reports a run. */
+export interface SourceForm {
+  by: string;
+  framework: string | null;
+  trace: string | null;
+  /** The run that this one continues. */
+  continues: string | null;
+}
+
+/** A step of a program, as far as it was recorded. */
+export interface SpanForm {
+  span: string;
+  /** The span that this one is part of. */
+  within: string | null;
+  op: Operation;
+  name: string;
+  agent: string | null;
+  model: string | null;
+  provider: string | null;
+  /** Null while no end is recorded. */
+  outcome: Outcome | null;
+  code: string | null;
+  /** The beginning of the error, if one is kept. */
+  error: string | null;
+  input_tokens: number;
+  output_tokens: number;
+  /** The cost; while it is open, what is reserved. */
+  spent: AmountForm;
+  /** A point in time (RFC 3339, UTC). */
+  began: string;
+  /** How long it took, in seconds. */
+  seconds: number;
+  /** Whether it was recorded before it began. */
+  begun_first: boolean;
+  /** The bytes of its bodies that are not kept. */
+  cut: number;
+  entry: number | null;
+}
+
+/** Who said something. */
+export type Speaker = "assistant" | "developer" | "system" | "tool" | "user";
+
+/** What was used: dollars, tokens, runs. */
+export interface SpendForm {
+  /** Dollars, as exact as they are; a text, not a number. */
+  usd: string;
+  tokens: number;
+  runs: number;
+}
+
+/** What a part of a deliberation has cost. */
+export interface SpentForm {
+  /** Dollars, as exact as they are; a text, not a number. */
+  usd: string;
+  tokens: number;
+}
+
+/** A message of a session. */
+export interface SpokenForm {
+  id: string;
+  round: number;
+  turn: number;
+  type: MessageType;
+  speaker: string;
+  text: string;
+  spent: SpentForm;
+}
+
+/** Whether a claim holds. */
+export type State = "fails" | "holds" | "not checked";
+
+/** What a run has come to, as the exit status of a program tells it. */
+export type Status = 0 | 1 | 5 | 6 | 8 | 9 | 130;
+
+/** A step is about to be made; it is made only after this is recorded. */
+export interface StepBegin {
+  type: "begin";
+  run: string;
+  span: string;
+  op: Operation;
+  name: string;
+  within?: string;
+  agent?: string;
+  model?: string;
+  provider?: string;
+  usd?: number;
+  tokens?: number;
+  calls?: number;
+  prices?: string;
+  cut?: number;
+  input?: unknown;
+}
+
+/** What one entry says, apart from when, where and under which hashes it says it. */
+export interface StepForm {
+  kind: string;
+  facts: Record<string, unknown>;
+  /** The digests of bodies by their names. */
+  bodies: Record<string, string>;
+}
+
+/** A step was made.  Bodies are JSON values. */
+export interface StepReport {
+  type: "step";
+  run: string;
+  span: string;
+  op: Operation;
+  name: string;
+  outcome: Outcome;
+  within?: string;
+  began?: number;
+  micros?: number;
+  agent?: string;
+  model?: string;
+  provider?: string;
+  input_tokens?: number;
+  output_tokens?: number;
+  usd?: number;
+  prices?: string;
+  code?: string;
+  cut?: number;
+  begun?: boolean;
+  input?: unknown;
+  output?: unknown;
+  error?: unknown;
+  attributes?: unknown;
+}
+
+/** Why something was stopped. */
+export type StopReason = "budget" | "cancelled" | "deadline" | "depth" | "error" | "lost" | "ping-pong" | "rejected" | "repeat" | "role" | "turns";
+
+/** What a stream tells besides. */
+export interface StreamOptions {
+  include_usage?: boolean | null;
+}
+
+/** Which gate of a run. */
+export interface Subject {
+  subject: string;
+}
+
+/** A session of the open protocol: who said what, and how it ended. */
+export interface SymposiumForm {
+  protocol: "symposium";
+  /** Its id; null if that was erased. */
+  session: string | null;
+  panel: Array<string>;
+  rounds: number;
+  messages: Array<SpokenForm>;
+  /** Null while it goes on. */
+  outcome: OutcomeKind | null;
+  /** Why there is no synthesis. */
+  reason: Reason | null;
+  /** What the panel wants to know. */
+  pending: string | null;
+  /** What it left open. */
+  unresolved: Array<string>;
+  /** SHA-256 of the canonical transcript. */
+  digest: string | null;
+  spent: SpentForm | null;
+}
+
+/** A request that was taken on: it will be carried out, whatever happens now. */
+export interface Taken {
+  run: string;
+  href: string;
+  events: string;
+}
+
+/** One task of a plan. */
+export interface TaskAsk {
+  id: string;
+  instruction: string;
+  /** What its result must hold to. */
+  done_when?: string;
+  /** Tasks whose output it is given. */
+  needs?: Array<string>;
+  /** Tasks that it only follows. */
+  after?: Array<string>;
+  lane?: string;
+  agent?: string;
+  tasks?: Array<TaskAsk>;
+  budget?: BudgetAsk | null;
+  /** Who deliberates on it. */
+  panel?: PanelAsk | null;
+}
+
+/** A task of a run: how far it has come, by whom, and at what cost. */
+export interface TaskForm {
+  id: string;
+  lane: string | null;
+  state: TaskState;
+  /** Why it is where it is, if that needs saying. */
+  reason: string;
+  /** Who works on it; the default agent has no name. */
+  agent: string;
+  model: string | null;
+  attempts: number;
+  verdicts: Array<VerdictForm>;
+  /** Calls whose replies were lost with their workers. */
+  lost: number;
+  spent: AmountForm;
+  /** How long it took, in seconds. */
+  seconds: number;
+  /** Tasks whose output it is given. */
+  needs: Array<string>;
+  /** Tasks that it only follows. */
+  after: Array<string>;
+  /** The run within this one that does it. */
+  run: string | null;
+  /** The index of its last entry. */
+  entry: number | null;
+}
+
+/** How far a task has come. */
+export type TaskState = "failed" | "passed" | "pending" | "running" | "skipped" | "stopped" | "waiting";
+
+/** What only Forum knows: what the run may use, what has to be approved, who deliberates. */
+export interface Terms {
+  budget?: BudgetAsk;
+  gates?: GateAsk | null;
+  /** Who sits on the panel that the model `panel` is. */
+  panel?: PanelAsk | null;
+  /** Whether a stream may give words before the answer is recorded. */
+  live?: boolean;
+}
+
+/** How strong a model the work of a lane usually needs. */
+export type Tier = "capable" | "cheap" | "frontier";
+
+/** A play that did not happen. */
+export interface UnplayedCase {
+  case: number;
+  configuration: string;
+  repeat: number;
+  reason: string;
+}
+
+/** At which moment of its life. */
+export interface UntilAsk {
+  /** The index of the last entry that is taken into account. */
+  until?: number | null;
+}
+
+/** Tokens. */
+export interface UsageForm {
+  prompt_tokens: number;
+  completion_tokens: number;
+  total_tokens: number;
+}
+
+/** Whether a key opens anything. */
+export type Validity = "expired" | "revoked" | "valid";
+
+/** What was found of one attempt, by what, and what followed from it. */
+export interface VerdictForm {
+  attempt: number;
+  outcome: Outcome;
+  check: Check;
+  next: Next;
+  reason: string | null;
+  judge: string | null;
+  independence: Independence | null;
+  claims: number;
+  unverified: number;
+  /** What the judge wrote; null if no model judged. */
+  opinion: OpinionForm | null;
+}
+
+/** What a seat said in one round. */
+export interface VoteForm {
+  /** 0 is the first, in which nobody saw anybody else. */
+  round: number;
+  answer: string;
+  /** In per cent. */
+  confidence: number;
+}
+
+/** What a run waits for: a gate of its own, or of a run within it. */
+export interface WaitForm {
+  /** The name of a run. */
+  run: string;
+  /** What waits at a gate: `plan`, `task/NAME`, `use/NAME/N` or `effect/NAME/N`. */
+  subject: string;
+}
+
+/** Why a call did not end well. */
+export type Why = "" | "cancelled" | "cut" | "deadline" | "error" | "lost" | "oversize" | "throttled";
+
+/** An entry, what led to it, and what led to that. */
+export interface WhyForm {
+  causes: Array<CauseForm>;
+}
+
+/** Of the tokens that were written. */
+export interface WrittenDetails {
+  reasoning_tokens?: number;
+}
+
+/** Every operation: its parameters, its body and its reply. */
+export interface Operations {
+  /** Have a request carried out */
+  "POST /api/v1/runs": {
+    path: undefined;
+    query: undefined;
+    body: AskForm;
+    reply: Taken;
+  };
+  /** List runs, the newest first */
+  "GET /api/v1/runs": {
+    path: undefined;
+    query: { state?: RunState | null; outcome?: Outcome | null; since?: string | null; until?: string | null; text?: string; lane?: string; provenance?: Provenance | null; cursor?: string; limit?: number };
+    body: undefined;
+    reply: RunsPage;
+  };
+  /** Look at a run, as it stands or as it stood */
+  "GET /api/v1/runs/{run}": {
+    path: { run: string };
+    query: { until?: number | null };
+    body: undefined;
+    reply: RunForm;
+  };
+  /** Compare two runs, step by step */
+  "GET /api/v1/runs/{run}/diff/{other}": {
+    path: { run: string; other: string };
+    query: undefined;
+    body: undefined;
+    reply: DiffForm;
+  };
+  /** Who the client is: name, scopes, ledger */
+  "GET /api/v1/me": {
+    path: undefined;
+    query: undefined;
+    body: undefined;
+    reply: MeForm;
+  };
+  /** Follow a run: an event for each entry, with its index as the event's id */
+  "GET /api/v1/runs/{run}/events": {
+    path: { run: string };
+    query: { after?: number | null };
+    body: undefined;
+    reply: string;
+  };
+  /** Ask a run to end */
+  "POST /api/v1/runs/{run}/cancel": {
+    path: { run: string };
+    query: undefined;
+    body: undefined;
+    reply: Taken;
+  };
+  /** Have an interrupted run carried out again */
+  "POST /api/v1/runs/{run}/resume": {
+    path: { run: string };
+    query: undefined;
+    body: undefined;
+    reply: Taken;
+  };
+  /** Begin a run from the middle of another one */
+  "POST /api/v1/runs/{run}/fork": {
+    path: { run: string };
+    query: undefined;
+    body: ForkAsk;
+    reply: Taken;
+  };
+  /** List everything that waits for a person */
+  "GET /api/v1/gates": {
+    path: undefined;
+    query: undefined;
+    body: undefined;
+    reply: GatesForm;
+  };
+  /** Show what waits for approval */
+  "GET /api/v1/runs/{run}/gate": {
+    path: { run: string };
+    query: { subject: string };
+    body: undefined;
+    reply: ShownGateForm;
+  };
+  /** Approve or reject what waits */
+  "POST /api/v1/runs/{run}/gate": {
+    path: { run: string };
+    query: undefined;
+    body: DecisionAsk;
+    reply: DecisionForm;
+  };
+  /** Replace what waits for approval */
+  "PUT /api/v1/runs/{run}/gate": {
+    path: { run: string };
+    query: undefined;
+    body: EditAsk;
+    reply: GateEditForm;
+  };
+  /** Score a run, a task or an answer */
+  "POST /api/v1/runs/{run}/scores": {
+    path: { run: string };
+    query: undefined;
+    body: ScoreAsk;
+    reply: ScoreForm;
+  };
+  /** List the scores of a run */
+  "GET /api/v1/runs/{run}/scores": {
+    path: { run: string };
+    query: undefined;
+    body: undefined;
+    reply: ScoresForm;
+  };
+  /** List evaluations, the newest first */
+  "GET /api/v1/evaluations": {
+    path: undefined;
+    query: { cursor?: string; limit?: number };
+    body: undefined;
+    reply: EvaluationsPage;
+  };
+  /** Read the report of an evaluation, computed anew where it is not too large */
+  "GET /api/v1/evaluations/{run}": {
+    path: { run: string };
+    query: undefined;
+    body: undefined;
+    reply: EvaluationForm;
+  };
+  /** Report runs and steps of agents that Forum does not drive */
+  "POST /api/v1/reports": {
+    path: undefined;
+    query: undefined;
+    body: ReportBatch;
+    reply: ReportResult;
+  };
+  /** List what was used of caps over many runs, and what is left */
+  "GET /api/v1/budgets": {
+    path: undefined;
+    query: undefined;
+    body: undefined;
+    reply: BudgetsForm;
+  };
+  /** Add up what runs have cost, by day, agent, model or lane */
+  "GET /api/v1/costs": {
+    path: undefined;
+    query: { by?: CostAxis; since?: string | null; until?: string | null; split?: CostAxis | null; cursor?: string };
+    body: undefined;
+    reply: CostsForm;
+  };
+  /** List the keys of the ledger */
+  "GET /api/v1/keys": {
+    path: undefined;
+    query: undefined;
+    body: undefined;
+    reply: KeysForm;
+  };
+  /** Give somebody a key; its secret is shown this once */
+  "POST /api/v1/keys": {
+    path: undefined;
+    query: undefined;
+    body: KeyAsk;
+    reply: NewKeyForm;
+  };
+  /** Let a key open nothing from now on */
+  "DELETE /api/v1/keys/{key}": {
+    path: { key: string };
+    query: undefined;
+    body: undefined;
+    reply: KeyForm;
+  };
+  /** List entries, of the log or of one run, in the order of the log */
+  "GET /api/v1/entries": {
+    path: undefined;
+    query: { run?: string; after?: number; limit?: number };
+    body: undefined;
+    reply: EntriesPage;
+  };
+  /** Follow the whole log: an event for each entry, with its index as the event's id */
+  "GET /api/v1/events": {
+    path: undefined;
+    query: { after?: number | null };
+    body: undefined;
+    reply: string;
+  };
+  /** Look at an entry, by its index, its id, or the first digits of that */
+  "GET /api/v1/entries/{entry}": {
+    path: { entry: string };
+    query: undefined;
+    body: undefined;
+    reply: EntryForm;
+  };
+  /** Get a body as it is, with `Forum-Salt` to check it; `approve` opens only what gates show */
+  "GET /api/v1/entries/{entry}/bodies/{name}": {
+    path: { entry: string; name: string };
+    query: undefined;
+    body: undefined;
+    reply: Uint8Array;
+  };
+  /** Get the proof that an entry is in the log (with `Accept: text/plain` a C2SP tlog-proof) */
+  "GET /api/v1/entries/{entry}/proof": {
+    path: { entry: string };
+    query: undefined;
+    body: undefined;
+    reply: ProofForm;
+  };
+  /** Look at what led to an entry */
+  "GET /api/v1/entries/{entry}/causes": {
+    path: { entry: string };
+    query: { limit?: number };
+    body: undefined;
+    reply: WhyForm;
+  };
+  /** Look at what the log has committed to */
+  "GET /api/v1/checkpoint": {
+    path: undefined;
+    query: undefined;
+    body: undefined;
+    reply: CheckpointForm;
+  };
+  /** Check the whole ledger, with the keys and memories of the server */
+  "POST /api/v1/verification": {
+    path: undefined;
+    query: undefined;
+    body: undefined;
+    reply: ReportForm;
+  };
+  /** Replay a run from its record alone, and compare the two */
+  "POST /api/v1/runs/{run}/replay": {
+    path: { run: string };
+    query: undefined;
+    body: undefined;
+    reply: ReplayForm;
+  };
+  /** Take the evidence of a run along; that is recorded */
+  "POST /api/v1/runs/{run}/bundle": {
+    path: { run: string };
+    query: undefined;
+    body: undefined;
+    reply: Uint8Array;
+  };
+  /** Ask where a request belongs, and why; nothing is recorded */
+  "POST /api/v1/route": {
+    path: undefined;
+    query: undefined;
+    body: RouteAsk;
+    reply: RouteForm;
+  };
+  /** Ask what would be done; nothing is recorded */
+  "POST /api/v1/plan": {
+    path: undefined;
+    query: undefined;
+    body: AskForm;
+    reply: PlanForm;
+  };
+  /** List who would be asked, for what, and at what price */
+  "GET /api/v1/models": {
+    path: undefined;
+    query: undefined;
+    body: undefined;
+    reply: ModelsForm;
+  };
+  /** List the specialists to whom work is given */
+  "GET /api/v1/roster": {
+    path: undefined;
+    query: undefined;
+    body: undefined;
+    reply: RosterForm;
+  };
+  /** The newest signed checkpoint (C2SP tlog-checkpoint) */
+  "GET /tlog/checkpoint": {
+    path: undefined;
+    query: undefined;
+    body: undefined;
+    reply: string;
+  };
+  /** An entry bundle, such as `x001/067` or `000.p/8` (C2SP tlog-tiles) */
+  "GET /tlog/tile/entries/{path}": {
+    path: { path: string };
+    query: undefined;
+    body: undefined;
+    reply: Uint8Array;
+  };
+  /** A tile, such as `0/x001/067` or `1/000.p/8` (C2SP tlog-tiles) */
+  "GET /tlog/tile/{level}/{path}": {
+    path: { level: string; path: string };
+    query: undefined;
+    body: undefined;
+    reply: Uint8Array;
+  };
+  /** List what chat clients can choose as a model */
+  "GET /v1/models": {
+    path: undefined;
+    query: undefined;
+    body: undefined;
+    reply: ChoicesForm;
+  };
+  /** Tell what a model is */
+  "GET /v1/models/{model}": {
+    path: { model: string };
+    query: undefined;
+    body: undefined;
+    reply: ChoiceForm;
+  };
+  /** Answer a conversation, as OpenAI's chat completions do */
+  "POST /v1/chat/completions": {
+    path: undefined;
+    query: undefined;
+    body: ChatAsk;
+    reply: Completion;
+  };
+  /** Answer a request, as OpenAI's responses do */
+  "POST /v1/responses": {
+    path: undefined;
+    query: undefined;
+    body: ResponsesAsk;
+    reply: ResponseForm;
+  };
+  /** Whether the process lives */
+  "GET /livez": {
+    path: undefined;
+    query: undefined;
+    body: undefined;
+    reply: string;
+  };
+  /** Whether to send requests here */
+  "GET /readyz": {
+    path: undefined;
+    query: undefined;
+    body: undefined;
+    reply: string;
+  };
+  /** What this process counts */
+  "GET /metrics": {
+    path: undefined;
+    query: undefined;
+    body: undefined;
+    reply: string;
+  };
+  /** This API as OpenAPI 3.1 */
+  "GET /openapi.json": {
+    path: undefined;
+    query: undefined;
+    body: undefined;
+    reply: unknown;
+  };
+}
+
+/** How each reply is read, and whether a request can be repeated. */
+export const OPERATIONS: {
+  [name in keyof Operations]: { reply: "json" | "text" | "bytes"; keyed: boolean };
+} = {
+  "POST /api/v1/runs": { reply: "json", keyed: true },
+  "GET /api/v1/runs": { reply: "json", keyed: false },
+  "GET /api/v1/runs/{run}": { reply: "json", keyed: false },
+  "GET /api/v1/runs/{run}/diff/{other}": { reply: "json", keyed: false },
+  "GET /api/v1/me": { reply: "json", keyed: false },
+  "GET /api/v1/runs/{run}/events": { reply: "text", keyed: false },
+  "POST /api/v1/runs/{run}/cancel": { reply: "json", keyed: false },
+  "POST /api/v1/runs/{run}/resume": { reply: "json", keyed: false },
+  "POST /api/v1/runs/{run}/fork": { reply: "json", keyed: true },
+  "GET /api/v1/gates": { reply: "json", keyed: false },
+  "GET /api/v1/runs/{run}/gate": { reply: "json", keyed: false },
+  "POST /api/v1/runs/{run}/gate": { reply: "json", keyed: false },
+  "PUT /api/v1/runs/{run}/gate": { reply: "json", keyed: false },
+  "POST /api/v1/runs/{run}/scores": { reply: "json", keyed: false },
+  "GET /api/v1/runs/{run}/scores": { reply: "json", keyed: false },
+  "GET /api/v1/evaluations": { reply: "json", keyed: false },
+  "GET /api/v1/evaluations/{run}": { reply: "json", keyed: false },
+  "POST /api/v1/reports": { reply: "json", keyed: false },
+  "GET /api/v1/budgets": { reply: "json", keyed: false },
+  "GET /api/v1/costs": { reply: "json", keyed: false },
+  "GET /api/v1/keys": { reply: "json", keyed: false },
+  "POST /api/v1/keys": { reply: "json", keyed: false },
+  "DELETE /api/v1/keys/{key}": { reply: "json", keyed: false },
+  "GET /api/v1/entries": { reply: "json", keyed: false },
+  "GET /api/v1/events": { reply: "text", keyed: false },
+  "GET /api/v1/entries/{entry}": { reply: "json", keyed: false },
+  "GET /api/v1/entries/{entry}/bodies/{name}": { reply: "bytes", keyed: false },
+  "GET /api/v1/entries/{entry}/proof": { reply: "json", keyed: false },
+  "GET /api/v1/entries/{entry}/causes": { reply: "json", keyed: false },
+  "GET /api/v1/checkpoint": { reply: "json", keyed: false },
+  "POST /api/v1/verification": { reply: "json", keyed: false },
+  "POST /api/v1/runs/{run}/replay": { reply: "json", keyed: false },
+  "POST /api/v1/runs/{run}/bundle": { reply: "bytes", keyed: false },
+  "POST /api/v1/route": { reply: "json", keyed: false },
+  "POST /api/v1/plan": { reply: "json", keyed: false },
+  "GET /api/v1/models": { reply: "json", keyed: false },
+  "GET /api/v1/roster": { reply: "json", keyed: false },
+  "GET /tlog/checkpoint": { reply: "text", keyed: false },
+  "GET /tlog/tile/entries/{path}": { reply: "bytes", keyed: false },
+  "GET /tlog/tile/{level}/{path}": { reply: "bytes", keyed: false },
+  "GET /v1/models": { reply: "json", keyed: false },
+  "GET /v1/models/{model}": { reply: "json", keyed: false },
+  "POST /v1/chat/completions": { reply: "json", keyed: true },
+  "POST /v1/responses": { reply: "json", keyed: true },
+  "GET /livez": { reply: "text", keyed: false },
+  "GET /readyz": { reply: "text", keyed: false },
+  "GET /metrics": { reply: "text", keyed: false },
+  "GET /openapi.json": { reply: "json", keyed: false },
+};
+
+/** Parameters that may have several segments of a path. */
+export const DEEP_PARAMETERS: ReadonlySet<string> = new Set(["model", "path"]);

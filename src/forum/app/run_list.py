@@ -1,0 +1,277 @@
+"""Lists of runs, from the summaries beside the entries.
+
+A summary counts if a writer of this log has tagged it.  Where there is none, or it does not hold,
+the entries of the run are read: an altered summary changes no answer, and is shown as altered.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from forum.app.project import ProjectContext
+from forum.errors import StoreFailed, WrongWriteKey
+from forum.ledger.body import StoredBody
+from forum.ledger.entry import LOG_RUN, MAIN_STRAND, leaf_of
+from forum.ledger.kinds import Outcome
+from forum.ledger.ports import Position, RunSummaryRow
+from forum.work import run_fold, run_summary
+from forum.work.plan import read_plan
+from forum.work.report_kinds import Provenance, decode_names
+
+MAX_SCANNED_RUNS = 10_000
+"""How many runs one request of a client may pass over in search of those that match."""
+MAX_FOLDED_RUNS = 1000
+"""How many runs without a summary such a request may read from their entries."""
+_FILTERED_PAGE_SIZE = 500
+"""Page size for reading runs where a filter may drop most of them."""
+_MAX_CLOCK_SKEW_US = 60_000_000
+"""Tolerated difference between the clocks of two writers, in microseconds."""
+
+
+class RunQuery(Struct, frozen=True):
+    """Which runs are listed; an empty value selects all of them."""
+
+    labels: frozenset[str] = frozenset()
+    """States, outcomes and reasons of stops, of which a run must have one."""
+    state: run_fold.RunState | None = None
+    outcome: Outcome | None = None
+    since: int = 0
+    """The earliest beginning, in microseconds since 1970."""
+    until: int = 2**63
+    """Only runs that began before this time."""
+    text: str = ""
+    """A part of the request or of the name, in any case."""
+    lane: str = ""
+    """The lane of the route, or of a task of the plan."""
+    provenance: Provenance | None = None
+    within: bool = False
+    """Whether runs are listed that other runs have started."""
+    evaluations: bool = False
+    """Whether evaluations are listed, and nothing else."""
+
+    @property
+    def is_filter(self) -> bool:
+        """Whether runs may be dropped, apart from those that other runs have started."""
+        return self != RunQuery(within=self.within)
+
+
+class ListedRun(Struct, frozen=True):
+    """A run in a list."""
+
+    run: str
+    state: run_fold.RunState
+    summary: run_summary.RunSummary
+    ended: int
+    """When it was closed; 0 while it goes on."""
+    waits: bool = False
+    """Whether one of its gates waits for a decision."""
+    is_altered: bool = False
+    """Whether its summary or its request is not the one that a writer of this log stored."""
+    request: str | None = None
+    """None if the request was erased, or if Forum does not drive the run."""
+    name: str = ""
+    """The name of a run that Forum does not drive."""
+
+    @property
+    def labels(self) -> frozenset[str]:
+        """The labels by which the run can be found."""
+        labels = (self.state, self.summary.outcome, self.summary.stopped)
+        return frozenset(str(label) for label in labels if label is not None)
+
+
+class RunPage(Struct, frozen=True):
+    """Some runs, the newest first, and the run after which the next page begins, if there is one.
+
+    A page may hold fewer runs than it could, and still have a next one.
+    """
+
+    runs: tuple[ListedRun, ...]
+    next: str | None
+
+
+class RunLister:
+    """Lists the runs of one log."""
+
+    def __init__(self, project: ProjectContext) -> None:
+        self._project = project
+        self._folded = 0
+
+    def list_runs(
+        self, query: RunQuery, before: str | None, limit: int, max_scanned: int | None = None
+    ) -> RunPage:
+        """Return runs that match, the newest first, from before a run or from the last.
+
+        With `max_scanned` the page ends after so many runs, whether they match or not.
+        """
+        size = max(limit, _FILTERED_PAGE_SIZE) if query.is_filter else limit
+        runs: list[ListedRun] = []
+        following = None
+        for page in self.scan_runs(query, before, size, max_scanned):
+            runs += page.runs
+            following = page.next
+            if len(runs) >= limit:
+                return RunPage(self._with_texts(runs[:limit]), runs[limit - 1].run)
+        return RunPage(self._with_texts(runs), following)
+
+    def scan_runs(
+        self,
+        query: RunQuery,
+        before: str | None,
+        size: int,
+        max_scanned: int | None = None,
+    ) -> Iterator[RunPage]:
+        """Yield those of each `size` runs that match, without their texts, the newest first.
+
+        With `max_scanned` this ends after so many runs, whether they match or not.
+        """
+        scanned = self._folded = 0
+        while page := self._project.store.runs_before(before, size):
+            listed = self._read_page(page, query)
+            before, scanned = page[-1], scanned + len(page)
+            is_last = len(page) < size or _began_before(listed, query.since)
+            yield RunPage(tuple(self._select(listed, query)), None if is_last else before)
+            if is_last or (
+                max_scanned and (scanned >= max_scanned or self._folded >= MAX_FOLDED_RUNS)
+            ):
+                return
+
+    def _read_page(self, runs: Sequence[str], query: RunQuery) -> list[ListedRun]:
+        """Return the runs, or the evaluations, among these, from their summaries or entries."""
+        rows = self._project.store.summaries(runs)
+        listed, missing = [], []
+        for run in runs:
+            if run == LOG_RUN:
+                continue  # its entries grow with the log, and it is none of the runs
+            item, row = self._read_summary(run, rows.get(run))
+            listed.append(item)
+            missing += [row] if row is not None else []
+        self._save(missing)
+        return [item for item in listed if item.summary.is_listed is not query.evaluations]
+
+    def _read_summary(
+        self, run: str, row: RunSummaryRow | None
+    ) -> tuple[ListedRun, RunSummaryRow | None]:
+        """Return a run, and its summary if it is closed and has none yet."""
+        keys = self._project.write_keys
+        if row is not None and keys is not None and keys.accepts_summary(*row):
+            with suppress(msgspec.MsgspecError):
+                if row.version == run_summary.SUMMARY_VERSION:
+                    summary = run_summary.read_summary_row(row)
+                    return ListedRun(run, run_fold.RunState.ENDED, summary, row.ended), None
+        self._folded += 1
+        # Asked before the entries are read: a run that is closed meanwhile may have more of them.
+        is_closed = row is None and self._project.ledger.is_closed(run)
+        item, tally = self._fold(run)
+        if row is None:
+            return item, run_summary.summary_row(run, tally) if is_closed else None
+        # A machine without the write key cannot tell an altered summary from a good one.
+        return replace(item, is_altered=keys is not None and not keys.accepts_summary(*row)), None
+
+    def _fold(self, run: str) -> tuple[ListedRun, run_summary.SummaryTally]:
+        entries = [
+            (leaf_of(data), self._project.ledger.kinds.read(data))
+            for _, data in self._project.store.entries_of_run(run)
+        ]
+        state = run_fold.fold(entries)
+        tally = run_summary.tally_entries(entry for _, entry in entries)
+        waits = bool(state.open_gates)
+        return ListedRun(run, state.state, tally.result(), tally.ended, waits), tally
+
+    def _save(self, rows: Sequence[RunSummaryRow]) -> None:
+        """Store the summaries of closed runs that have none, so that they are read only once."""
+        keys = self._project.write_keys
+        if not rows or keys is None:
+            return
+        # Best effort: without them the next list reads the entries again.
+        with suppress(StoreFailed, WrongWriteKey):
+            self._project.ledger.check_write_key()
+            tagged = [row._replace(tag=keys.tag_summary(*row[:4])) for row in rows]
+            self._project.store.save_summaries(tagged)
+
+    def _select(self, runs: Sequence[ListedRun], query: RunQuery) -> list[ListedRun]:
+        found = [run for run in runs if _matches(run, query)]
+        if query.text:
+            text = query.text.casefold()
+            found = [
+                run
+                for run in self._with_texts(found)
+                if text in (run.request or "").casefold() or text in run.name.casefold()
+            ]
+        if query.lane:
+            lanes = self._plan_lanes([run for run in found if run.summary.lane != query.lane])
+            found = [
+                run
+                for run in found
+                if query.lane == run.summary.lane or query.lane in lanes.get(run.run, ())
+            ]
+        return found
+
+    def _with_texts(self, runs: Sequence[ListedRun]) -> tuple[ListedRun, ...]:
+        """Return these runs with their requests and names, read with few statements."""
+        places = [
+            (Position(run.run, MAIN_STRAND, body.n), name)
+            for run in runs
+            for name, body in _texts_of(run)
+        ]
+        stored = iter(self._project.store.bodies_at(places))
+        return tuple(
+            _add_texts(run, {name: next(stored) for name, _ in _texts_of(run)}) for run in runs
+        )
+
+    def _plan_lanes(self, runs: Sequence[ListedRun]) -> dict[str, set[str]]:
+        """Return the lanes of the tasks in the plans of these runs, by run."""
+        planned = [(run.run, run.summary.plan) for run in runs if run.summary.plan]
+        places = [(Position(run, MAIN_STRAND, body.n), "plan") for run, body in planned]
+        bodies = self._project.store.bodies_at(places)
+        return {
+            run: {task.lane for task in read_plan(b"".join(stored.read())).all_tasks}
+            for (run, body), stored in zip(planned, bodies, strict=True)
+            if stored is not None and stored.matches(body.commitment)
+        }
+
+
+def _began_before(runs: Sequence[ListedRun], since: int) -> bool:
+    """Return whether no run before these can have begun since a time."""
+    # Runs come in the order of their creation, but the clocks of their writers may differ.
+    return bool(runs) and runs[-1].summary.begun < since - _MAX_CLOCK_SKEW_US
+
+
+def _matches(run: ListedRun, query: RunQuery) -> bool:
+    """Return whether what the summary says of a run matches."""
+    summary = run.summary
+    return (
+        (query.within or not summary.parent_run)
+        and query.since <= summary.begun < query.until
+        and (not query.labels or not query.labels.isdisjoint(run.labels))
+        and query.state in (None, run.state)
+        and query.outcome in (None, summary.outcome)
+        and query.provenance in (None, summary.provenance)
+    )
+
+
+def _texts_of(run: ListedRun) -> list[tuple[str, run_summary.BodyReference]]:
+    summary = run.summary
+    named = {"request": summary.request, "names": summary.names}
+    return [(name, body) for name, body in named.items() if body is not None]
+
+
+def _add_texts(run: ListedRun, stored: Mapping[str, StoredBody | None]) -> ListedRun:
+    """Return a run with its request or its name, compared with the commitments to them."""
+    texts, is_altered = {}, run.is_altered
+    for name, body in _texts_of(run):
+        found = stored[name]
+        if found is not None and found.matches(body.commitment):
+            texts[name] = b"".join(found.read())
+        else:
+            is_altered = is_altered or found is not None
+    request = texts.get("request")
+    name = decode_names(texts.get("names")).name or run.summary.label
+    return replace(
+        run,
+        request=None if request is None else request.decode(errors="replace"),
+        name="" if run.summary.provenance is Provenance.DRIVEN else name,
+        is_altered=is_altered,
+    )

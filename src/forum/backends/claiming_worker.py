@@ -1,0 +1,155 @@
+"""A worker that claims due runs from the timers of the ledger, without a queue beside it.
+
+A timer is set in the commit of the entry that causes it, so no accepted run can be lost between two
+databases.  The worker claims due runs, some in one statement, and drives each of them and all of
+its tasks in one event loop.  Other workers leave a claimed run alone until it is released, or until
+the lease of its worker expires.  A claim only prevents work from being done twice: two drivers of
+one run are safe, because a position is taken once.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from threading import Thread
+
+from forum.backends.leased_worker import LEASE_RENEWAL_INTERVAL_S, LEASE_S, LeasedWorker
+from forum.config import WorkerCapacity
+from forum.engine import MAX_CLAIMED_TIMERS, Engine
+from forum.ledger.ports import Store
+from forum.metrics import TAKEOVERS, Sample
+
+_POLL_INTERVAL_S = 0.1
+
+
+class ClaimingWorker(LeasedWorker):
+    """The worker of one process: drives the runs of one ledger that it has claimed."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        store: Store,
+        capacity: WorkerCapacity | None = None,
+        report: Callable[[Exception], None] = lambda _: None,
+    ) -> None:
+        super().__init__(engine, store, capacity, report)
+        self._drivers: dict[str, asyncio.Task[None]] = {}
+        self._tasks: dict[str, dict[str, asyncio.Task[None]]] = {}
+        """The tasks that are driven here, by run and by their names."""
+        self._requeued: set[str] = set()
+        """Runs to be driven once more when their driver has returned."""
+        self._idle: set[str] = set()
+        """Claimed runs on which nothing is done any more; they are released with the next claim."""
+
+    async def enqueue_run(self, run: str) -> None:
+        """Drive a run that this worker has claimed; if it is being driven, once more afterwards.
+
+        Its current driver may already have made its last look at the ledger.
+        """
+        if run in self._drivers:
+            self._requeued.add(run)
+        else:
+            self._start_driver(run)
+
+    async def enqueue_tasks(self, run: str, tasks: tuple[str, ...]) -> None:
+        """Drive tasks here, except those that are being driven.
+
+        The engine limits how many tasks proceed at once, and checks for a cancellation of the run
+        before it drives each of them.
+        """
+        driven = self._tasks.setdefault(run, {})
+        for task in tasks:
+            if task not in driven:
+                driven[task] = self._start(
+                    lambda task=task: self._engine.drive_task(run, task),  # type: ignore[misc]
+                    lambda task=task: self._end_task(run, task),  # type: ignore[misc]
+                )
+
+    def start(self, url: str) -> None:  # noqa: ARG002  there is no database of queues
+        """Claim and drive runs until `close` is called."""
+        self._store.renew_lease(self.id, LEASE_S)
+        # Hold the lease before any run is claimed: a claim without a lease keeps nobody away.
+        self._start_thread("lease", self._renew_lease, LEASE_RENEWAL_INTERVAL_S, self._gone)
+        self._start_thread("heir", self._take_over_lost, LEASE_RENEWAL_INTERVAL_S, self._stop)
+        self._start_thread("stops", self._engine.check_for_stops, _POLL_INTERVAL_S, self._stop)
+        runs = Thread(target=lambda: asyncio.run(self._serve()), name="forum-runs", daemon=True)
+        runs.start()
+        self._threads.append(runs)
+
+    def _release_work(self) -> None:
+        self._store.take_over(self.id)
+
+    def samples(self) -> list[Sample]:
+        """Return the metrics of this worker: the number of runs that it took over."""
+        return [Sample(TAKEOVERS, self._takeovers)]
+
+    def _take_over_lost(self) -> None:
+        """Release the runs of workers whose lease has expired, so that any worker claims them."""
+        for worker in self._find_lost_workers():
+            self._takeovers += self._store.take_over(worker)
+
+    async def _serve(self) -> None:
+        while not self._closing:
+            more = False
+            try:
+                more = await self._claim_runs()
+            except Exception as error:  # noqa: BLE001  reported; a restarting database recovers
+                self._report_error(error)
+            if not more:
+                await asyncio.sleep(_POLL_INTERVAL_S)
+        # What is in hand goes on until `close` has waited long enough for it.
+        await asyncio.to_thread(self._stop.wait)
+        left = [*self._drivers.values(), *(t for run in self._tasks.values() for t in run.values())]
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+
+    async def _claim_runs(self) -> bool:
+        """Release idle runs, claim due ones and drive them; return whether more may be due."""
+        # First: an idle run whose timer was set again meanwhile is claimed like any other.
+        idle = [run for run in self._idle if not self._is_in_hand(run)]
+        if idle:
+            await asyncio.to_thread(self._store.release_runs, self.id, idle)
+            self._idle.difference_update(idle)
+        room = self._capacity.runs - len(self._drivers)
+        claimed = await asyncio.to_thread(self._engine.claim_runs, self.id, room)
+        try:
+            await self._engine.dispatch_timers(claimed, self)
+        finally:
+            # Runs that are not driven at all, such as reported ones, and those that an error has
+            # kept from being driven: their timers are due again soon.
+            self._idle.update(timer.run for timer in claimed if not self._is_in_hand(timer.run))
+        return len(claimed) >= MAX_CLAIMED_TIMERS
+
+    def _is_in_hand(self, run: str) -> bool:
+        return run in self._drivers or run in self._tasks
+
+    def _start_driver(self, run: str) -> None:
+        self._drivers[run] = self._start(
+            lambda: self._engine.drive_run(run, self), lambda: self._end_driver(run)
+        )
+
+    def _start(
+        self, work: Callable[[], Awaitable[None]], when_ended: Callable[[], None]
+    ) -> asyncio.Task[None]:
+        task = asyncio.ensure_future(self._drive(work))
+        task.add_done_callback(lambda _: when_ended())
+        return task
+
+    def _end_driver(self, run: str) -> None:
+        del self._drivers[run]
+        if run in self._requeued:
+            self._requeued.remove(run)
+            if not self._closing:
+                self._start_driver(run)
+        self._release_if_idle(run)
+
+    def _end_task(self, run: str, task: str) -> None:
+        del self._tasks[run][task]
+        if not self._tasks[run]:
+            del self._tasks[run]
+        self._release_if_idle(run)
+
+    def _release_if_idle(self, run: str) -> None:
+        # A run stays claimed while one of its tasks is driven, even if its driver has failed:
+        # another worker would drive the same task, and pay for its call again.
+        if not self._is_in_hand(run):
+            self._idle.add(run)

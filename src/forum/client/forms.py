@@ -1,0 +1,1837 @@
+"""The forms of requests and replies of the server.
+
+Generated from the declared endpoints by `just client`; do not edit.
+
+They have the names and the members of the server's own forms.  A type checker knows
+the values that a text can have; at run time every text is accepted, so that a value
+that only a newer server knows does not make a reply unreadable.
+"""
+
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+
+if TYPE_CHECKING:
+    Accord = Literal["agreed", "majority", "split", "blocked"]
+    Answer = Literal["approve", "reject"]
+    Basis = Literal["given", "lexical", "semantic", "classifier"]
+    Check = Literal[
+        "outcome",
+        "contains",
+        "matches",
+        "json",
+        "command",
+        "tests",
+        "file",
+        "form",
+        "model",
+        "coverage",
+        "kept",
+    ]
+    Claim = Literal["intact", "complete", "independent"]
+    CostAxis = Literal["day", "agent", "model", "lane"]
+    DecidedBy = Literal["person", "key", "operator", "deadline", "end"]
+    DivergenceKind = Literal["missing", "added", "facts", "bodies"]
+    End = Literal["gate", "unanimous", "stable", "exhausted", "rounds", "stopped", "silent"]
+    EquivalenceStep = Literal["text", "encoder", "judge"]
+    GapReason = Literal[
+        "overflow",
+        "shutdown",
+        "refused",
+        "unreachable",
+        "sequence",
+        "parent-unseen",
+        "sampled",
+        "filtered",
+        "limit",
+    ]
+    Ground = Literal["gate", "vote", "check", "judge", "none"]
+    Independence = Literal["", "independent", "not-independent"]
+    IntervalMethod = Literal["none", "wilson", "student-t", "agresti-min"]
+    KeyState = Literal["set", "missing", "none", "provider"]
+    MessageType = Literal[
+        "problem_statement",
+        "primary_turn",
+        "coordination_turn",
+        "branch_turn",
+        "synthesis",
+        "panel_contraction",
+    ]
+    Next = Literal["accept", "retry", "escalate", "give-up"]
+    Operation = Literal["model", "tool", "agent", "retrieval", "guardrail", "handoff", "step"]
+    Outcome = Literal["ok", "failed", "denied", "timeout", "cancelled", "indeterminate"]
+    OutcomeKind = Literal["synthesis", "termination"]
+    Period = Literal["day", "month"]
+    Problem = Literal[
+        "bundle-altered",
+        "entry-malformed",
+        "foreign-entry",
+        "stray-entry",
+        "leaf-mismatch",
+        "root-mismatch",
+        "proof-rejected",
+        "signature-rejected",
+        "link-broken",
+        "parent-unknown",
+        "body-mismatch",
+        "column-mismatch",
+        "table-mismatch",
+        "tag-rejected",
+        "row-quarantined",
+        "session-asked",
+        "session-recorded",
+        "session-counted",
+        "session-order",
+        "session-course",
+        "session-surplus",
+        "session-answer",
+        "run-course",
+        "score-invalid",
+        "report-invalid",
+        "entry-missing",
+        "position-missing",
+        "position-doubled",
+        "cause-missing",
+        "run-unopened",
+        "after-close",
+        "strand-unclosed",
+        "body-missing",
+        "session-missing",
+        "tail-cut",
+        "epoch-missing",
+        "left-unsequenced",
+        "nothing-signed",
+        "history-replaced",
+        "not-witnessed",
+        "time-impossible",
+        "past-unknown",
+    ]
+    Protocol = Literal["council", "symposium"]
+    Provenance = Literal["driven", "relayed", "wrapped", "reported"]
+    Reason = Literal[
+        "budget_exceeded",
+        "schema_error",
+        "provider_unrecoverable",
+        "user_cancel",
+        "timeout",
+        "user_input_required",
+        "external_research_required",
+        "",
+    ]
+    ReportCheck = Literal["follows", "differs", "erased", "not computed"]
+    ReportProvenance = Literal["relayed", "wrapped", "reported"]
+    RunState = Literal["accepted", "running", "waiting", "interrupted", "stopped", "ended"]
+    Scope = Literal["submit", "read", "approve", "audit", "admin", "metrics", "report"]
+    ScoreSubject = Literal["run", "task", "answer"]
+    Scorer = Literal["person", "program", "judge"]
+    Speaker = Literal["system", "developer", "user", "assistant", "tool"]
+    State = Literal["holds", "fails", "not checked"]
+    Status = Literal[0, 1, 5, 6, 8, 9, 130]
+    StopReason = Literal[
+        "budget",
+        "deadline",
+        "depth",
+        "repeat",
+        "ping-pong",
+        "turns",
+        "lost",
+        "cancelled",
+        "rejected",
+        "error",
+        "role",
+    ]
+    TaskState = Literal["pending", "running", "waiting", "passed", "failed", "skipped", "stopped"]
+    Tier = Literal["cheap", "capable", "frontier"]
+    Validity = Literal["valid", "expired", "revoked"]
+    Why = Literal["", "error", "lost", "deadline", "cancelled", "oversize", "throttled", "cut"]
+else:
+    Accord = str
+    Answer = str
+    Basis = str
+    Check = str
+    Claim = str
+    CostAxis = str
+    DecidedBy = str
+    DivergenceKind = str
+    End = str
+    EquivalenceStep = str
+    GapReason = str
+    Ground = str
+    Independence = str
+    IntervalMethod = str
+    KeyState = str
+    MessageType = str
+    Next = str
+    Operation = str
+    Outcome = str
+    OutcomeKind = str
+    Period = str
+    Problem = str
+    Protocol = str
+    Provenance = str
+    Reason = str
+    ReportCheck = str
+    ReportProvenance = str
+    RunState = str
+    Scope = str
+    ScoreSubject = str
+    Scorer = str
+    Speaker = str
+    State = str
+    Status = int
+    StopReason = str
+    TaskState = str
+    Tier = str
+    Validity = str
+    Why = str
+
+
+class Taken(msgspec.Struct, frozen=True, kw_only=True):
+    """A request that was taken on: it will be carried out, whatever happens now."""
+
+    run: str
+    href: str
+    events: str
+
+
+class AmountForm(msgspec.Struct, frozen=True, kw_only=True):
+    """What something has used."""
+
+    usd: str
+    """Dollars, as exact as they are; a text, not a number."""
+    tokens: int
+    calls: int
+
+
+class RunLine(msgspec.Struct, frozen=True, kw_only=True):
+    """A run in a list of runs."""
+
+    run: str
+    """The name of a run."""
+    state: RunState
+    outcome: Outcome | None
+    stopped: StopReason | None
+    passed: int
+    """How many tasks, or turns of a panel, have passed."""
+    tasks: int
+    """How many its plan has, or its panel has begun."""
+    spent: AmountForm
+    begun: str
+    """A point in time (RFC 3339, UTC)."""
+    request: str | None
+    """Null if it was erased, or if Forum does not drive the run."""
+    provenance: Provenance
+    """How Forum knows of the run: `driven` by its engine, `relayed` by a gateway, `wrapped` by
+    the SDK in the program, or `reported` by a program afterwards.
+    """
+    name: str | None
+    """The name of a run that Forum does not drive."""
+    spans: int
+    """How many spans were recorded."""
+    gaps: int
+    """How many gaps were recorded."""
+    ended: str | None = None
+    """When it ended; null while it goes on."""
+    lane: str | None = None
+    """The lane that its route has chosen."""
+    unpriced: int = 0
+    """How many of its calls have no known price, and count as free."""
+    altered: bool = False
+    """Whether somebody has changed its summary, or its request, in the database. All else is
+    then told by its entries; verify the ledger.
+    """
+
+
+class RunsPage(msgspec.Struct, frozen=True, kw_only=True):
+    """Some runs, the newest first."""
+
+    runs: tuple[RunLine, ...]
+    next: str | None
+    """The cursor of the next page; null at the end. A page with filters may hold fewer runs than
+    asked for, or none, and still have a next one.
+    """
+
+
+class CapForm(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run may use at most; null is no limit."""
+
+    usd: str | None
+    tokens: int | None
+    calls: int | None
+    seconds: float | None
+
+
+class RoutedForm(msgspec.Struct, frozen=True, kw_only=True):
+    """The lane that a run was given, by what, and how sure that was."""
+
+    lane: str | None
+    basis: Basis
+    confidence: float
+    runner_up: str | None
+    margin: float
+    roster: str | None
+    """The digest of the lanes that there were to choose from."""
+    entry: int | None
+
+
+class PartForm(msgspec.Struct, frozen=True, kw_only=True):
+    """What a role has done in a run."""
+
+    role: str
+    who: str
+    state: TaskState | None
+    """Null of a role that is asked within tasks."""
+    spent: AmountForm
+
+
+class CheckForm(msgspec.Struct, frozen=True, kw_only=True):
+    """How the answer was looked at, and what came of it."""
+
+    subject: str
+    outcome: Outcome
+    check: Check
+    reason: str | None
+    judge: str | None
+    independence: Independence | None
+    entry: int | None
+    detail: str
+    """What was found: each ask, and the words that meet it."""
+
+
+class ClaimForm(msgspec.Struct, frozen=True, kw_only=True):
+    """What the answer says was done, and which entry shows it; without one it is unverified."""
+
+    deed: str
+    text: str
+    entry: int | None
+    receipt: str | None
+
+
+class EffectForm(msgspec.Struct, frozen=True, kw_only=True):
+    """An effect on the world: intended, and what became of it."""
+
+    task: str
+    tool: str
+    outcome: Outcome | None
+    """Null while it is intended, and nobody knows more."""
+    entry: int | None
+
+
+class OpinionForm(msgspec.Struct, frozen=True, kw_only=True):
+    """What a judge wrote about a result."""
+
+    reason: str
+    evidence: str
+    """The words of the result that decided."""
+    missing: tuple[str, ...]
+
+
+class VerdictForm(msgspec.Struct, frozen=True, kw_only=True):
+    """What was found of one attempt, by what, and what followed from it."""
+
+    attempt: int
+    outcome: Outcome
+    check: Check
+    next: Next
+    reason: str | None
+    judge: str | None
+    independence: Independence | None
+    claims: int
+    unverified: int
+    opinion: OpinionForm | None
+    """What the judge wrote; null if no model judged."""
+
+
+class TaskForm(msgspec.Struct, frozen=True, kw_only=True):
+    """A task of a run: how far it has come, by whom, and at what cost."""
+
+    id: str
+    lane: str | None
+    state: TaskState
+    reason: str
+    """Why it is where it is, if that needs saying."""
+    agent: str
+    """Who works on it; the default agent has no name."""
+    model: str | None
+    attempts: int
+    verdicts: tuple[VerdictForm, ...]
+    lost: int
+    """Calls whose replies were lost with their workers."""
+    spent: AmountForm
+    seconds: float
+    """How long it took, in seconds."""
+    needs: tuple[str, ...]
+    """Tasks whose output it is given."""
+    after: tuple[str, ...]
+    """Tasks that it only follows."""
+    run: str | None
+    """The run within this one that does it."""
+    entry: int | None
+    """The index of its last entry."""
+
+
+class RoundForm(msgspec.Struct, frozen=True, kw_only=True):
+    """How many ballots of a round are sealed."""
+
+    round: int
+    sealed: int
+    revealed: bool
+
+
+class SpentForm(msgspec.Struct, frozen=True, kw_only=True):
+    """What a part of a deliberation has cost."""
+
+    usd: str
+    """Dollars, as exact as they are; a text, not a number."""
+    tokens: int
+
+
+class BaselineForm(msgspec.Struct, frozen=True, kw_only=True):
+    """What the first answers alone would have come to."""
+
+    answer: str
+    answers: int
+    agreement: float
+    """The share that gave this answer."""
+    changed: bool
+    """Whether deliberation led to another answer."""
+    spent: SpentForm
+
+
+class VoteForm(msgspec.Struct, frozen=True, kw_only=True):
+    """What a seat said in one round."""
+
+    round: int
+    """0 is the first, in which nobody saw anybody else."""
+    answer: str
+    confidence: int
+    """In per cent."""
+
+
+class SeatForm(msgspec.Struct, frozen=True, kw_only=True):
+    """A seat, and its way through the session."""
+
+    seat: int
+    agent: str
+    """The default agent has no name."""
+    model: str | None
+    votes: tuple[VoteForm, ...]
+    weighed: str | None
+    """The answer by which it was counted."""
+
+
+class ChangeForm(msgspec.Struct, frozen=True, kw_only=True):
+    """A seat has changed its answer."""
+
+    seat: int
+    round: int
+    before: str
+    after: str
+    conformity: bool
+    """Without a reason: such a change is not weighed."""
+    because: tuple[str, ...]
+    """The claims that it names."""
+    evidence: str | None
+
+
+class MinorityForm(msgspec.Struct, frozen=True, kw_only=True):
+    """A position that did not become the answer, with the best that was said for it."""
+
+    answer: str
+    seats: tuple[int, ...]
+    weight: int
+    argument: str | None
+    evidence: str | None
+    support: int
+    """How many other seats rest on the argument."""
+    attacks: tuple[str, ...]
+
+
+class BlockerForm(msgspec.Struct, frozen=True, kw_only=True):
+    """An objection that must be answered before anything is called agreed."""
+
+    seat: int
+    text: str
+
+
+class AbsentForm(msgspec.Struct, frozen=True, kw_only=True):
+    """A seat that cast no ballot."""
+
+    seat: int
+    reason: str
+
+
+class ArgumentForm(msgspec.Struct, frozen=True, kw_only=True):
+    """A claim for the answer: where to check it, who else supports it, and who attacks it."""
+
+    claim: str
+    status: str
+    evidence: str | None
+    """The source: where to check the claim."""
+    support: int
+    """How many other seats support it."""
+    attacks: tuple[str, ...]
+
+
+class PairForm(msgspec.Struct, frozen=True, kw_only=True):
+    """Two free-text answers, whether they count as the same, and which step decided that."""
+
+    first: str
+    second: str
+    same: bool
+    step: EquivalenceStep
+    score: float | None
+    """The similarity by the encoder, up to 1."""
+    rule: str | None
+    """The rule on words that made them different."""
+
+
+class ComparisonForm(msgspec.Struct, frozen=True, kw_only=True):
+    """How the free-text answers were compared."""
+
+    encoder: str | None
+    """Null: no encoder is installed."""
+    answers: int
+    """How many wordings there were."""
+    positions: int
+    """How many answers they come to."""
+    pairs: tuple[PairForm, ...]
+
+
+class CouncilForm(msgspec.Struct, frozen=True, kw_only=True, tag_field="protocol", tag="council"):
+    """Sealed ballots, an anonymous exchange, a vote: what came of it, and who disagrees."""
+
+    seated: int
+    """How many seats there are."""
+    ballots: tuple[RoundForm, ...]
+    end: End | None
+    """Why nobody was asked again; null before."""
+    ground: Ground | None
+    """By what the answer was chosen."""
+    accord: Accord | None
+    """How far the seats agree."""
+    rounds: int
+    """How often ballots were exchanged."""
+    baseline: BaselineForm | None
+    spent: SpentForm | None
+    seats: tuple[SeatForm, ...]
+    changes: tuple[ChangeForm, ...]
+    conformity: float
+    """The share of changes without a reason."""
+    minority: tuple[MinorityForm, ...]
+    decisive: tuple[str, ...]
+    """What evidence would decide."""
+    blockers: tuple[BlockerForm, ...]
+    absent: tuple[AbsentForm, ...]
+    warnings: tuple[str, ...]
+    headline: str | None = None
+    """Why the answer is no decision; null if it is one."""
+    claims: tuple[ArgumentForm, ...] = ()
+    """Why the panel decided so: the claims for the answer, the best first."""
+    holders: tuple[int, ...] = ()
+    """The seats that were counted for the answer."""
+    comparison: ComparisonForm | None = None
+    """Null where the possible answers were listed."""
+
+
+class SpokenForm(msgspec.Struct, frozen=True, kw_only=True):
+    """A message of a session."""
+
+    id: str
+    round: int
+    turn: int
+    type: MessageType
+    speaker: str
+    text: str
+    spent: SpentForm
+
+
+class SymposiumForm(
+    msgspec.Struct, frozen=True, kw_only=True, tag_field="protocol", tag="symposium"
+):
+    """A session of the open protocol: who said what, and how it ended."""
+
+    session: str | None
+    """Its id; null if that was erased."""
+    panel: tuple[str, ...]
+    rounds: int
+    messages: tuple[SpokenForm, ...]
+    outcome: OutcomeKind | None
+    """Null while it goes on."""
+    reason: Reason | None
+    """Why there is no synthesis."""
+    pending: str | None
+    """What the panel wants to know."""
+    unresolved: tuple[str, ...]
+    """What it left open."""
+    digest: str | None
+    """SHA-256 of the canonical transcript."""
+    spent: SpentForm | None
+
+
+class GateForm(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that waits, or waited, for a decision."""
+
+    run: str
+    """The name of a run."""
+    subject: str
+    """What waits at a gate: `plan`, `task/NAME`, `use/NAME/N` or `effect/NAME/N`."""
+    digest: str
+    """The digest of what a gate shows; a decision names it."""
+    decided: Answer | None
+    by: DecidedBy | None
+    default: Answer
+    """What holds when nobody decides in time."""
+    deadline: str
+    """A point in time (RFC 3339, UTC)."""
+
+
+class WaitForm(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run waits for: a gate of its own, or of a run within it."""
+
+    run: str
+    """The name of a run."""
+    subject: str
+    """What waits at a gate: `plan`, `task/NAME`, `use/NAME/N` or `effect/NAME/N`."""
+
+
+class ScoreForm(msgspec.Struct, frozen=True, kw_only=True):
+    """A score: of what, by whom, and how good it is."""
+
+    entry: str
+    """The id of an entry: its leaf hash in the tree, in hexadecimal digits."""
+    run: str
+    """The name of a run."""
+    subject: ScoreSubject
+    task: str | None
+    """Null if no task is scored."""
+    name: str
+    value: float
+    """From 0 to 1, in thousandths."""
+    by: Scorer
+    judge: str | None
+    """The agent that judged."""
+    independence: Independence | None
+    actor: str
+    at: str
+    """A point in time (RFC 3339, UTC)."""
+    comment: str | None
+    """Null if there is none, or it was erased."""
+    latest: bool
+    """Whether its actor has scored the same no later: this one counts."""
+
+
+class SourceForm(msgspec.Struct, frozen=True, kw_only=True):
+    """Who reports a run."""
+
+    by: str
+    framework: str | None
+    trace: str | None
+    continues: str | None
+    """The run that this one continues."""
+
+
+class SpanForm(msgspec.Struct, frozen=True, kw_only=True):
+    """A step of a program, as far as it was recorded."""
+
+    span: str
+    within: str | None
+    """The span that this one is part of."""
+    op: Operation
+    name: str
+    agent: str | None
+    model: str | None
+    provider: str | None
+    outcome: Outcome | None
+    """Null while no end is recorded."""
+    code: str | None
+    error: str | None
+    """The beginning of the error, if one is kept."""
+    input_tokens: int
+    output_tokens: int
+    spent: AmountForm
+    """The cost; while it is open, what is reserved."""
+    began: str
+    """A point in time (RFC 3339, UTC)."""
+    seconds: float
+    """How long it took, in seconds."""
+    begun_first: bool
+    """Whether it was recorded before it began."""
+    cut: int
+    """The bytes of its bodies that are not kept."""
+    entry: int | None
+
+
+class GapForm(msgspec.Struct, frozen=True, kw_only=True):
+    """Steps that are known to be missing."""
+
+    why: GapReason
+    steps: int
+    """0 if the number is not known."""
+    since: str | None
+    until: str | None
+    entry: int | None
+
+
+class RunNoteForm(msgspec.Struct, frozen=True, kw_only=True):
+    """A note in a run that Forum does not drive."""
+
+    strand: str
+    step: str
+    actor: str
+    at: str
+    """A point in time (RFC 3339, UTC)."""
+    entry: int | None
+
+
+class RunForm(msgspec.Struct, frozen=True, kw_only=True):
+    """A run: what was asked, how far it has come, what it cost, and what was answered."""
+
+    run: str
+    """The name of a run."""
+    until: int | None
+    """The last entry that is taken into account, if not all are."""
+    state: RunState
+    outcome: Outcome | None
+    """Null while the run goes on."""
+    status: Status | None
+    """What it has come to, as an exit status: 0 answered, 1 failed, 5 budget or time used up, 6
+    waiting for approval, 8 a council is split, 9 a council is blocked; null while it goes on.
+    """
+    reason: str
+    """Why it did not end well, or what it waits for."""
+    request: str | None
+    """Null if it was erased."""
+    answer: str | None
+    """Null if there is none, or it was erased."""
+    spent: AmountForm
+    cap: CapForm
+    spent_by: dict[str, AmountForm]
+    """By the names of agents."""
+    route: RoutedForm | None
+    roles: tuple[PartForm, ...]
+    checks: tuple[CheckForm, ...]
+    claims: tuple[ClaimForm, ...]
+    effects: tuple[EffectForm, ...]
+    begun: str
+    """A point in time (RFC 3339, UTC)."""
+    seconds: float
+    """How long it took, in seconds."""
+    tasks: tuple[TaskForm, ...]
+    deliberation: CouncilForm | SymposiumForm | None
+    """Null if no panel deliberates."""
+    gates: tuple[GateForm, ...]
+    waits_for: tuple[WaitForm, ...]
+    fork_of: str | None
+    """The run that this one parted from."""
+    within: str | None
+    """The run that has this one done."""
+    why: str | None = None
+    """Why it failed, in one sentence with the last reply; null if it did not."""
+    scores: tuple[ScoreForm, ...] = ()
+    """Of the run, its tasks and its answer."""
+    provenance: Provenance = "driven"
+    """How Forum knows of the run: `driven` by its engine, `relayed` by a gateway, `wrapped` by
+    the SDK in the program, or `reported` by a program afterwards.
+    """
+    coverage: str = ""
+    """How Forum knows of the run, and what may be missing in it."""
+    name: str | None = None
+    """The name of a run that Forum does not drive."""
+    source: SourceForm | None = None
+    """Who reports the run."""
+    spans: tuple[SpanForm, ...] = ()
+    """The steps of a run that Forum does not drive."""
+    gaps: tuple[GapForm, ...] = ()
+    """Steps that are known to be missing."""
+    notes: tuple[RunNoteForm, ...] = ()
+    """Notes in a run that Forum does not drive."""
+
+
+class StepForm(msgspec.Struct, frozen=True, kw_only=True):
+    """What one entry says, apart from when, where and under which hashes it says it."""
+
+    kind: str
+    facts: dict[str, Any]
+    bodies: dict[str, str]
+    """The digests of bodies by their names."""
+
+
+class DivergenceForm(msgspec.Struct, frozen=True, kw_only=True):
+    """One step that two runs do not share."""
+
+    parting: DivergenceKind
+    strand: str
+    step: str
+    first: StepForm | None
+    second: StepForm | None
+
+
+class DiffForm(msgspec.Struct, frozen=True, kw_only=True):
+    """Where two runs part."""
+
+    a: str
+    """The name of a run."""
+    b: str
+    """The name of a run."""
+    equal: bool
+    count: int
+    """How many steps differ; a thousand are listed."""
+    divergences: tuple[DivergenceForm, ...]
+    answer_a: str | None
+    """Null if there is none, or it was erased."""
+    answer_b: str | None
+    provenance_a: Provenance
+    """How Forum knows of the run: `driven` by its engine, `relayed` by a gateway, `wrapped` by
+    the SDK in the program, or `reported` by a program afterwards.
+    """
+    provenance_b: Provenance
+    """How Forum knows of the run: `driven` by its engine, `relayed` by a gateway, `wrapped` by
+    the SDK in the program, or `reported` by a program afterwards.
+    """
+
+
+class MeForm(msgspec.Struct, frozen=True, kw_only=True):
+    """Who a client is to this server, and which ledger it uses."""
+
+    name: str
+    """The actor of the entries that the client records."""
+    scopes: tuple[Scope, ...]
+    ledger: str
+    """The origin of the log."""
+    version: str
+    """The version of Forum."""
+
+
+class LocatedGateForm(msgspec.Struct, frozen=True, kw_only=True):
+    """A gate, with what it takes to check its digest."""
+
+    run: str
+    """The name of a run."""
+    subject: str
+    """What waits at a gate: `plan`, `task/NAME`, `use/NAME/N` or `effect/NAME/N`."""
+    digest: str
+    """The digest of what a gate shows; a decision names it."""
+    decided: Answer | None
+    by: DecidedBy | None
+    default: Answer
+    """What holds when nobody decides in time."""
+    deadline: str
+    """A point in time (RFC 3339, UTC)."""
+    index: int | None
+    """The entry that commits to what is shown; null until it has an index."""
+    salt: str | None
+    """The salt of the body `shown` of that entry, in hexadecimal digits: the digest is the
+    salted commitment to the body. Null if it was erased.
+    """
+
+
+class GatesForm(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that waits for a person."""
+
+    gates: tuple[LocatedGateForm, ...]
+
+
+class ShownGateForm(msgspec.Struct, frozen=True, kw_only=True):
+    """A gate with what waits at it."""
+
+    run: str
+    """The name of a run."""
+    subject: str
+    """What waits at a gate: `plan`, `task/NAME`, `use/NAME/N` or `effect/NAME/N`."""
+    digest: str
+    """The digest of what a gate shows; a decision names it."""
+    decided: Answer | None
+    by: DecidedBy | None
+    default: Answer
+    """What holds when nobody decides in time."""
+    deadline: str
+    """A point in time (RFC 3339, UTC)."""
+    index: int | None
+    """The entry that commits to what is shown; null until it has an index."""
+    salt: str | None
+    """The salt of the body `shown` of that entry, in hexadecimal digits: the digest is the
+    salted commitment to the body. Null if it was erased.
+    """
+    shown: str
+
+
+class DecisionForm(msgspec.Struct, frozen=True, kw_only=True):
+    """What was decided at a gate."""
+
+    run: str
+    """The name of a run."""
+    subject: str
+    """What waits at a gate: `plan`, `task/NAME`, `use/NAME/N` or `effect/NAME/N`."""
+    answer: Answer
+    digest: str
+    """The digest of what a gate shows; a decision names it."""
+
+
+class GateEditForm(msgspec.Struct, frozen=True, kw_only=True):
+    """What was replaced at a gate; it waits still, under this digest."""
+
+    run: str
+    """The name of a run."""
+    subject: str
+    """What waits at a gate: `plan`, `task/NAME`, `use/NAME/N` or `effect/NAME/N`."""
+    digest: str
+    """The digest of what a gate shows; a decision names it."""
+
+
+class ScoresForm(msgspec.Struct, frozen=True, kw_only=True):
+    """The scores of a run, its tasks and its answer, the oldest first."""
+
+    run: str
+    """The name of a run."""
+    scores: tuple[ScoreForm, ...]
+
+
+class EvaluationLine(msgspec.Struct, frozen=True, kw_only=True):
+    """An evaluation in a list."""
+
+    run: str
+    """The name of a run."""
+    begun: str
+    """A point in time (RFC 3339, UTC)."""
+    ended: str | None
+    """Null while it goes on, or if it was given up."""
+    configurations: tuple[str, ...]
+    """Agents that play alone, and `team`."""
+    cases: int
+    repeat: int
+    """How often each case is played."""
+    plays: int
+    """How many plays were recorded."""
+    unplayed: int
+
+
+class EvaluationsPage(msgspec.Struct, frozen=True, kw_only=True):
+    """Evaluations, the newest first."""
+
+    evaluations: tuple[EvaluationLine, ...]
+    next: str | None
+    """The cursor of the next page; null at the end."""
+
+
+class Estimate(msgspec.Struct, frozen=True, kw_only=True):
+    """A mean over cases, with its 95 % confidence interval."""
+
+    mean: float
+    low: float | None
+    high: float | None
+    cases: int
+    method: IntervalMethod
+
+
+class PlayFigures(msgspec.Struct, frozen=True, kw_only=True):
+    """The figures of some plays of a configuration; money is in dollars."""
+
+    plays: int
+    failed: int
+    quality: Estimate
+    usd: Estimate
+    seconds: Estimate
+    tokens: Estimate
+
+
+class ConfigurationResult(msgspec.Struct, frozen=True, kw_only=True):
+    """A configuration over all cases."""
+
+    configuration: str
+    spent_usd: str
+    figures: PlayFigures
+
+
+class Comparison(msgspec.Struct, frozen=True, kw_only=True):
+    """The paired difference of two configurations: the first minus the second, case by case."""
+
+    first: str
+    second: str
+    quality: Estimate
+    usd: Estimate
+    seconds: Estimate
+    conclusion: str
+
+
+class LaneResult(msgspec.Struct, frozen=True, kw_only=True):
+    """A configuration over the cases of one lane."""
+
+    lane: str
+    configuration: str
+    figures: PlayFigures
+
+
+class ModelResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The calls of one model for a configuration, over all plays."""
+
+    configuration: str
+    model: str
+    calls: int
+    tokens: int
+    spent_usd: str
+    seconds: float
+
+
+class PlayResult(msgspec.Struct, frozen=True, kw_only=True):
+    """One play, with the run that shows it."""
+
+    case: int
+    configuration: str
+    repeat: int
+    run: str
+    outcome: Outcome
+    quality: float
+    lane: str
+    usd: str
+    tokens: int
+    seconds: float
+
+
+class UnplayedCase(msgspec.Struct, frozen=True, kw_only=True):
+    """A play that did not happen."""
+
+    case: int
+    configuration: str
+    repeat: int
+    reason: str
+
+
+class JudgeUse(msgspec.Struct, frozen=True, kw_only=True):
+    """The judge that compared answers with references; its cost is not that of the plays."""
+
+    agent: str
+    judged: int
+    unjudged: int
+    spent_usd: str
+    not_independent_of: tuple[str, ...]
+
+
+class EvalReport(msgspec.Struct, frozen=True, kw_only=True):
+    """The comparison of configurations on the same cases."""
+
+    evaluation: str
+    cases: int
+    repeat: int
+    configurations: tuple[ConfigurationResult, ...]
+    comparisons: tuple[Comparison, ...]
+    lanes: tuple[LaneResult, ...]
+    models: tuple[ModelResult, ...]
+    plays: tuple[PlayResult, ...]
+    unplayed: tuple[UnplayedCase, ...] = ()
+    judge: JudgeUse | None = None
+
+
+class EvaluationForm(msgspec.Struct, frozen=True, kw_only=True):
+    """An evaluation: the recorded report, and whether it follows from the recorded runs."""
+
+    run: str
+    """The name of a run."""
+    check: ReportCheck
+    requests: tuple[str, ...]
+    """What each case asks for; none if they were erased."""
+    report: EvalReport
+
+
+class ItemRefusal(msgspec.Struct, frozen=True, kw_only=True):
+    """An item of a batch that is not recorded, and why."""
+
+    item: int
+    code: str
+    why: str
+    facts: tuple[str | int, ...] = ()
+
+
+class GateState(msgspec.Struct, frozen=True, kw_only=True):
+    """The decision at a gate of the batch; None while it waits."""
+
+    item: int
+    answer: Answer | None
+
+
+class ReportResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of the items of a batch."""
+
+    recorded: int = 0
+    known: int = 0
+    refused: tuple[ItemRefusal, ...] = ()
+    gates: tuple[GateState, ...] = ()
+
+
+class SharedCapForm(msgspec.Struct, frozen=True, kw_only=True):
+    """What may be used at most; null is no limit."""
+
+    usd: str | None
+    tokens: int | None
+    runs: int | None
+
+
+class SpendForm(msgspec.Struct, frozen=True, kw_only=True):
+    """What was used: dollars, tokens, runs."""
+
+    usd: str
+    """Dollars, as exact as they are; a text, not a number."""
+    tokens: int
+    runs: int
+
+
+class BudgetForm(msgspec.Struct, frozen=True, kw_only=True):
+    """One account under a cap."""
+
+    name: str
+    """How `forum.toml` calls the cap: `[budgets.NAME]`."""
+    scope: str
+    """Whose account it is: `ledger`, `key:NAME` or `lane:NAME`."""
+    per: Period
+    period: str
+    """The day or month, in UTC."""
+    until: str
+    """A point in time (RFC 3339, UTC)."""
+    cap: SharedCapForm
+    used: SpendForm
+    """What is spent, or reserved for calls."""
+    left: SharedCapForm
+
+
+class BudgetsForm(msgspec.Struct, frozen=True, kw_only=True):
+    """All accounts under caps over many runs."""
+
+    budgets: tuple[BudgetForm, ...]
+
+
+class CostPartForm(msgspec.Struct, frozen=True, kw_only=True):
+    """The dollars of a row for one day, agent, model or lane."""
+
+    key: str | None
+    usd: str
+    """Dollars, as exact as they are; a text, not a number."""
+
+
+class CostRowForm(msgspec.Struct, frozen=True, kw_only=True):
+    """What the calls of one day, agent, model or lane have cost."""
+
+    spent: AmountForm
+    unpriced: int
+    """How many of the calls have no known price, and count as free."""
+    runs: int
+    """How many runs made them. A run that another run has started is one."""
+    key: str | None
+    """The day, or the name; null if there is none. After the first thousand, all others are
+    added up under `(others)`.
+    """
+    parts: tuple[CostPartForm, ...] = ()
+    """With `split`: the dollars by that axis, in the same order in each row. The eight dearest
+    of all rows are told apart, and others added up under `(others)`.
+    """
+
+
+class CostSumForm(msgspec.Struct, frozen=True, kw_only=True):
+    """What some calls have cost."""
+
+    spent: AmountForm
+    unpriced: int
+    """How many of the calls have no known price, and count as free."""
+    runs: int
+    """How many runs made them. A run that another run has started is one."""
+
+
+class CostsForm(msgspec.Struct, frozen=True, kw_only=True):
+    """What runs have cost."""
+
+    by: CostAxis
+    rows: tuple[CostRowForm, ...]
+    """Days in their order, all else by cost."""
+    total: CostSumForm
+    runs_open: int
+    """How many of the runs go on. They are counted with what they have cost so far, and their
+    open calls with what is reserved for them.
+    """
+    runs_unpriced: int
+    """How many of the runs made calls that have no known price."""
+    runs_stopped: int
+    """How many of the runs a budget or a cap has stopped."""
+    stopped: tuple[str, ...]
+    """The newest of these, at most a hundred."""
+    runs_altered: int
+    """How many of the runs have a summary that somebody has changed in the database. They are
+    counted by their entries; verify the ledger.
+    """
+    next: str | None
+    """Null if all runs are counted. Otherwise the cursor for the costs of the runs that began
+    before these: a request adds up about ten thousand runs at most.
+    """
+
+
+class KeyForm(msgspec.Struct, frozen=True, kw_only=True):
+    """A key that somebody was given; what is secret of it is nowhere."""
+
+    id: str
+    name: str
+    scopes: tuple[Scope, ...]
+    made: str
+    """RFC 3339."""
+    expires: str | None
+    """RFC 3339; null if it holds for ever."""
+    state: Validity
+
+
+class KeysForm(msgspec.Struct, frozen=True, kw_only=True):
+    """Every key of a ledger, the oldest first."""
+
+    keys: tuple[KeyForm, ...]
+
+
+class NewKeyForm(msgspec.Struct, frozen=True, kw_only=True):
+    """A key, with its secret: it is shown this once."""
+
+    key: KeyForm
+    secret: str
+    """All that a client has to show."""
+
+
+class EntryForm(msgspec.Struct, frozen=True, kw_only=True):
+    """An entry of the log, byte for byte as it is hashed."""
+
+    id: str
+    """The id of an entry: its leaf hash in the tree, in hexadecimal digits."""
+    index: int | None
+    """Null until it is sequenced."""
+    entry: msgspec.Raw
+
+
+class EntriesPage(msgspec.Struct, frozen=True, kw_only=True):
+    """Some entries, in the order of the log."""
+
+    entries: tuple[EntryForm, ...]
+    next: int | None
+    """Where the next page begins; null at the end of the log."""
+
+
+class ProofForm(msgspec.Struct, frozen=True, kw_only=True):
+    """What it takes to believe an entry offline."""
+
+    id: str
+    """The id of an entry: its leaf hash in the tree, in hexadecimal digits."""
+    index: int
+    """The index of an entry in the log."""
+    proof: str
+    """A C2SP tlog-proof: the inclusion proof, and the checkpoint it leads to."""
+
+
+class CauseForm(msgspec.Struct, frozen=True, kw_only=True):
+    """An entry that led to another one."""
+
+    depth: int
+    """How many causes away; 0 is the entry that was asked about."""
+    id: str
+    """The id of an entry: its leaf hash in the tree, in hexadecimal digits."""
+    index: int | None
+    """Null until it is sequenced."""
+    entry: msgspec.Raw
+    judge: str
+    """What the judge wrote, for a verdict or a check; else empty."""
+
+
+class WhyForm(msgspec.Struct, frozen=True, kw_only=True):
+    """An entry, what led to it, and what led to that."""
+
+    causes: tuple[CauseForm, ...]
+
+
+class CheckpointForm(msgspec.Struct, frozen=True, kw_only=True):
+    """What the log has committed to."""
+
+    origin: str
+    """The name of the log."""
+    size: int
+    root: str
+    witnessed: bool
+    """Whether enough witnesses have cosigned it."""
+    note: str
+    """The signed note, with the cosignatures that it has."""
+
+
+class AnswerForm(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether a claim holds, and why."""
+
+    state: State
+    reason: str
+
+
+class FindingForm(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that is wrong, and where."""
+
+    problem: Problem
+    detail: str
+    index: int | None
+    entry: str | None
+    """Where the entry stands: run/strand/n."""
+    claim: Claim
+    """The claim that it refutes."""
+
+
+class Bodies(msgspec.Struct, frozen=True, kw_only=True):
+    """How the bodies that were committed to are found now."""
+
+    ok: int = 0
+    redacted: int = 0
+    missing: int = 0
+    mismatch: int = 0
+
+
+class Sighting(msgspec.Struct, frozen=True, kw_only=True):
+    """A witness that has cosigned the newest checkpoint, and when it says it did."""
+
+    witness: str
+    time: int
+    same_machine: bool
+
+
+class EpochSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of an earlier log that the verified one continues."""
+
+    origin: str
+    size: int
+    root: str
+    intact: State
+    complete: State
+    independent: State
+
+
+class GapCount(msgspec.Struct, frozen=True, kw_only=True):
+    """Gaps for one reason, and the steps that are missing by them, as far as these are counted."""
+
+    why: str
+    gaps: int
+    steps: int
+
+
+class Coverage(msgspec.Struct, frozen=True, kw_only=True):
+    """How the runs are known: the number of runs by provenance, and what is known to be missing."""
+
+    driven: int = 0
+    relayed: int = 0
+    wrapped: int = 0
+    reported: int = 0
+    gaps: tuple[GapCount, ...] = ()
+
+
+class ReportForm(msgspec.Struct, frozen=True, kw_only=True):
+    """What was checked, what was found, and what was not checked."""
+
+    ok: bool
+    """Whether all three claims hold."""
+    origin: str
+    size: int
+    root: str
+    intact: AnswerForm
+    complete: AnswerForm
+    independent: AnswerForm
+    findings: tuple[FindingForm, ...]
+    found: int
+    """How many findings there are; a thousand are listed."""
+    not_checked: tuple[str, ...]
+    entries: int
+    runs: int
+    open_runs: tuple[str, ...]
+    bodies: Bodies
+    pending: int
+    """Entries that are newer than the checkpoint."""
+    sightings: tuple[Sighting, ...]
+    epochs: tuple[EpochSummary, ...]
+    """The earlier logs that a ledger continues, the newest first."""
+    notices: tuple[str, ...] = ()
+    """What is no finding and yet to be known."""
+    coverage: Coverage = Coverage()
+    """How the runs are known, and which steps are known to be missing."""
+
+
+class ReplayForm(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether a run says the same when it is played again from its record."""
+
+    run: str
+    """The name of a run."""
+    equal: bool
+    count: int
+    """How many steps differ; a thousand are listed."""
+    divergences: tuple[DivergenceForm, ...]
+    missing: str
+    """What the record does not hold, if that ended it."""
+
+
+class EvidenceForm(msgspec.Struct, frozen=True, kw_only=True):
+    """What one feature of a request says for the nearest lane and against the runner-up."""
+
+    feature: str
+    weight: float
+
+
+class RouteForm(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a request belongs, and why."""
+
+    lane: str | None
+    """Null if none is sure enough: the request is left to the Classifier."""
+    confidence: float
+    """How often a route like this one is right, by measurement."""
+    nearest: str
+    runner_up: str
+    margin: float
+    """The sum of the evidence."""
+    evidence: tuple[EvidenceForm, ...]
+    rung: str
+
+
+class PlannedForm(msgspec.Struct, frozen=True, kw_only=True):
+    """A task as it would be done."""
+
+    id: str
+    instruction: str
+    done_when: str
+    needs: tuple[str, ...]
+    """Tasks whose output it is given."""
+    after: tuple[str, ...]
+    """Tasks that it only follows."""
+    lane: str | None
+    agent: str
+    """Who would do it; the default agent has no name."""
+    tasks: "tuple[PlannedForm, ...]"
+    """The plan within it."""
+
+
+class PlanForm(msgspec.Struct, frozen=True, kw_only=True):
+    """What would be done, if it were asked for now."""
+
+    lane: str | None
+    """Null if none was looked for, or is sure."""
+    team: bool
+    """Whether a team would make the plan: no task is known."""
+    tasks: tuple[PlannedForm, ...]
+    gates: tuple[str, ...]
+    """What a person has to approve first."""
+    cap: CapForm
+
+
+class PriceForm(msgspec.Struct, frozen=True, kw_only=True):
+    """What an agent costs, as far as that is known: for a million tokens, or for a call."""
+
+    table: str | None
+    input_usd: str | None
+    output_usd: str | None
+    call_usd: str | None
+
+
+class CallForm(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of asking an agent for one word."""
+
+    outcome: Outcome
+    why: Why | None
+    code: str | None
+    error: str | None
+    milliseconds: int
+    model: str | None
+    usd: str
+    """Dollars, as exact as they are; a text, not a number."""
+    tokens: int
+    calls: int
+
+
+class ModelForm(msgspec.Struct, frozen=True, kw_only=True):
+    """An agent: what it is, whether it can be asked, what it costs, and what it is used for."""
+
+    name: str
+    """The default agent has none."""
+    origin: str
+    """Where it is configured."""
+    usable: bool
+    problem: str | None
+    warning: str | None
+    kind: str
+    model: str
+    where: str
+    """The host, or the program."""
+    key: KeyState
+    key_name: str | None
+    """The variable or the file that holds the key."""
+    price: PriceForm
+    default: bool
+    """Whether it works for tasks that name nobody."""
+    tiers: tuple[Tier, ...]
+    lanes: tuple[str, ...]
+    roles: tuple[str, ...]
+    call: CallForm | None
+    """Null if it was not tried."""
+
+
+class ModelsForm(msgspec.Struct, frozen=True, kw_only=True):
+    """Every agent that is configured."""
+
+    agents: tuple[ModelForm, ...]
+    independent_judge: bool
+    """Whether whoever judges is a model that does not work itself."""
+
+
+class LaneForm(msgspec.Struct, frozen=True, kw_only=True):
+    """A specialist of the roster."""
+
+    name: str
+    group: str
+    does: str
+    tier: Tier
+    """How strong a model its work usually needs."""
+    tools: tuple[str, ...]
+
+
+class RosterForm(msgspec.Struct, frozen=True, kw_only=True):
+    """Every specialist that there is."""
+
+    digest: str
+    """Routes name it: by which roster they were found."""
+    lanes: tuple[LaneForm, ...]
+
+
+class ChoiceForm(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that can be chosen as a model."""
+
+    id: str
+    object: str
+    created: int
+    owned_by: str
+    description: str
+    """What it is for."""
+
+
+class ChoicesForm(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that can be chosen as a model."""
+
+    object: str
+    data: tuple[ChoiceForm, ...]
+
+
+class Reply(msgspec.Struct, frozen=True, kw_only=True):
+    """What was answered."""
+
+    role: str
+    content: str
+    refusal: str | None = None
+
+
+class Alternative(msgspec.Struct, frozen=True, kw_only=True):
+    """The one answer that there is."""
+
+    index: int
+    message: Reply
+    finish_reason: str
+    logprobs: None = None
+
+
+class UsageForm(msgspec.Struct, frozen=True, kw_only=True):
+    """Tokens."""
+
+    prompt_tokens: int
+    completion_tokens: int
+    total_tokens: int
+
+
+class RunReference(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the answer comes from."""
+
+    run: str
+    href: str
+    verify: str
+    """POST there for the evidence, which `forum verify` reads."""
+    deliberation: CouncilForm | SymposiumForm | None = None
+    """How a panel has come to it, and who dissents."""
+
+
+class Completion(msgspec.Struct, frozen=True, kw_only=True):
+    """An answer in one piece."""
+
+    id: str
+    object: str
+    created: int
+    model: str
+    choices: tuple[Alternative, ...]
+    usage: UsageForm
+    system_fingerprint: str
+    forum: RunReference
+
+
+class OutputText(msgspec.Struct, frozen=True, kw_only=True):
+    """The words of the answer."""
+
+    text: str
+    type: str = "output_text"
+    annotations: tuple[Any, ...] = ()
+    logprobs: tuple[Any, ...] = ()
+
+
+class OutputMessage(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer."""
+
+    id: str
+    status: str
+    content: tuple[OutputText, ...]
+    type: str = "message"
+    role: str = "assistant"
+
+
+class ReadDetails(msgspec.Struct, frozen=True, kw_only=True):
+    """Of the tokens that were read."""
+
+    cached_tokens: int = 0
+
+
+class WrittenDetails(msgspec.Struct, frozen=True, kw_only=True):
+    """Of the tokens that were written."""
+
+    reasoning_tokens: int = 0
+
+
+class ResponseUsage(msgspec.Struct, frozen=True, kw_only=True):
+    """Tokens."""
+
+    input_tokens: int
+    output_tokens: int
+    total_tokens: int
+    input_tokens_details: ReadDetails = ReadDetails()
+    output_tokens_details: WrittenDetails = WrittenDetails()
+
+
+class ResponseError(msgspec.Struct, frozen=True, kw_only=True):
+    """Why there is no answer."""
+
+    code: str
+    message: str
+
+
+class ResponseForm(msgspec.Struct, frozen=True, kw_only=True):
+    """A response, as far as it has come."""
+
+    id: str
+    created_at: int
+    model: str
+    status: str
+    metadata: dict[str, Any]
+    output: tuple[OutputMessage, ...] = ()
+    usage: ResponseUsage | None = None
+    error: ResponseError | None = None
+    object: str = "response"
+    instructions: str | None = None
+    incomplete_details: None = None
+    parallel_tool_calls: bool = False
+    tool_choice: str = "none"
+    tools: tuple[Any, ...] = ()
+    temperature: None = None
+    top_p: None = None
+    text: dict[str, Any] = msgspec.field(default_factory=dict)
+    background: bool = False
+    store: bool = True
+    forum: RunReference | None = None
+    """Where the answer comes from, once it is there."""
+
+
+class BudgetAsk(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What may be used at most; what is not said has no limit."""
+
+    usd: Decimal | str | int | None = None
+    """Dollars."""
+    tokens: int | None = None
+    calls: int | None = None
+    seconds: Decimal | str | int | None = None
+    depth: int | None = None
+
+
+class Persona(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A way of thinking: one for any subject, or one for some of them."""
+
+    persona_class: Literal["domain", "horizontal"]
+    id: str
+    reasoning_scope: str
+    reasoning_style: str
+    behavioral_constraints: Sequence[str]
+    failure_modes: Sequence[str]
+    output_requirements: Sequence[str] = ()
+    domain_scope: Sequence[str] | None = None
+    forbidden_domains: Sequence[str] | None = None
+    must_delegate: Mapping[str, str] | None = None
+    status: Literal["archived", "deprecated", "experimental", "stable"] | None = None
+
+
+class PanelAsk(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Who is to deliberate on the request, instead of carrying out a plan."""
+
+    protocol: Protocol = "council"
+    """`council`: ballots and a vote; `symposium`: turns and a synthesis."""
+    seats: int | None = None
+    """How many sit on it; else as many as personas, or as models, or five."""
+    models: Sequence[str] = ()
+    """Agents that take the seats in turn; else all."""
+    personas: Sequence[str | Persona] = ()
+    """Who the seats are told to be, in turn."""
+    options: Sequence[str] = ()
+    """The answers there are; else it may be any."""
+    rounds: int | None = None
+    """How often a council exchanges its ballots at most, or all have a turn."""
+    baseline: int = 3
+    """How many answer first; 0: all, and no gate."""
+    threshold: float = 1.0
+    """The share of them that has to agree to end it."""
+    judge: str | None = None
+    """Who compares open answers."""
+
+
+class TaskAsk(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One task of a plan."""
+
+    id: str
+    instruction: str
+    done_when: str = ""
+    """What its result must hold to."""
+    needs: Sequence[str] = ()
+    """Tasks whose output it is given."""
+    after: Sequence[str] = ()
+    """Tasks that it only follows."""
+    lane: str = ""
+    agent: str = ""
+    tasks: "Sequence[TaskAsk]" = ()
+    budget: BudgetAsk | None = None
+    panel: PanelAsk | None = None
+    """Who deliberates on it."""
+
+
+class GateAsk(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a person has to approve first."""
+
+    what: Sequence[str]
+    """`plan`, `tasks`, `task:NAME`."""
+    seconds: int | None = None
+    default: Answer | None = None
+
+
+class RunStart(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="start"
+):
+    """A run begins, under these limits."""
+
+    run: str
+    name: str
+    told: ReportProvenance = "wrapped"
+    framework: str = ""
+    trace: str = ""
+    continues: str = ""
+    usd: int = 9007199254740991
+    tokens: int = 9007199254740991
+    calls: int = 9007199254740991
+
+
+class StepBegin(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="begin"
+):
+    """A step is about to be made; it is made only after this is recorded."""
+
+    run: str
+    span: str
+    op: Operation
+    name: str
+    within: str = ""
+    agent: str = ""
+    model: str = ""
+    provider: str = ""
+    usd: int = 0
+    tokens: int = 0
+    calls: int = 0
+    prices: str = ""
+    cut: int = 0
+    input: msgspec.Raw | None = None
+
+
+class StepReport(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="step"
+):
+    """A step was made.  Bodies are JSON values."""
+
+    run: str
+    span: str
+    op: Operation
+    name: str
+    outcome: Outcome
+    within: str = ""
+    began: int = 0
+    micros: int = 0
+    agent: str = ""
+    model: str = ""
+    provider: str = ""
+    input_tokens: int = 0
+    output_tokens: int = 0
+    usd: int = 0
+    prices: str = ""
+    code: str = ""
+    cut: int = 0
+    begun: bool = False
+    input: msgspec.Raw | None = None
+    output: msgspec.Raw | None = None
+    error: msgspec.Raw | None = None
+    attributes: msgspec.Raw | None = None
+
+
+class RunEnd(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="end"
+):
+    """A run has ended, and this many steps were handed in and dropped."""
+
+    run: str
+    name: str
+    outcome: Outcome
+    handed_in: int
+    dropped: int = 0
+    dropped_why: GapReason = "overflow"
+    refused: int = 0
+    missing_why: GapReason = "sequence"
+    filtered: int = 0
+
+
+class GateQuestion(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="gate"
+):
+    """Something waits for approval.  Reporting it again returns the decision, if there is one."""
+
+    run: str
+    subject: str
+    shown: str
+    milliseconds: int
+    default: Answer = "reject"
+
+
+class Terms(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What only Forum knows: what the run may use, what has to be approved, who deliberates."""
+
+    budget: BudgetAsk = BudgetAsk()
+    gates: GateAsk | None = None
+    panel: PanelAsk | None = None
+    """Who sits on the panel that the model `panel` is."""
+    live: bool = True
+    """Whether a stream may give words before the answer is recorded."""
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A part of a message; only texts are taken."""
+
+    type: str
+    text: str | None = None
+
+
+class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One turn of a conversation."""
+
+    role: Speaker
+    content: str | Sequence[Part] | None = None
+
+
+class Item(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One turn, as the Responses API has it."""
+
+    type: str = "message"
+    role: Speaker | None = None
+    content: str | Sequence[Part] | None = None

@@ -1,0 +1,63 @@
+"""The model gateway: pass calls of any program on to a provider, under a cap, and record them.
+
+It speaks OpenAI's and Anthropic's APIs and passes requests and replies through byte for byte.  It
+adds nothing to prompts, keeps provider keys to itself and repeats no call.  Before each call its
+highest cost is reserved durably; afterwards it is settled.  `forum run` starts one for a single
+program; a server offers it under `/gateway`.
+"""
+
+from forum.gateway.actor_caps import find_actor_caps
+from forum.gateway.call_plan import PriceBook
+from forum.gateway.program import (
+    gateway_variables,
+    guard_program,
+    hide_environment,
+    make_run_sandbox,
+    program_environment,
+)
+from forum.gateway.refusals import CallRefused, RefusalReason, error_body
+from forum.gateway.relay import GatewayRequest, Relay, send_refusal
+from forum.gateway.relayed_run import RelayedRun, RunCounters, RunLimits, SharedCaps, format_amount
+from forum.gateway.reservations import CallsInFlight
+from forum.gateway.routes import ApiProvider
+from forum.gateway.run_app import RunExtension, RunGateway, base_url
+from forum.gateway.settings import (
+    BASE_URL_VARIABLES,
+    KEY_VARIABLES,
+    PROVIDER_SECRETS,
+    GatewaySettings,
+    read_gateway_settings,
+)
+from forum.gateway.upstream import ProviderAddress
+
+__all__ = [
+    "BASE_URL_VARIABLES",
+    "KEY_VARIABLES",
+    "PROVIDER_SECRETS",
+    "ApiProvider",
+    "CallRefused",
+    "CallsInFlight",
+    "GatewayRequest",
+    "GatewaySettings",
+    "PriceBook",
+    "ProviderAddress",
+    "RefusalReason",
+    "Relay",
+    "RelayedRun",
+    "RunCounters",
+    "RunExtension",
+    "RunGateway",
+    "RunLimits",
+    "SharedCaps",
+    "base_url",
+    "error_body",
+    "find_actor_caps",
+    "format_amount",
+    "gateway_variables",
+    "guard_program",
+    "hide_environment",
+    "make_run_sandbox",
+    "program_environment",
+    "read_gateway_settings",
+    "send_refusal",
+]

@@ -1,0 +1,47 @@
+"""The caps of `[budgets]` that apply to one actor: over many runs, and over all processes."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from msgspec.structs import replace
+
+from forum.app import Forum
+from forum.ledger.ports import BudgetSliceCharge, Spend
+from forum.ledger.strand import Draft, Strand
+from forum.work.shared_caps import Limit
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class ActorCaps:
+    """The caps of one actor, and what they are charged with."""
+
+    forum: Forum
+    limits: tuple[Limit, ...]
+
+    @property
+    def is_capped(self) -> bool:
+        """Whether any cap applies."""
+        return bool(self.limits)
+
+    def open_run(self, run: str, actor: str, source: Draft) -> Strand:
+        """Open a run, which counts against the cap of runs.  Raises `CapReached`."""
+
+        def commit(charges: tuple[BudgetSliceCharge, ...]) -> Strand:
+            charged = replace(source, effects=(*source.effects, *charges))
+            return self.forum.ledger.open_run(run, actor, charged, new=True)
+
+        return self.forum.runs.budgets.spend(self.limits, Spend(runs=1), commit)
+
+    async def spend(
+        self, amount: Spend, commit: Callable[[tuple[BudgetSliceCharge, ...]], Awaitable[T]]
+    ) -> T:
+        """Call `commit` with the charges for an amount.  Raises `CapReached`."""
+        return await self.forum.runs.budgets.spend_async(self.limits, amount, commit)
+
+
+def find_actor_caps(forum: Forum, actor: str) -> ActorCaps:
+    """Return the caps of an actor."""
+    return ActorCaps(forum, forum.runs.budgets.limits(actor, ()))

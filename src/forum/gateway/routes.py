@@ -1,0 +1,74 @@
+"""The paths of the two providers' APIs that the gateway knows.
+
+Paths are compared as a whole.  A path that differs in a slash, a dot or an escape is an unknown
+one, so that no path is priced as one operation here and served as another by the provider.
+"""
+
+import re
+from enum import Enum, StrEnum
+from typing import NamedTuple
+
+
+class ApiProvider(StrEnum):
+    """A provider whose API the gateway speaks."""
+
+    OPENAI = "openai"
+    ANTHROPIC = "anthropic"
+
+
+class ApiOperation(Enum):
+    """What a request asks the provider for."""
+
+    CHAT = "chat"
+    RESPONSES = "responses"
+    EMBEDDINGS = "embeddings"
+    MESSAGES = "messages"
+    FREE = "free"
+    """Costs nothing: lists of models, and counts of tokens."""
+    UNKNOWN = "unknown"
+    """Any other path, whose price is not known."""
+
+
+class ApiRoute(NamedTuple):
+    """The operation of a request, and its path after the provider's base URL."""
+
+    provider: ApiProvider
+    operation: ApiOperation
+    path: str
+
+    @property
+    def is_priced(self) -> bool:
+        """Whether the request's highest cost can be computed from its body."""
+        return self.operation not in (ApiOperation.FREE, ApiOperation.UNKNOWN)
+
+
+_POST_PATHS = {
+    (ApiProvider.OPENAI, "/chat/completions"): ApiOperation.CHAT,
+    (ApiProvider.OPENAI, "/responses"): ApiOperation.RESPONSES,
+    (ApiProvider.OPENAI, "/embeddings"): ApiOperation.EMBEDDINGS,
+    (ApiProvider.OPENAI, "/responses/input_tokens"): ApiOperation.FREE,
+    (ApiProvider.ANTHROPIC, "/v1/messages"): ApiOperation.MESSAGES,
+    (ApiProvider.ANTHROPIC, "/v1/messages/count_tokens"): ApiOperation.FREE,
+}
+_MODEL_PATHS = {
+    ApiProvider.OPENAI: re.compile(r"/models(/[A-Za-z0-9._:-]+)?"),
+    ApiProvider.ANTHROPIC: re.compile(r"/v1/models(/[A-Za-z0-9._:-]+)?"),
+}
+# Each segment has a name.  Dots, doubled slashes, escapes and `@` could lead to another path, or to
+# another host, than the one that was checked.
+_PLAIN_PATH = re.compile(r"(/(?!\.{1,2}(/|$))[A-Za-z0-9._~:,-]+)+")
+
+
+def is_plain_path(path: str) -> bool:
+    """Return whether every program reads a path in the same way."""
+    return _PLAIN_PATH.fullmatch(path) is not None
+
+
+def find_route(provider: ApiProvider, method: str, path: str) -> ApiRoute:
+    """Return the route of a request; `path` is what follows the provider's base URL, undecoded."""
+    operation = ApiOperation.UNKNOWN
+    if method == "POST":
+        operation = _POST_PATHS.get((provider, path), operation)
+    elif method in ("GET", "HEAD") and _MODEL_PATHS[provider].fullmatch(path):
+        operation = ApiOperation.FREE
+    return ApiRoute(provider, operation, path)

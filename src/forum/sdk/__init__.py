@@ -1,0 +1,78 @@
+"""The SDK: record programs that Forum does not run, and use the engine from Python.
+
+Programs import its names from `forum`, which loads this package when one of them is first used.
+"""
+
+from forum.sdk.adapters import google_adk, instrument, langchain, pydantic_ai
+from forum.sdk.adapters.claude_code import HookRules, deny_tool, handle_event, parse_event
+from forum.sdk.api import (
+    budget,
+    close,
+    context,
+    default_recorder,
+    effect,
+    flush,
+    gate,
+    open,  # noqa: A004  the word of the interface, like `gzip.open`
+    run,
+    span,
+    step,
+    traceparent,
+)
+from forum.sdk.engine_api import (
+    EngineSession,
+    RunResult,
+    SubmittedRun,
+    agent,
+    deliberate,
+    engine_of,
+    route,
+    submit,
+    tool,
+)
+from forum.sdk.recorder import Recorder
+from forum.sdk.report_items import MAX_BATCH_ITEMS, ReportItem, ReportResult
+from forum.sdk.report_writer import ReportWriter
+from forum.sdk.run_scope import RunScope, SpanContext, StepScope
+from forum.sdk.step_queue import LossPolicy
+
+__all__ = [
+    "MAX_BATCH_ITEMS",
+    "EngineSession",
+    "HookRules",
+    "LossPolicy",
+    "Recorder",
+    "ReportItem",
+    "ReportResult",
+    "ReportWriter",
+    "RunResult",
+    "RunScope",
+    "SpanContext",
+    "StepScope",
+    "SubmittedRun",
+    "agent",
+    "budget",
+    "close",
+    "context",
+    "default_recorder",
+    "deliberate",
+    "deny_tool",
+    "effect",
+    "engine_of",
+    "flush",
+    "gate",
+    "google_adk",
+    "handle_event",
+    "instrument",
+    "langchain",
+    "open",
+    "parse_event",
+    "pydantic_ai",
+    "route",
+    "run",
+    "span",
+    "step",
+    "submit",
+    "tool",
+    "traceparent",
+]

@@ -1,0 +1,638 @@
+"""Write reported items into a ledger: runs, steps, gaps and gates of agents that run elsewhere.
+
+Every item can be written again: its position tells that it is recorded.  The number of steps that
+are recorded and the number in gaps add up to the number that was handed in when a run is closed.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from functools import partial
+from threading import Lock
+from typing import TypeVar, assert_never
+
+import msgspec
+
+from forum import errors
+from forum.engine import ENGINE, find_gate
+from forum.ledger.body import BytesContent
+from forum.ledger.entry import LOG_RUN, MAIN_STRAND
+from forum.ledger.kinds import RunCloseFacts
+from forum.ledger.log import Ledger, StrandEnd, read_strand_entries
+from forum.ledger.ports import NO_LIMIT, Amount, Timer
+from forum.ledger.strand import Attachment, Draft, RecordedEntry, StrandStart
+from forum.sdk.report_items import (
+    GateQuestion,
+    GateState,
+    ItemRefusal,
+    Json,
+    ReportItem,
+    ReportResult,
+    RunEnd,
+    RunStart,
+    StepBegin,
+    StepReport,
+)
+from forum.sdk.values import to_attachment
+from forum.tlog import Hash
+from forum.work.kinds import (
+    Decider,
+    GateDecisionFacts,
+    GateOpenFacts,
+    StopFacts,
+    StopReason,
+    gate_strand,
+)
+from forum.work.policy import Answer
+from forum.work.report_comparison import says_same
+from forum.work.report_drafts import (
+    OVERRUN,
+    begin_draft,
+    find_overrun,
+    gap_draft,
+    lost_step,
+    names_body,
+    source_draft,
+    step_draft,
+)
+from forum.work.report_kinds import (
+    SPAN_PREFIX,
+    GapReason,
+    Operation,
+    ReportBeginFacts,
+    ReportGapFacts,
+    ReportProvenance,
+    ReportSourceFacts,
+    ReportStepFacts,
+    derive_label,
+    span_strand,
+)
+
+ResultT = TypeVar("ResultT")
+_SYSTEM_ACTOR = "recorder"
+_FILTERED = GapReason.FILTERED
+_LOSSES = frozenset(
+    {
+        GapReason.OVERFLOW,
+        GapReason.SHUTDOWN,
+        GapReason.UNREACHABLE,
+        GapReason.REFUSED,
+        GapReason.SEQUENCE,
+    }
+)
+"""Why a step that was handed in may be missing; the other reasons are no losses."""
+_STOP_STEP = "stop"
+_GATE_MARGIN_US = 10_000
+"""Microseconds within which an entry is expected to be committed after its draft was made."""
+
+
+class OpenRun(msgspec.Struct, frozen=True):
+    """A run that a writer has opened or found open."""
+
+    run: str
+    source: ReportSourceFacts
+    cause: Hash
+    """The entry that the first entries of the run's spans follow from."""
+
+    @property
+    def is_capped(self) -> bool:
+        """Whether the run has an account."""
+        return self.source.is_capped
+
+
+class ReportWriter:
+    """Writes the reports of one reporter; safe to use from many threads."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        by: str,
+        *,
+        is_only_writer: bool = False,
+        reserved: tuple[str, ...] = (),
+    ) -> None:
+        """Take a ledger, and the name of the key or the process that reports.
+
+        The only writer of its runs need not read them again: it remembers what it has opened and
+        how many steps it has recorded.  It opens no run whose name begins with a reserved prefix.
+        """
+        self._ledger, self._by = ledger, derive_label(by)
+        self._reserved = reserved
+        self._remembers = is_only_writer
+        self._open: dict[str, OpenRun] = {}
+        self._recorded: Counter[str] = Counter()
+        self._ends: dict[str, dict[str, StrandEnd]] = {}
+        """By run: the ends of its spans.  A run that is not in it is read when it is closed."""
+        self._lock = Lock()
+
+    def open_run(self, start: RunStart) -> OpenRun:
+        """Open a run unless it is open.
+
+        Raises `ReportRefused` if it is closed, or not ours, and `Malformed` if it claims to be
+        relayed: only gateways know that.
+        """
+        if start.told is ReportProvenance.RELAYED:
+            raise errors.Malformed("report", "told is wrapped or reported; gateways write relayed")
+        # A process that is the only writer has just made up the run's name.
+        found = self._open.get(start.run) if self._remembers else self.find_run(start.run)
+        if found is not None:
+            return found
+        if start.run.startswith(self._reserved):
+            # Names that can be foreseen: whoever takes one first keeps its owner out.
+            raise errors.ReportRefused(start.run, "names that begin like this are reserved")
+        source = ReportSourceFacts(
+            told=start.told,
+            by=self._by,
+            framework=start.framework,
+            trace=start.trace,
+            continues=start.continues,
+            usd=start.usd,
+            tokens=start.tokens,
+            calls=start.calls,
+        )
+        actor, draft = derive_label(start.name), source_draft(start.run, start.name, source)
+        try:
+            main = self._ledger.open_run(start.run, actor, draft, new=True)
+        except (errors.StepMismatch, errors.ConcurrentUpdate):
+            # Another process has opened it at the same moment.
+            return _require(self.find_run(start.run))
+        opened = OpenRun(start.run, source, _require(main.head))
+        return self._remember_run(opened) if self._remembers else opened
+
+    def _remember_run(self, opened: OpenRun) -> OpenRun:
+        with self._lock:
+            # Two threads may open the same run: what one has remembered since is kept.
+            if opened.run not in self._open:
+                self._open[opened.run] = opened
+                self._ends[opened.run] = {}
+            return self._open[opened.run]
+
+    def find_run(self, run: str) -> OpenRun | None:
+        """Return an open run of this reporter, or None if there is no run with this name.
+
+        Raises `ReportRefused` if it is closed, driven by Forum, or reported by another.
+        """
+        if run in self._open:
+            return self._open[run]
+        if self._ledger.store.last_entry(run, MAIN_STRAND) is None:
+            return None
+        if self._ledger.is_closed(run):
+            raise errors.ReportRefused(run, "it is closed")
+        for leaf, entry in read_strand_entries(self._ledger, run, MAIN_STRAND, start=1):
+            facts = entry.facts
+            if run != LOG_RUN and isinstance(facts, ReportSourceFacts) and facts.by == self._by:
+                return OpenRun(run, facts, leaf)
+            break
+        raise errors.ReportRefused(run, "it belongs to another reporter")
+
+    def record_steps(self, steps: Sequence[tuple[OpenRun, StepReport]]) -> list[bool]:
+        """Record steps without a `begin` in one commit; return which were not recorded before."""
+        starts = [
+            StrandStart(run.run, span_strand(step.span), _step_draft(run, step))
+            for run, step in steps
+        ]
+        entries = self._ledger.start_strands(starts)
+        for start, entry in zip(starts, entries, strict=True):
+            self._remember_end(start.run, start.strand, 0, entry, ends=True)
+        return [entry is not None for entry in entries]
+
+    def begin_step(self, run: OpenRun, begin: StepBegin) -> None:
+        """Record a step before it is made.
+
+        Raises `BudgetExceeded` if the run cannot pay the reservation or has passed its cap,
+        `ReservationOverrun` if it was stopped, `ReportRefused` if the span is recorded already, and
+        `Malformed` if a call of a model does not count as one.
+        """
+        if run.is_capped:
+            if begin.op is Operation.MODEL and not begin.calls:
+                why = f"span {begin.span} calls a model, and the run has a cap: set calls to 1"
+                raise errors.Malformed("report", why)
+            passed = self._find_passed_limit(run)
+            if passed is not None:
+                # Even what reserves nothing, and so is not guarded by the account.
+                asked = getattr(Amount(begin.usd, begin.tokens, begin.calls), passed.limit)
+                raise errors.BudgetExceeded(run.run, passed.limit, asked, passed.used, passed.cap)
+            stop = self._find_stop(run.run)
+            if stop is not None:
+                raise errors.ReservationOverrun(
+                    run.run, stop.limit, stop.asked, stop.used, stop.cap
+                )
+        facts = ReportBeginFacts(
+            op=begin.op,
+            name=derive_label(begin.name),
+            span=begin.span,
+            within=begin.within,
+            agent=derive_label(begin.agent) if begin.agent else "",
+            model=begin.model,
+            provider=begin.provider,
+            usd=begin.usd,
+            tokens=begin.tokens,
+            calls=begin.calls,
+            prices=begin.prices,
+            cut=begin.cut,
+        )
+        bodies = _bodies(begin.name, begin.agent, {"input": begin.input})
+        draft = begin_draft(run.run, facts, bodies, capped=run.is_capped)
+        strand = self._ledger.new_strand(run.run, span_strand(begin.span))
+        try:
+            # Exclusive: a program that adopted the intent of another would act a second time.
+            (entry,) = strand.append_exclusive(msgspec.structs.replace(draft, parents=(run.cause,)))
+            self._remember_end(run.run, strand.name, 0, entry)
+        except errors.ConcurrentUpdate:
+            raise errors.ReportRefused(run.run, f"span {begin.span} has begun before") from None
+
+    def finish_step(self, run: OpenRun, step: StepReport) -> bool:
+        """Record the end of a step that has begun; return whether it was not recorded before."""
+        strand = self._ledger.open_strand(run.run, span_strand(step.span))
+        begun = strand.loaded_entries[0].entry.facts if strand.loaded_entries else None
+        if not isinstance(begun, ReportBeginFacts):
+            raise errors.ReportRefused(run.run, f"span {step.span} has not begun")
+        if (begun.op, begun.name) != (step.op, derive_label(step.name)):
+            # A verifier rejects such a span.
+            why = f"span {step.span} began as {begun.op} {begun.name}"
+            raise errors.ReportRefused(run.run, why)
+        strand.replay_step("begin")
+        is_new = strand.replay_step("end") is None
+        if is_new:
+            (entry,) = strand.append(_step_draft(run, step, begun))
+            self._remember_end(run.run, strand.name, 1, entry, ends=True)
+        # Also for a known step: a process may have died before it recorded the stop.
+        self._stop_if_overrun(run, step, begun)
+        return is_new
+
+    def _find_passed_limit(self, run: OpenRun) -> StopFacts | None:
+        """Return which limit of a capped run is passed; None if none is."""
+        account = self._ledger.store.account(run.run) if run.is_capped else None
+        if account is None:
+            return None
+        for limit, used, cap in zip(Amount._fields, account.used, account.cap, strict=True):
+            if used > cap:
+                return StopFacts(
+                    reason=StopReason.BUDGET, limit=limit, used=min(used, NO_LIMIT), cap=cap
+                )
+        return None
+
+    def _find_stop(self, run: str) -> StopFacts | None:
+        """Return the entry that stopped a run; None if it was not stopped."""
+        entries = read_strand_entries(self._ledger, run, MAIN_STRAND)
+        return next((e.facts for _, e in entries if isinstance(e.facts, StopFacts)), None)
+
+    def _stop_if_overrun(self, run: OpenRun, step: StepReport, begun: ReportBeginFacts) -> None:
+        """Record in the main strand, once, that a step cost more than was reserved for it.
+
+        No run passes its cap in another way, since reservations do not.
+        """
+        spent = _spent(step)
+        unit = find_overrun(begun.reserved, spent, run.source.limited)
+        while unit:
+            # Opened before it is read: what is appended meanwhile takes the position of the stop.
+            main = self._ledger.open_strand_at_end(run.run, MAIN_STRAND)
+            entries = [e for _, e in read_strand_entries(self._ledger, run.run, MAIN_STRAND)]
+            if any(e.step == _STOP_STEP or isinstance(e.facts, RunCloseFacts) for e in entries):
+                return
+            account = _require(self._ledger.store.account(run.run))
+            facts = StopFacts(
+                reason=StopReason.BUDGET,
+                limit=unit,
+                asked=min(getattr(spent, unit), NO_LIMIT),
+                used=min(getattr(account.used, unit), NO_LIMIT),
+                cap=getattr(account.cap, unit),
+                by=step.span,
+            )
+            with suppress(errors.ConcurrentUpdate, errors.StepMismatch):
+                main.append_exclusive(Draft(_STOP_STEP, _SYSTEM_ACTOR, facts))
+                return
+
+    def end_run(self, end: RunEnd) -> None:
+        """Close a run, with a gap for each reason for which steps are missing.
+
+        Nothing happens if the run is closed already.  Raises `Malformed` if the reasons are no
+        losses: steps that were handed in were not left out by rule.
+        """
+        for why in (end.dropped_why, end.missing_why):
+            if why not in _LOSSES:
+                raise errors.Malformed("report", f"steps that were handed in are not {why}")
+        actor = derive_label(end.name)
+        try:
+            run = self.find_run(end.run)
+            if run is None:
+                # Not even the opening was recorded before the process died.
+                run = self.open_run(RunStart(run=end.run, name=end.name))
+        except errors.ReportRefused:
+            if self._ledger.is_closed(end.run):
+                return
+            raise
+        is_remembered = end.run in self._ends
+        recorded, gaps = (
+            (self._recorded[end.run], 0) if is_remembered else self._count_recorded(run)
+        )
+        missing = _missing_steps(end, recorded + gaps, dropped_known=gaps > 0)
+        self._close(end, actor, missing)
+        self._open.pop(end.run, None)
+        self._ends.pop(end.run, None)
+        self._recorded.pop(end.run, None)
+
+    def _remember_end(
+        self, run: str, strand: str, n: int, entry: RecordedEntry | None, *, ends: bool = False
+    ) -> None:
+        """Remember the last entry of a strand, so that closing a run need not read all of them.
+
+        `ends` tells that the entry is the end of a step, which is counted.
+        """
+        with self._lock:
+            if entry is None:
+                # Recorded before: by a commit whose acknowledgement was lost, or by a part of a
+                # batch that is written again.  Nobody knows here whether it was counted, so the
+                # run is read at its close.
+                self._ends.pop(run, None)
+            elif run in self._ends:
+                self._ends[run][strand] = StrandEnd(strand, n, entry.leaf.hex())
+                self._recorded[run] += ends
+
+    def recover_run(self, end: RunEnd) -> None:
+        """Close a run of another process of this machine, which is dead."""
+        entries = read_strand_entries(self._ledger, end.run, MAIN_STRAND, start=1)
+        source = next((entry.facts for _, entry in entries), None)
+        if isinstance(source, ReportSourceFacts):
+            ReportWriter(self._ledger, source.by).end_run(end)
+        elif end.handed_in:
+            self.end_run(end)
+
+    def ask_gate(self, run: OpenRun, question: GateQuestion) -> Answer | None:
+        """Open a gate unless it is open, and return its decision; None while it waits."""
+        name = gate_strand(question.subject)
+        strand = self._ledger.open_strand_at_end(run.run, name)
+        if strand.length == 0:
+            facts = GateOpenFacts(question.subject, question.milliseconds, question.default)
+            shown = BytesContent(question.shown.encode(errors="replace"))
+            # `forum gate list` finds gates by their timers.
+            at = self._ledger.now() + 1000 * question.milliseconds + _GATE_MARGIN_US
+            strand.append(
+                Draft(
+                    step="open",
+                    actor=_SYSTEM_ACTOR,
+                    facts=facts,
+                    parents=(run.cause,),
+                    bodies=(Attachment("shown", shown, "text/plain"),),
+                    effects=(Timer(run.run, name, at),),
+                )
+            )
+        gate = find_gate(self._ledger, run.run, question.subject)
+        if gate.decided is None and self._ledger.store.now() >= gate.deadline:
+            self._decide_by_default(run.run, name, gate.opened.default, gate.digest)
+            gate = find_gate(self._ledger, run.run, question.subject)
+        return gate.decided.answer if gate.decided else None
+
+    def write(self, items: Sequence[ReportItem]) -> ReportResult:
+        """Write a batch in its order, steps that follow each other in one commit.
+
+        An item that is refused does not keep the others from being recorded.
+        """
+        result = _ResultBuilder()
+        group: list[tuple[int, StepReport]] = []
+        for number, item in enumerate(items):
+            if isinstance(item, StepReport) and not item.begun:
+                group.append((number, item))
+                continue
+            self._write_group(group, result)
+            group = []
+            told = _add_refused(item, items, result) if isinstance(item, RunEnd) else item
+            result.run(number, partial(self._write, told, number, result))
+        self._write_group(group, result)
+        return result.build()
+
+    def _write_group(
+        self, group: Sequence[tuple[int, StepReport]], result: "_ResultBuilder"
+    ) -> None:
+        runs: dict[str, OpenRun] = {}
+        accepted: list[tuple[int, OpenRun, StepReport]] = []
+        for number, step in group:
+
+            def find(step: StepReport = step) -> OpenRun:
+                if step.run not in runs:
+                    runs[step.run] = _require_open(self.find_run(step.run), step.run)
+                return runs[step.run]
+
+            run = result.run(number, find)
+            if run is not None:
+                accepted.append((number, run, step))
+        if accepted:
+            self._record_group(accepted, result)
+
+    def _record_group(
+        self, accepted: Sequence[tuple[int, OpenRun, StepReport]], result: "_ResultBuilder"
+    ) -> None:
+        try:
+            new = self.record_steps([(run, step) for _, run, step in accepted])
+        except (errors.Invalid, errors.Conflict):
+            # One of them cannot be recorded: find out which by writing each alone.
+            for number, run, step in accepted:
+                one = result.run(number, partial(self._record_or_compare, run, step))
+                result.count([] if one is None else [one])
+            return
+        for (number, run, step), is_new in zip(accepted, new, strict=True):
+            same = is_new or result.run(number, partial(self._require_same, run, step))
+            result.count([] if same is None else [is_new])
+
+    def _record_or_compare(self, run: OpenRun, step: StepReport) -> bool:
+        (is_new,) = self.record_steps([(run, step)])
+        return is_new or not self._require_same(run, step)
+
+    def _require_same(self, run: OpenRun, step: StepReport) -> bool:
+        """Return True.  Raises `ReportRefused` if a recorded span has another content."""
+        name = span_strand(step.span)
+        entries = [entry for _, entry in read_strand_entries(self._ledger, run.run, name)]
+        begun = entries[0].facts if step.begun else None
+        draft = _step_draft(run, step, begun if isinstance(begun, ReportBeginFacts) else None)
+        if not says_same(self._ledger, entries[int(step.begun)], draft.facts, draft.bodies):
+            raise errors.ReportRefused(run.run, f"span {step.span} has another content on record")
+        return True
+
+    def _write(self, item: ReportItem, number: int, result: "_ResultBuilder") -> None:
+        match item:
+            case RunStart():
+                self.open_run(item)
+                result.count([True])
+            case StepBegin():
+                self.begin_step(_require_open(self.find_run(item.run), item.run), item)
+                result.count([True])
+            case StepReport():
+                run = _require_open(self.find_run(item.run), item.run)
+                is_new = self.finish_step(run, item)
+                if not is_new:
+                    self._require_same(run, item)
+                result.count([is_new])
+            case RunEnd():
+                self.end_run(item)
+                result.count([True])
+            case GateQuestion():
+                run = _require_open(self.find_run(item.run), item.run)
+                result.gates.append(GateState(number, self.ask_gate(run, item)))
+            case _:
+                assert_never(item)
+
+    def _count_recorded(self, run: OpenRun) -> tuple[int, int]:
+        """Return the number of recorded steps and of steps in gaps.
+
+        A step that has begun and not ended was under way when its process died.  It is recorded as
+        lost, and paid for in full.
+        """
+        steps = gaps = 0
+        begun: dict[str, ReportBeginFacts] = {}
+        for position, data in self._ledger.store.entries_of_run(run.run):
+            if position.strand == MAIN_STRAND:
+                facts = self._ledger.kinds.read(data).facts
+                # Spans that were left out by rule were not handed in.
+                is_loss = isinstance(facts, ReportGapFacts) and facts.why is not _FILTERED
+                gaps += facts.steps if is_loss else 0
+            elif position.strand.startswith(SPAN_PREFIX):
+                facts = self._ledger.kinds.read(data).facts
+                if isinstance(facts, ReportBeginFacts):
+                    begun[position.strand] = facts
+                else:
+                    steps += 1
+                    begun.pop(position.strand, None)
+        for facts in begun.values():
+            strand = self._ledger.open_strand(run.run, span_strand(facts.span))
+            strand.replay_step("begin")
+            draft = step_draft(run.run, lost_step(facts), begun=facts, capped=run.is_capped)
+            # Another process may recover the same run: equal steps are adopted.
+            if strand.replay_step("end") is None:
+                strand.append(draft)
+        return steps + len(begun), gaps
+
+    def _close(self, end: RunEnd, actor: str, gaps: Iterable[ReportGapFacts]) -> None:
+        """Append the gaps and the close.  After a kill in between, `end_run` counts the gaps."""
+        while not self._ledger.is_closed(end.run):
+            # Another process may append at the same time: what it has appended decides.
+            with suppress(errors.ConcurrentUpdate, errors.StepMismatch):
+                main = self._ledger.open_strand_at_end(end.run, MAIN_STRAND)
+                drafts = [gap_draft(gap, str(gap.why), actor) for gap in gaps]
+                if drafts:
+                    main.append(*drafts)
+                    gaps = ()
+                timers = self._cleared_timers(end.run)
+                known = self._ends.get(end.run)
+                # People write to the strands of gates.
+                ends = None if timers or known is None else [known[name] for name in sorted(known)]
+                self._ledger.close_run(main, actor, end.outcome, timers, ends)
+
+    def _cleared_timers(self, run: str) -> tuple[Timer, ...]:
+        """Return effects that clear the timers that gates have set."""
+        gates = [name for name in self._ledger.store.strands(run) if name.startswith("gate/")]
+        return tuple(Timer(run, name, None) for name in (*gates, MAIN_STRAND)) if gates else ()
+
+    def _decide_by_default(self, run: str, strand: str, answer: Answer, digest: str) -> None:
+        gate = self._ledger.open_strand_at_end(run, strand)
+        decided = GateDecisionFacts(answer, digest, Decider.DEADLINE)
+        effects = (Timer(run, strand, None),)
+        with suppress(errors.ConcurrentUpdate):  # a person was faster
+            gate.append_exclusive(Draft("decision", ENGINE, decided, effects=effects))
+
+
+class _ResultBuilder:
+    """Collects what became of the items of a batch."""
+
+    def __init__(self) -> None:
+        self.recorded = self.known = 0
+        self.refused: list[ItemRefusal] = []
+        self.gates: list[GateState] = []
+
+    def count(self, new: Iterable[bool]) -> None:
+        for is_new in new:
+            self.recorded += is_new
+            self.known += not is_new
+
+    def run(self, number: int, write: Callable[[], ResultT]) -> ResultT | None:
+        """Write an item, and note why if it is refused for good.
+
+        A store that fails is no refusal: the reporter sends the batch again.
+        """
+        try:
+            return write()
+        except (errors.Invalid, errors.Conflict, errors.LimitReached) as error:
+            facts = tuple(fact for fact in error.args if isinstance(fact, str | int))
+            self.refused.append(ItemRefusal(number, type(error).__name__, str(error), facts))
+            return None
+
+    def build(self) -> ReportResult:
+        return ReportResult(self.recorded, self.known, tuple(self.refused), tuple(self.gates))
+
+
+def _add_refused(end: RunEnd, items: Sequence[ReportItem], result: "_ResultBuilder") -> RunEnd:
+    """Add the steps of the run that were refused in the same batch, which the reporter learns."""
+    refused = (items[refusal.item] for refusal in result.refused)
+    steps = sum(isinstance(item, StepReport) and item.run == end.run for item in refused)
+    return msgspec.structs.replace(end, refused=end.refused + steps)
+
+
+def _missing_steps(
+    end: RunEnd, accounted: int, *, dropped_known: bool
+) -> tuple[ReportGapFacts, ...]:
+    """Return a gap for each reason; together they hold all steps that are not accounted for."""
+    missing = max(0, end.handed_in - accounted)
+    dropped = 0 if dropped_known else min(end.dropped, missing)
+    refused = min(end.refused, missing - dropped)
+    counts = Counter({end.dropped_why: dropped})
+    counts[GapReason.REFUSED] += refused
+    counts[end.missing_why] += missing - dropped - refused
+    counts[_FILTERED] += end.filtered
+    return tuple(ReportGapFacts(why, steps) for why, steps in counts.items() if steps)
+
+
+def _spent(step: StepReport) -> Amount:
+    return Amount(step.usd, step.input_tokens + step.output_tokens)
+
+
+def _step_draft(run: OpenRun, step: StepReport, begun: ReportBeginFacts | None = None) -> Draft:
+    # Before any other code: a bill above the bound stops the run, however the step ended.
+    is_overrun = begun and find_overrun(begun.reserved, _spent(step), run.source.limited)
+    facts = ReportStepFacts(
+        op=step.op,
+        name=derive_label(step.name),
+        outcome=step.outcome,
+        span=step.span,
+        within=step.within,
+        began=step.began,
+        micros=step.micros,
+        agent=derive_label(step.agent) if step.agent else "",
+        model=step.model,
+        provider=step.provider,
+        input_tokens=step.input_tokens,
+        output_tokens=step.output_tokens,
+        usd=step.usd,
+        prices=step.prices,
+        code=OVERRUN if is_overrun else step.code,
+        cut=step.cut,
+    )
+    raws = {
+        "input": step.input,
+        "output": step.output,
+        "error": step.error,
+        "attributes": step.attributes,
+    }
+    if run.is_capped and begun is None and facts.spent != Amount():
+        # Its account would not know of it.
+        why = f"span {step.span} has a cost, and the run a cap: report its begin first"
+        raise errors.Malformed("report", why)
+    bodies = _bodies(step.name, step.agent, raws)
+    draft = step_draft(run.run, facts, bodies, begun=begun, capped=run.is_capped)
+    # The second entry of a strand follows from the first; only a first one needs a cause.
+    return draft if begun else msgspec.structs.replace(draft, parents=(run.cause,))
+
+
+def _bodies(name: str, agent: str, raws: dict[str, Json]) -> tuple[Attachment, ...]:
+    present = {key: raw for key, raw in raws.items() if isinstance(raw, msgspec.Raw)}
+    attached = (to_attachment(key, bytes(raw)) for key, raw in present.items())
+    return (*names_body(name, agent), *attached)
+
+
+def _require(value: ResultT | None) -> ResultT:
+    assert value is not None  # noqa: S101  it was recorded just now
+    return value
+
+
+def _require_open(run: OpenRun | None, name: str) -> OpenRun:
+    if run is None:
+        raise errors.ReportRefused(name, "it was not started")
+    return run

@@ -1,0 +1,270 @@
+"""Where a recorder writes: the ledger of a folder, or a server."""
+
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from hashlib import sha256
+from itertools import groupby
+from pathlib import Path
+from typing import Protocol
+
+import httpx2
+import msgspec
+
+from forum import errors
+from forum.app import Forum, build_secret_mask
+from forum.config import load_settings
+from forum.ledger.kinds import Outcome
+from forum.sdk.report_items import (
+    GateQuestion,
+    ReportItem,
+    ReportResult,
+    RunEnd,
+    StepReport,
+)
+from forum.sdk.report_writer import ReportWriter
+from forum.sdk.spool import SpooledRun, recover_spools
+from forum.work.policy import Answer
+from forum.work.report_drafts import MAX_BODY_BYTES
+from forum.work.report_kinds import GapReason
+
+SPOOL_FOLDER = "recorder"
+MAX_POST_BYTES = 512 * 1024
+"""How much is sent in one request; a single larger item is sent alone."""
+_TIMEOUT_S = 30.0
+
+
+class ReportSink(Protocol):
+    """Records items.  Every method may be called by many threads."""
+
+    spool: Path
+    """The folder of the counters of this machine's processes."""
+    missing_why: GapReason
+    """Why a step that was handed in, and not dropped here, is missing."""
+    full_why: GapReason
+    """Why steps are dropped when the queue is full."""
+    max_body: int
+    """The highest number of bytes of one body."""
+
+    def write(self, items: Sequence[ReportItem]) -> ReportResult:
+        """Record items durably.  Raises `Unavailable` if they must be handed in again."""
+        ...
+
+    def split(self, items: Sequence[ReportItem]) -> list[Sequence[ReportItem]]:
+        """Return the parts of a batch that may each be written again if writing it fails."""
+        ...
+
+    def ask_gate(self, question: GateQuestion) -> Answer | None:
+        """Open a gate unless it is open, and return its decision; None while it waits."""
+        ...
+
+    def reopen(self) -> None:
+        """Go on in a forked child, under its own name and with its own connections."""
+        ...
+
+    def close(self) -> None:
+        """Publish what was written, and close files and connections."""
+        ...
+
+
+class _ThreadState(threading.local):
+    """Whether this thread is writing."""
+
+    is_writing = False
+
+
+_thread = _ThreadState()
+
+
+@contextmanager
+def _writing() -> Iterator[None]:
+    """Refuse to write while this thread is writing: stores are not re-entrant.
+
+    The garbage collector and signal handlers run code of the program at any point.
+    """
+    if _thread.is_writing:
+        raise errors.RecorderUnusable("a signal or the garbage collector came while writing")
+    try:
+        _thread.is_writing = True
+        yield
+    finally:
+        _thread.is_writing = False
+
+
+class LedgerSink:
+    """Writes into the ledger of a folder, in this process."""
+
+    missing_why = GapReason.REFUSED
+    full_why = GapReason.OVERFLOW
+    max_body = MAX_BODY_BYTES
+
+    def __init__(self, folder: Path) -> None:
+        self._stack = ExitStack()
+        self.forum = self._stack.enter_context(Forum(load_settings(folder, os.environ)))
+        self.forum.keys.initialise()
+        self.spool = self.forum.settings.data / SPOOL_FOLDER
+        self._ledger = self._stack.enter_context(self.forum.log.open_writer())
+        self.reopen()
+        recover_spools(self.spool, self._recover)
+
+    def reopen(self) -> None:
+        """Write under the name of this process; the ledger itself survives a fork."""
+        by = f"process-{os.getpid()}"
+        self._writer = ReportWriter(self._ledger, by, is_only_writer=True)
+
+    def write(self, items: Sequence[ReportItem]) -> ReportResult:
+        """Record items in the ledger."""
+        with _writing():
+            return self._writer.write(items)
+
+    def split(self, items: Sequence[ReportItem]) -> list[Sequence[ReportItem]]:
+        """Return steps that share a commit, and each other item alone.
+
+        A part of which nothing is recorded, or all, is written again at little cost.
+        """
+        parts: list[Sequence[ReportItem]] = []
+        for shares, part in groupby(
+            items, lambda item: type(item) is StepReport and not item.begun
+        ):
+            alike = list(part)
+            parts.extend([alike] if shares else [[item] for item in alike])
+        return parts
+
+    def ask_gate(self, question: GateQuestion) -> Answer | None:
+        """Open a gate, or read its decision."""
+        result = self.write([question])
+        raise_refusal(result)
+        return result.gates[0].answer
+
+    def close(self) -> None:
+        """Publish, and close the ledger."""
+        self._stack.close()
+
+    def _recover(self, spooled: SpooledRun) -> None:
+        """Record what a process that was killed has not recorded."""
+        # Its runs name that process as their reporter.
+        self._writer.recover_run(lost_run_end(spooled))
+
+
+class ServerSink:
+    """Sends items to a server, with a key that has the scope `report`."""
+
+    missing_why = GapReason.SEQUENCE
+    full_why = GapReason.UNREACHABLE
+    # A step has up to four bodies, escaping can double them, and a server takes 1 MiB by default.
+    max_body = 128 * 1024
+
+    def __init__(self, url: str, key: str, folder: Path) -> None:
+        self._url, self._headers = url, {"Authorization": f"Bearer {key}"}
+        self.reopen()
+        # The key itself is a secret here: whatever is sent might hold it.
+        self._mask = build_secret_mask({**os.environ, "FORUM_KEY": key}, {"FORUM_KEY"})
+        state = load_settings(folder, os.environ).state
+        self.spool = state / SPOOL_FOLDER / sha256(url.encode()).hexdigest()[:16]
+
+    def reopen(self) -> None:
+        """Use connections of this process's own."""
+        self._client = httpx2.Client(base_url=self._url, timeout=_TIMEOUT_S, headers=self._headers)
+
+    def recover(self) -> None:
+        """Send what processes of this machine that were killed have not sent."""
+        recover_spools(self.spool, lambda spooled: _ignore(self.write([lost_run_end(spooled)])))
+
+    def split(self, items: Sequence[ReportItem]) -> list[Sequence[ReportItem]]:
+        """Return the whole batch: a server knows what it has recorded."""
+        return [items]
+
+    def write(self, items: Sequence[ReportItem]) -> ReportResult:
+        """Send items, in several requests if they are large."""
+        results: list[tuple[int, ReportResult]] = []
+        sent = 0
+        while sent < len(items):
+            encoded: list[bytes] = []
+            size = 0
+            while sent + len(encoded) < len(items):
+                data = msgspec.json.encode(items[sent + len(encoded)])
+                if encoded and size + len(data) > MAX_POST_BYTES:
+                    break
+                encoded.append(data)
+                size += len(data)
+            results.append((sent, self._post(b'{"items":[' + b",".join(encoded) + b"]}")))
+            sent += len(encoded)
+        return _join_results(results)
+
+    def ask_gate(self, question: GateQuestion) -> Answer | None:
+        """Open a gate, or read its decision."""
+        result = self.write([question])
+        raise_refusal(result)
+        return result.gates[0].answer
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
+    def _post(self, body: bytes) -> ReportResult:
+        # Masked before anything leaves the process.
+        masked = b"".join(self._mask.mask_chunks([body])) if self._mask else body
+        try:
+            with _writing():
+                reply = self._client.post(
+                    "/api/v1/reports", content=masked, headers={"Content-Type": "application/json"}
+                )
+        except httpx2.TransportError as error:
+            raise errors.RecorderUnusable(f"the server cannot be reached: {error}") from None
+        if reply.status_code == 200:
+            return _result_decoder.decode(reply.content)
+        why = f"the server answers with {reply.status_code}: {reply.text[:500]}"
+        if reply.status_code in (413, 422):
+            # The same request would be refused again.
+            raise errors.Malformed("report", why)
+        raise errors.RecorderUnusable(why)
+
+
+def raise_refusal(result: ReportResult) -> None:
+    """Raise the error for which the only item of a batch was refused."""
+    for refusal in result.refused:
+        kind = getattr(errors, refusal.code, None)
+        if isinstance(kind, type) and issubclass(kind, errors.ForumError):
+            raise kind(*refusal.facts)
+        raise errors.RecorderUnusable(refusal.why)
+
+
+def lost_run_end(spooled: SpooledRun) -> RunEnd:
+    """Return the end of a run whose process was killed."""
+    return RunEnd(
+        run=spooled.run,
+        name=spooled.actor,
+        outcome=Outcome.INDETERMINATE,
+        handed_in=spooled.handed_in,
+        dropped=spooled.dropped,
+        missing_why=GapReason.SHUTDOWN,
+    )
+
+
+def _join_results(results: Sequence[tuple[int, ReportResult]]) -> ReportResult:
+    """Return one result, with the items numbered as in the whole batch."""
+    if len(results) == 1:
+        return results[0][1]
+    replace = msgspec.structs.replace
+    return ReportResult(
+        recorded=sum(result.recorded for _, result in results),
+        known=sum(result.known for _, result in results),
+        refused=tuple(
+            replace(refusal, item=refusal.item + first)
+            for first, result in results
+            for refusal in result.refused
+        ),
+        gates=tuple(
+            replace(gate, item=gate.item + first)
+            for first, result in results
+            for gate in result.gates
+        ),
+    )
+
+
+def _ignore(_: object) -> None:
+    """Drop a result: an unknown or closed run needs no recovery."""
+
+
+_result_decoder = msgspec.json.Decoder(ReportResult)

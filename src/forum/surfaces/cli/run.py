@@ -1,0 +1,230 @@
+"""`forum run`: run any program with its model calls capped and recorded."""
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+from forum.app import Forum, build_secret_mask, key_variables
+from forum.errors import LimitReached, MissingExtra, require_extra
+from forum.ledger.ports import NO_LIMIT, Amount
+from forum.surfaces.cli import common_options
+from forum.surfaces.formatting import format_usd, pluralize, short_id
+
+if TYPE_CHECKING:
+    from forum.surfaces.cli.run_session import CommandSummary
+    from forum.surfaces.cli.run_telemetry import RunTelemetry
+
+EXIT_NOT_FOUND, EXIT_NOT_EXECUTABLE = 127, 126
+_NANO_USD = 10**9
+
+
+class _DollarAmount(click.ParamType[int]):
+    """An amount of dollars, read as a decimal number: money is not a float."""
+
+    name = "dollars"
+
+    def convert(
+        self,
+        value: Any,  # noqa: ANN401  as click has it
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> int:
+        """Return nano-dollars."""
+        try:
+            nano = int(Decimal(str(value).removeprefix("$")) * _NANO_USD)
+        except (ArithmeticError, ValueError):
+            self.fail(f"{value!r} is no amount; write 5 or 0.05", param, ctx)
+        if not 0 <= nano < NO_LIMIT:
+            self.fail(f"{value!r} is less than 0, or too much", param, ctx)
+        return nano
+
+
+@dataclass(frozen=True, slots=True)
+class CapOptions:
+    """The limits of a run."""
+
+    max_usd: int | None
+    max_calls: int | None
+    max_tokens: int | None
+    max_seconds: float | None
+    max_repeats: int
+
+
+@click.command(
+    cls=common_options.ExampleCommand,
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+    examples=(
+        "forum run --max-usd 5 -- python agent.py",
+        "forum run --max-usd 0.50 --confine -- ./agent.sh",
+        "forum run -- claude -p 'Explain this repository'",
+    ),
+)
+@common_options.collect_options(
+    "caps",
+    CapOptions,
+    click.option(
+        "--max-usd", type=_DollarAmount(), help="The most that its model calls may cost together."
+    ),
+    click.option("--max-calls", type=common_options.POSITIVE, help="The most model calls."),
+    click.option(
+        "--max-tokens", type=common_options.POSITIVE, help="The most tokens, read and written."
+    ),
+    click.option(
+        "--max-seconds",
+        type=common_options.Seconds(min=0, min_open=True),
+        help="End the command after so many seconds.",
+    ),
+    click.option(
+        "--max-repeats",
+        type=click.IntRange(min=0),
+        default=100,
+        show_default=True,
+        help="How often the very same request may be made; 0 for any number.",
+    ),
+)
+@click.option(
+    "--allow",
+    multiple=True,
+    metavar="NAME",
+    help="Allow what has no bounded price: a model, a tool, a member of requests, or a path.",
+)
+@click.option("--untouched", is_flag=True, help="Change no request, not even an output limit.")
+@click.option(
+    "--confine",
+    is_flag=True,
+    help="Run the command under bubblewrap, with no network but the gateway.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the summary on stderr as JSON.")
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+def run(
+    caps: CapOptions,
+    allow: tuple[str, ...],
+    command: tuple[str, ...],
+    *,
+    untouched: bool,
+    confine: bool,
+    as_json: bool,
+) -> None:
+    """Run COMMAND with its model calls capped and recorded.
+
+    A gateway on loopback relays the calls of COMMAND to OpenAI and Anthropic, and to servers that
+    speak their APIs.  It reserves the most that a call can cost before it makes it, and refuses
+    one that would pass a cap.  COMMAND finds it by OPENAI_BASE_URL and ANTHROPIC_BASE_URL, and gets
+    a token for this run in place of your keys.  Without --confine it can still call others.
+
+    Calls go to the OPENAI_BASE_URL and ANTHROPIC_BASE_URL of your environment, else to the
+    addresses in [gateway] of forum.toml, else to the providers.  Where you have no key, the
+    credential of COMMAND is passed on.
+
+    The exit status is that of COMMAND; 5 if --max-seconds ended it; 126 or 127 if it cannot be
+    started.  Standard input, output and error are those of COMMAND; the summary is on stderr.
+    """
+    with require_extra("server"):
+        from forum.gateway import RunLimits, read_gateway_settings
+        from forum.surfaces.cli.run_session import RunOptions, run_program
+
+    if shutil.which(command[0]) is None:
+        if Path(command[0]).exists():
+            common_options.echo_error(f"error: {command[0]} is not executable")
+            raise SystemExit(EXIT_NOT_EXECUTABLE)
+        common_options.echo_error(f"error: {command[0]}: no such program")
+        raise SystemExit(EXIT_NOT_FOUND)
+    settings = common_options.current_settings()
+    gateway = read_gateway_settings(settings, os.environ)
+    cap = Amount(*(NO_LIMIT if limit is None else limit for limit in
+                   (caps.max_usd, caps.max_tokens, caps.max_calls)))  # fmt: skip
+    token = f"forum-run-{os.urandom(24).hex()}"
+    with Forum(settings, common_options.echo_warning) as forum:
+        # The token is a secret while the run lasts, so the record has its name only.
+        named = key_variables(settings)
+        forum.mask = build_secret_mask({**os.environ, "FORUM_RUN_TOKEN": token}, named)
+        common_options.announce_user_ledger(settings)
+        forum.keys.initialise()
+        options = RunOptions(
+            argv=command,
+            limits=RunLimits(
+                cap=cap,
+                allowed=frozenset(allow) | gateway.allowed,
+                untouched=untouched or gateway.untouched,
+                max_repeats=caps.max_repeats,
+            ),
+            seconds=caps.max_seconds,
+            confine=confine or settings.agents.confine,
+            key_variables=sorted(named),
+        )
+        with forum.log.open_writer() as ledger:
+            telemetry = _load_telemetry(forum)
+            extended = replace(options, extensions=(telemetry,) if telemetry else ())
+            summary = run_program(forum, ledger, gateway, token, extended)
+            if telemetry:
+                telemetry.close_trace(summary.run.replace("-", ""), summary.root)
+    lines = [_json_line(summary)] if as_json else _summary_lines(summary)
+    for line in lines:
+        common_options.echo_info(line)
+    sys.exit(LimitReached.exit_code if summary.timed_out else summary.status)
+
+
+def _load_telemetry(forum: Forum) -> "RunTelemetry | None":
+    """Return the routes for OpenTelemetry, or None if the extra is not installed."""
+    with suppress(MissingExtra), require_extra("otel"):
+        from forum.surfaces.cli.run_telemetry import RunTelemetry
+
+        return RunTelemetry(forum)
+    return None
+
+
+def _summary_lines(summary: "CommandSummary") -> Iterator[str]:
+    counters, limits = summary.relayed.counters, summary.relayed.limits
+    cap = limits.cap.usd
+    cost = f"${format_usd(counters.usd)}"
+    if cap < NO_LIMIT:
+        cost += f" of ${format_usd(cap)}"
+    calls = pluralize(counters.calls, "call")
+    if counters.failed:
+        calls += f" ({counters.failed} failed)"
+    tokens = f"{counters.input_tokens} tokens read, {counters.output_tokens} written"
+    yield f"run {summary.run}"
+    yield f"{cost}, {calls}, {tokens}, {summary.seconds:.1f} s"
+    if counters.tools:
+        yield f"tools: {_counted(counters.tools)}"
+    if counters.refused:
+        yield f"{pluralize(counters.refused, 'call')} refused: {_counted(counters.reasons)}"
+    if summary.timed_out or summary.relayed.has_overrun:
+        yield f"stopped: {summary.relayed.stop_reason}"
+    yield f"see all of it: forum show {short_id(summary.run)}"
+    yield "verify the record: forum ledger verify"
+
+
+def _counted(counts: dict[str, int]) -> str:
+    return ", ".join(f"{name} {number}" for name, number in sorted(counts.items()))
+
+
+def _json_line(summary: "CommandSummary") -> str:
+    counters = summary.relayed.counters
+    members = {
+        "schema": "forum.relayed-run/1",
+        "run": summary.run,
+        "status": summary.status,
+        "seconds": round(summary.seconds, 3),
+        "usd": counters.usd / _NANO_USD,
+        "nano_usd": counters.usd,
+        "calls": counters.calls,
+        "failed": counters.failed,
+        "refused": counters.refused,
+        "refusals": dict(counters.reasons),
+        "input_tokens": counters.input_tokens,
+        "output_tokens": counters.output_tokens,
+        "models": dict(counters.models),
+        "tools": dict(counters.tools),
+        "timed_out": summary.timed_out,
+    }
+    return msgspec.json.encode(members).decode()

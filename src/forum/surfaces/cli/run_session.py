@@ -1,0 +1,308 @@
+"""One `forum run`: open the run, serve its gateway, start the program, and close the run."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import msgspec
+import uvicorn
+
+from forum.app import Forum, bind_sockets, new_run_id, now
+from forum.gateway import (
+    GatewaySettings,
+    Relay,
+    RelayedRun,
+    RunExtension,
+    RunGateway,
+    RunLimits,
+    find_actor_caps,
+    gateway_variables,
+    guard_program,
+    hide_environment,
+    make_run_sandbox,
+    program_environment,
+)
+from forum.ledger.body import BytesContent
+from forum.ledger.entry import MAIN_STRAND
+from forum.ledger.kinds import Outcome
+from forum.ledger.log import Ledger
+from forum.ledger.strand import Attachment
+from forum.surfaces.cpu_limits import shorten_thread_switches
+from forum.surfaces.http.server_process import TimeoutH11Protocol
+from forum.work.kinds import StopReason
+from forum.work.report_drafts import source_draft
+from forum.work.report_kinds import (
+    Operation,
+    ReportBeginFacts,
+    ReportProvenance,
+    ReportSourceFacts,
+    ReportStepFacts,
+    derive_label,
+)
+
+ACTOR = "operator"
+DRAIN_SECONDS = 30.0
+"""How long calls may go on after the program has ended; then they are settled in full."""
+_NOT_EXECUTABLE = 126
+"""The status by which shells say that a file is no program."""
+KILL_SECONDS = 5.0
+"""How long a program may take to end after its time is over."""
+_TTY_SIGNALS = (signal.SIGINT, signal.SIGQUIT)
+_RELAYED_SIGNALS = (
+    signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, *_TTY_SIGNALS,
+)  # fmt: skip
+_LOOPBACK = "127.0.0.1"
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """What a user asks of `forum run`."""
+
+    argv: tuple[str, ...]
+    limits: RunLimits
+    seconds: float | None = None
+    confine: bool = False
+    key_variables: Sequence[str] = ()
+    extensions: Sequence[RunExtension] = ()
+
+
+@dataclass(slots=True)
+class CommandSummary:
+    """What came of a command and its run, for the lines at its end."""
+
+    run: str
+    root: str
+    """The span of the program."""
+    status: int
+    """The exit status, as a shell reports it."""
+    seconds: float
+    relayed: RelayedRun
+    timed_out: bool = False
+
+
+class _LoopbackServer(uvicorn.Server):
+    """A server whose process handles signals itself."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.is_listening = asyncio.Event()
+
+    async def startup(self, sockets: Any = None) -> None:  # noqa: ANN401  as uvicorn has it
+        """Tell when the server listens."""
+        await super().startup(sockets)
+        self.is_listening.set()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave the signals alone: they are for the program."""
+        with nullcontext():
+            yield
+
+
+def run_program(
+    forum: Forum, ledger: Ledger, gateway: GatewaySettings, token: str, options: RunOptions
+) -> CommandSummary:
+    """Run a program whose calls are relayed, and return what came of it."""
+    shorten_thread_switches()
+    hide_environment()
+    with ExitStack() as stack:
+        file = forum.log.open_calls_file()
+        stack.callback(file.abandon)
+        run, root = new_run_id(), file.new_span()
+        file.add(run)
+        cap = options.limits.cap
+        source = ReportSourceFacts(
+            told=ReportProvenance.RELAYED,
+            by="forum-run",
+            trace=run.replace("-", ""),
+            usd=cap.usd,
+            tokens=cap.tokens,
+            calls=cap.calls,
+        )
+        name = Path(options.argv[0]).name
+        shared = find_actor_caps(forum, ACTOR)
+        main = shared.open_run(run, ACTOR, source_draft(run, name, source))
+        opening = main.head
+        assert opening is not None  # noqa: S101  it was just written
+        relayed = RelayedRun(
+            ledger, run, options.limits, file.new_span, cause=opening, within=root, shared=shared
+        )
+        session = _RunSession(
+            forum=forum, gateway=gateway, token=token, options=options, run=relayed, root=root
+        )
+        summary = asyncio.run(session.play())
+        if not relayed.open_calls:
+            main = ledger.open_strand_at_end(run, MAIN_STRAND)
+            ledger.close_run(main, ACTOR, _run_outcome(summary))
+            stack.pop_all()
+            file.close()
+        return summary
+
+
+def _run_outcome(summary: CommandSummary) -> Outcome:
+    if summary.timed_out:
+        return Outcome.TIMEOUT
+    if summary.relayed.has_overrun:
+        return Outcome.DENIED  # by its budget, whatever the program made of it
+    return Outcome.OK if summary.status == 0 else Outcome.FAILED
+
+
+@dataclass(slots=True)
+class _RunSession:
+    """The server and the program of one run, on one event loop."""
+
+    forum: Forum
+    gateway: GatewaySettings
+    token: str = field(repr=False)
+    options: RunOptions
+    run: RelayedRun
+    root: str
+    """The span of the program."""
+    timed_out: bool = False
+
+    async def play(self) -> CommandSummary:
+        """Serve the gateway while the program runs."""
+        relay = Relay(self.gateway.addresses, self.gateway.prices, now)
+        app = RunGateway(relay, self.run, self.token, self.options.extensions)
+        sockets = bind_sockets(_LOOPBACK, 0)
+        port = sockets[0].getsockname()[1]
+        config = uvicorn.Config(
+            app, http=TimeoutH11Protocol, ws="none", lifespan="off", log_config=None,
+            log_level="critical", access_log=False, server_header=False, date_header=False,
+            backlog=2048, proxy_headers=False,
+        )  # fmt: skip
+        server = _LoopbackServer(config)
+        started = monotonic()
+        async with relay.open():
+            serving = asyncio.create_task(server.serve(sockets))
+            try:
+                await server.is_listening.wait()
+                status = await self._run_command(f"http://{_LOOPBACK}:{port}", port)
+                # Only calls that are in flight go on: a program that left others behind has ended.
+                self.run.stop("its program has ended")
+                await self.run.drain(DRAIN_SECONDS)
+            finally:
+                server.should_exit = server.force_exit = True
+                await serving
+        return CommandSummary(
+            run=self.run.run,
+            root=self.root,
+            status=status,
+            seconds=monotonic() - started,
+            relayed=self.run,
+            timed_out=self.timed_out,
+        )
+
+    async def _run_command(self, root_url: str, port: int) -> int:
+        """Record the program, run it, record its exit, and return its status."""
+        argv = self.options.argv
+        name = derive_label(Path(argv[0]).name)
+        line = msgspec.json.encode([word.encode(errors="replace").decode() for word in argv])
+        facts = ReportBeginFacts(op=Operation.STEP, name=name, span=self.root)
+        command = Attachment("input", BytesContent(line[: 1 << 20]), "application/json")
+        call = await self.run.begin(facts, [command])
+        self.run.cause = call.strand.head or self.run.cause
+        began, started, status = now(), monotonic(), 127
+        try:
+            status = await self._spawn(root_url, port)
+        finally:
+            outcome = Outcome.OK if status == 0 else Outcome.FAILED
+            ended = ReportStepFacts(
+                op=Operation.STEP,
+                name=name,
+                outcome=Outcome.TIMEOUT if self.timed_out else outcome,
+                span=self.root,
+                began=began,
+                micros=round(1e6 * (monotonic() - started)),
+                code=f"exit-{status}",
+            )
+            await self.run.settle(call, ended, ())
+        return status
+
+    async def _spawn(self, root_url: str, port: int) -> int:
+        variables = gateway_variables(self.gateway, root_url, self.token, self.run.run, self.root)
+        for extension in self.options.extensions:
+            variables |= extension.variables(root_url, self.token)
+        argv: Sequence[str] = self.options.argv
+        if self.options.confine:
+            sandbox = await asyncio.to_thread(make_run_sandbox, self.forum.settings, port)
+            environment = sandbox.environment((), **variables)
+            argv = await asyncio.to_thread(sandbox.command, argv)
+        else:
+            environment = program_environment(variables, self.options.key_variables)
+            argv = guard_program(argv)
+        # The streams are the program's own: nothing is read or copied here.
+        try:
+            process = await asyncio.create_subprocess_exec(*argv, env=environment)
+        except OSError:  # for example, a file that is neither a program nor a script
+            return _NOT_EXECUTABLE
+        with _relay_signals(process):
+            return await self._wait(process)
+
+    async def _wait(self, process: asyncio.subprocess.Process) -> int:
+        try:
+            async with asyncio.timeout(self.options.seconds):
+                status = await process.wait()
+        except TimeoutError:
+            self.timed_out = True
+            self.run.stop("its time is over")
+            await self.run.record_stop(StopReason.DEADLINE, "seconds")
+            status = await _end_program(process)
+        return status if status >= 0 else 128 - status
+
+
+async def _end_program(process: asyncio.subprocess.Process) -> int:
+    """Ask a program to end, and kill it if it does not."""
+    with suppress(ProcessLookupError):
+        process.terminate()
+    try:
+        async with asyncio.timeout(KILL_SECONDS):
+            return await process.wait()
+    except TimeoutError:
+        with suppress(ProcessLookupError):
+            process.kill()
+        return await process.wait()
+
+
+@contextmanager
+def _relay_signals(process: asyncio.subprocess.Process) -> Iterator[None]:
+    """Pass signals on to the program, which decides what follows from them."""
+    loop = asyncio.get_running_loop()
+    # A signal that is ignored at the start stays ignored, as with nohup.
+    caught = [n for n in _RELAYED_SIGNALS if signal.getsignal(n) is not signal.SIG_IGN]
+
+    def pass_on(number: signal.Signals) -> None:
+        # A terminal sends Ctrl-C to the program as well, and a second one could mean more.
+        if number in _TTY_SIGNALS and _is_foreground():
+            return
+        with suppress(ProcessLookupError):
+            process.send_signal(number)
+
+    for number in caught:
+        loop.add_signal_handler(number, pass_on, number)
+    try:
+        yield
+    finally:
+        for number in caught:
+            loop.remove_signal_handler(number)
+            if number in (signal.SIGTERM, signal.SIGHUP, *_TTY_SIGNALS):
+                # The program has ended; what is left to do takes seconds, and loses nothing if
+                # it is done by the next process.
+                signal.signal(number, signal.SIG_IGN if number == signal.SIGHUP else signal.SIG_DFL)
+
+
+def _is_foreground() -> bool:
+    """Return whether this process and the program are in the foreground of a terminal."""
+    with suppress(OSError):
+        terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY)
+        try:
+            return os.tcgetpgrp(terminal) == os.getpgrp()
+        finally:
+            os.close(terminal)
+    return False

@@ -1,0 +1,52 @@
+"""Evaluations of scripted agents, which answer, cost and take what is written, case by case."""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from forum.app import Forum
+from forum.demo.sample_runs import CENT, SAMPLE_AGENTS, SAMPLE_CASES
+from forum.engine import RouteDecision, RunRequest
+from forum.surfaces.cli.eval_player import EvalJob, EvalPlayer
+from forum.work import evaluation, kinds
+from forum.work.plan import RunBudget
+from forum.work.policy import LaneBrief, Policy, Scripted, ScriptStep
+
+
+def play_sample_evaluation(forum: Forum) -> evaluation.EvalReport:
+    """Play the sample cases with both sample agents. A worker of the ledger has to run."""
+    return play_evaluation(forum, SAMPLE_CASES, SAMPLE_AGENTS, RunBudget(usd=5 * CENT))
+
+
+def play_evaluation(
+    forum: Forum,
+    cases: Sequence[evaluation.EvalCase],
+    agents: Mapping[str, Sequence[ScriptStep]],
+    budget: RunBudget = RunBudget(),  # noqa: B008  it is frozen
+) -> evaluation.EvalReport:
+    """Play each case with each agent, whose n-th step answers the n-th case."""
+    jobs = [
+        EvalJob(number, case, name, 1, _request(case, steps[number - 1], budget))
+        for number, case in enumerate(cases, 1)
+        for name, steps in agents.items()
+    ]
+    player = EvalPlayer(
+        forum=forum,
+        evaluation_facts=kinds.EvalOpenFacts(len(cases), 1, tuple(agents)),
+        cases=b"".join(msgspec.json.encode(case) + b"\n" for case in cases),
+        jobs=jobs,
+        parallel=2,
+        judge=None,
+        tell=lambda _: None,
+    )
+    report, _ = player.play()
+    return report
+
+
+def _request(case: evaluation.EvalCase, step: ScriptStep, budget: RunBudget) -> RunRequest:
+    agent = Scripted({"*": (step,)}, usd=step.usd or 0, tokens=step.tokens)
+    if not case.lane:
+        return RunRequest(case.request, None, Policy(agents={"": agent}), budget)
+    route = RouteDecision(kinds.RouteFacts(case.lane, kinds.Basis.GIVEN))
+    policy = Policy(agents={"": agent}, lanes={case.lane: LaneBrief()})
+    return RunRequest(case.request, None, policy, budget, route)

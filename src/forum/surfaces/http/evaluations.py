@@ -1,0 +1,53 @@
+"""Endpoints for evaluations: list them, and read the report of one."""
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from forum.app import MAX_RECOMPUTED_PLAYS
+from forum.surfaces.http.endpoints import READERS, Endpoint, RequestContext
+from forum.surfaces.http.problems import ProblemType
+from forum.surfaces.schemas.evaluations import (
+    EvaluationForm,
+    EvaluationsPage,
+    evaluation_form,
+    evaluations_page,
+)
+
+
+class EvaluationsAsk(Struct, frozen=True, forbid_unknown_fields=True):
+    """Which part of the list."""
+
+    cursor: Annotated[
+        str, Meta(max_length=64, pattern="^[!-~]*$", description="As the page before says.")
+    ] = ""
+    limit: Annotated[int, Meta(ge=1, le=100)] = 20
+
+
+def list_evaluations(context: RequestContext) -> EvaluationsPage:
+    """List evaluations, the newest first."""
+    ask: EvaluationsAsk = context.query
+    evaluations = context.desk.forum.evaluations
+    return evaluations_page(evaluations.list_evaluations(ask.cursor or None, ask.limit))
+
+
+def get_evaluation(context: RequestContext) -> EvaluationForm:
+    """Return the recorded report of an evaluation, compared with what its runs say."""
+    evaluations, run = context.desk.forum.evaluations, context.path_param("run")
+    report = evaluations.read_report(run)
+    check = evaluations.check_report(report, MAX_RECOMPUTED_PLAYS)
+    return evaluation_form(report, check, evaluations.read_cases(run))
+
+
+EVALUATIONS = (
+    Endpoint(
+        "GET", "/api/v1/evaluations", "list_evaluations", READERS,
+        "List evaluations, the newest first", list_evaluations,
+        reply=EvaluationsPage, query=EvaluationsAsk, tag="runs",
+    ),
+    Endpoint(
+        "GET", "/api/v1/evaluations/{run}", "get_evaluation", READERS,
+        "Read the report of an evaluation, computed anew where it is not too large",
+        get_evaluation, reply=EvaluationForm, problems=(ProblemType.GONE,), tag="runs",
+    ),
+)  # fmt: skip

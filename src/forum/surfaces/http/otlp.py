@@ -1,0 +1,150 @@
+"""OTLP over HTTP: spans and events that other programs report become runs of the ledger."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import Final
+
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import Response
+
+from forum.app import Forum
+from forum.errors import BacklogFull, StoreFailed
+from forum.ledger.kinds import Scope
+from forum.surfaces.http.auth import Authenticator
+from forum.surfaces.http.endpoints import Endpoint, RequestContext
+from forum.surfaces.http.problems import ProblemType, problem_from_exception
+from forum.surfaces.http.request_pipeline import read_body
+from forum.surfaces.logs import LOG, format_error_line
+from forum.telemetry.decoding import MAX_BODY_BYTES, PROTOBUF
+from forum.telemetry.receiver import RETRY_AFTER_S, Signal, answer_export, refuse_export
+from forum.telemetry.routes import IntakeHolder, read_request, to_response
+from forum.telemetry.trace_push import (
+    PushTarget,
+    TracePusher,
+    TracesNotSent,
+    make_target,
+    open_client,
+)
+from forum.work.report_closing import close_quiet_runs
+from forum.work.telemetry_settings import read_telemetry_settings
+
+POLL_INTERVAL_S: Final = 1.0
+PUSH_INTERVAL_S: Final = 2.0
+MAX_CONCURRENT_REQUESTS: Final = 4
+"""Requests in memory at once, for each process: each may hold 16 MiB, and several times that."""
+
+
+class OtlpExtension:
+    """The endpoints of OTLP over HTTP, for all ledgers of a server."""
+
+    def __init__(self, forums: Sequence[Forum]) -> None:
+        self._forums = forums
+        self._holders = {forum.origin: IntakeHolder(forum) for forum in forums}
+        self._slots = asyncio.Semaphore(MAX_CONCURRENT_REQUESTS)
+
+    def endpoints(self, door: Authenticator) -> Sequence[Endpoint]:  # noqa: ARG002  as the others
+        """Return one operation for each signal."""
+        summaries = {
+            Signal.TRACES: "Report spans of OpenTelemetry",
+            Signal.LOGS: "Report events of OpenTelemetry",
+        }
+        return [self._endpoint(signal, summary) for signal, summary in summaries.items()]
+
+    def _endpoint(self, signal: Signal, summary: str) -> Endpoint:
+        async def handle(context: RequestContext) -> Response:
+            async with self._slots:
+                body = await read_body(context.request, MAX_BODY_BYTES)
+                export = read_request(context.request, signal, body)
+                intake = self._holders[context.desk.forum.origin].get()
+                by = context.principal.name
+                return to_response(await run_in_threadpool(answer_export, intake, export, by))
+
+        return Endpoint(
+            "POST",
+            signal.value,
+            f"otlp.{signal.name.lower()}",
+            # On loopback too: an address grants nothing, and such a key can read nothing.
+            frozenset({Scope.REPORT}),
+            summary,
+            handle,
+            reply=PROTOBUF,
+            problems=(ProblemType.TOO_LARGE, ProblemType.WRONG_TYPE),
+            tag="telemetry",
+            voice=_refuse,
+        )
+
+    @asynccontextmanager
+    async def lifespan(self) -> AsyncIterator[None]:
+        """Close runs of which nothing more is heard, while the server runs."""
+        tasks = [asyncio.create_task(self._close_quiet_runs(), name="otlp.close")]
+        tasks += [
+            asyncio.create_task(_push_traces(forum, target), name="otlp.push")
+            for forum in self._forums
+            # One machine of those that share a database sends: the one that signs the log.
+            if (target := _configured_target(forum)) is not None and forum.is_signer
+        ]
+        for task in tasks:
+            task.add_done_callback(_log_failure)
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _close_quiet_runs(self) -> None:
+        while True:
+            for forum in self._forums:
+                patience = self._holders[forum.origin].rules.patience
+                # A run that cannot be closed now keeps its timer; the next look tries again.
+                with suppress(StoreFailed, BacklogFull):
+                    await asyncio.to_thread(close_quiet_runs, forum.ledger, patience)
+            await asyncio.sleep(POLL_INTERVAL_S)
+
+
+def _log_failure(task: "asyncio.Task[None]") -> None:
+    """Log why a background task ended: without it, runs stay open or are not sent."""
+    error = None if task.cancelled() else task.exception()
+    if error is not None:
+        LOG.error("%s ended: %s", task.get_name(), format_error_line(error))
+
+
+def _configured_target(forum: Forum) -> PushTarget | None:
+    """Return where `[otel]` says that runs are sent.  Raises `BadSettings`."""
+    settings = read_telemetry_settings(forum.settings.doors)
+    if not settings.endpoint:
+        return None
+    return make_target(
+        settings.endpoint, settings.headers_env, os.environ, content=settings.content
+    )
+
+
+async def _push_traces(forum: Forum, target: PushTarget) -> None:
+    """Send what was completed, again and again; a failure is logged once until it is over."""
+    has_failed = False
+    with open_client(target) as client:
+        pusher = TracePusher(forum, target, client)
+        while True:
+            try:
+                await asyncio.to_thread(pusher.push_new)
+                has_failed = False
+            except (TracesNotSent, StoreFailed) as error:
+                if not has_failed:
+                    LOG.warning("%s; trying again", error)
+                has_failed = True
+            await asyncio.sleep(PUSH_INTERVAL_S)
+
+
+def _refuse(error: Exception, _path: str) -> Response:
+    """Return an error in the form that exporters read.
+
+    Every 429 and 503 says when to try again: repeating a request is harmless, because known spans
+    are recognised.
+    """
+    problem = problem_from_exception(error)
+    status, why = problem.problem.status, problem.detail or problem.problem.title
+    retry_after = RETRY_AFTER_S if status in (429, 503) else 0
+    answer = refuse_export(status, why, PROTOBUF, retry_after)
+    return to_response(answer, dict(problem.headers))

@@ -1,0 +1,82 @@
+const SHORT_ESCAPES = new Map([
+  ["\t", "\\t"],
+  ["\n", "\\n"],
+  ["\r", "\\r"],
+]);
+
+/**
+ * Return a character as an ASCII escape, as Python writes it.
+ * @param {string} character
+ */
+export function escapeCharacter(character) {
+  const code = /** @type {number} */ (character.codePointAt(0));
+  const digits = code.toString(16);
+  const short = SHORT_ESCAPES.get(character);
+  if (short) return short;
+  if (code < 0x100) return `\\x${digits.padStart(2, "0")}`;
+  return code < 0x10000 ? `\\u${digits.padStart(4, "0")}` : `\\U${digits.padStart(8, "0")}`;
+}
+
+/**
+ * Escape every character that is not printable ASCII: it could change what a reader sees.
+ * @param {string} text
+ */
+export function escapeText(text) {
+  return text.replace(/[^ -~]/gu, escapeCharacter);
+}
+
+/**
+ * Return a text in quotes, as verify.py writes it into its messages.
+ * @param {string} text
+ */
+export function quote(text) {
+  const mark = text.includes("'") && !text.includes('"') ? '"' : "'";
+  const escaped = text
+    .replaceAll("\\", "\\\\")
+    .replaceAll(mark, `\\${mark}`)
+    .replace(/(?! )[\p{C}\p{Z}]/gu, escapeCharacter);
+  return mark + escaped + mark;
+}
+
+/**
+ * Return the first characters of a text; a character outside of the first plane counts as one.
+ * @param {string} text
+ * @param {number} count
+ */
+export function firstCharacters(text, count) {
+  return [...text.slice(0, 2 * count)].slice(0, count).join("");
+}
+
+/**
+ * Compare two texts by their code points, which is the order of their UTF-8 bytes.
+ *
+ * The operator `<` compares UTF-16 units, and has another order where there are surrogates.
+ * @param {string} left
+ * @param {string} right
+ */
+export function compareText(left, right) {
+  const one = [...left];
+  const other = [...right];
+  for (let at = 0; at < one.length && at < other.length; at++) {
+    const a = /** @type {number} */ (one[at].codePointAt(0));
+    const b = /** @type {number} */ (other[at].codePointAt(0));
+    if (a !== b) return a - b;
+  }
+  return one.length - other.length;
+}
+
+/**
+ * Cut a text into parts: what can be shown, and characters that could deceive a reader.
+ *
+ * Those are control characters, marks of direction, and others without a form of their own.
+ * @param {string} text
+ * @returns {{text: string, hidden: boolean}[]}
+ */
+export function revealText(text) {
+  const parts = text.split(/((?![\n\t])[\p{C}\p{Zl}\p{Zp}]+)/u);
+  return parts.map((part, at) =>
+    at % 2
+      ? { text: [...part].map(escapeCharacter).join(""), hidden: true }
+      : { text: part, hidden: false },
+  );
+}

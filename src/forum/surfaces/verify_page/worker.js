@@ -1,0 +1,81 @@
+import { writeUtf8 } from "./bytes.js";
+import { BundleReader } from "./contents.js";
+// Made by build.py from the tables of verify.py.
+import { CHOICE_TABLE, KIND_TABLE } from "./kind_tables.js";
+import { readKinds } from "./kinds.js";
+import { readKey } from "./note.js";
+import { Policy } from "./policy.js";
+import { Rejected } from "./rejected.js";
+import { escapeText } from "./text.js";
+import { verifyBundle } from "./verifier.js";
+import { viewReport } from "./view.js";
+
+/** The worker: verifies bundles beside the page, which stays usable meanwhile. */
+
+/** @typedef {import("./verifier.js").Trust} Trust */
+
+/**
+ * What the reader has chosen.
+ * @typedef {{bundle: ArrayBuffer, policy: string, keys: string[], seen: ArrayBuffer[]}} Question
+ */
+
+const KINDS = readKinds(CHOICE_TABLE, KIND_TABLE);
+
+/** The bundle that was verified last, for those who want to read it. @type {Uint8Array} */
+let verified = new Uint8Array();
+/** @type {BundleReader | null} */
+let reader = null;
+
+/**
+ * Read the keys and the policy that the reader has typed.
+ * @param {Question} question
+ * @returns {Trust}
+ */
+function readTrust({ policy, keys, seen }) {
+  // The last line of what is pasted often has no newline.
+  const text = policy.endsWith("\n") ? policy : `${policy}\n`;
+  return {
+    keys: keys.map(readKey),
+    policy: policy.trim() ? new Policy(writeUtf8(text)) : null,
+    seen: seen.map((note) => new Uint8Array(note)),
+  };
+}
+
+/**
+ * List the keys that a report rests on, for the reader to compare.
+ * @param {Trust} trust
+ */
+function listTrusted({ keys, policy }) {
+  const logs = [...keys, ...(policy?.logs ?? [])].map((key) => `log ${key.name}+${key.id}`);
+  const witnesses = [...(policy?.witnesses.values() ?? [])];
+  return [...new Set(logs), ...witnesses.map((key) => `witness ${key.name}+${key.id}`)];
+}
+
+/**
+ * Verify a bundle, and post progress and the report.
+ * @param {Question} question
+ */
+function answer(question) {
+  const trust = readTrust(question);
+  verified = new Uint8Array(question.bundle);
+  reader = null;
+  const report = verifyBundle(verified, trust, KINDS, (done, total) =>
+    self.postMessage({ done, total }),
+  );
+  self.postMessage({ view: viewReport(report, listTrusted(trust)) });
+}
+
+self.onmessage = ({ data }) => {
+  try {
+    if ("bundle" in data) {
+      answer(data);
+      return;
+    }
+    reader ??= new BundleReader(verified, KINDS);
+    if ("show" in data) self.postMessage({ shown: data.show, parts: reader.show(BigInt(data.show)) });
+    else self.postMessage({ entries: reader.list() });
+  } catch (error) {
+    if (!(error instanceof Rejected)) throw error;
+    self.postMessage({ refused: escapeText(error.message) });
+  }
+};

@@ -1,0 +1,132 @@
+"""Drafts of the entries of reported runs; the gateway, the SDK and the intake write no others."""
+
+from collections.abc import Collection, Sequence
+
+import msgspec
+
+from forum.ledger.body import BytesContent
+from forum.ledger.kinds import Outcome
+from forum.ledger.ports import Amount, BudgetCharge, Effect, OpenBudgetAccount
+from forum.ledger.strand import Attachment, Draft
+from forum.work.report_kinds import (
+    Operation,
+    ReportBeginFacts,
+    ReportGapFacts,
+    ReportSourceFacts,
+    ReportStepFacts,
+    derive_label,
+    encode_names,
+)
+
+MAX_BODY_BYTES = 1 << 20
+"""Limit of a body; the fact `cut` counts the bytes that are left out."""
+
+LOST = "lost"
+"""The code of a step whose outcome nobody recorded, because its process died."""
+
+OVERRUN = "overrun"
+"""The code of a step that cost more than was reserved for it; it stops the run."""
+
+
+def find_overrun(reserved: Amount, spent: Amount, limited: Collection[str]) -> str:
+    """Return of which unit a step used more than was reserved, or "" if of none.
+
+    Only units with a limit count: `limited` has `usd`, `tokens`, both or none.
+    """
+    for unit in ("usd", "tokens"):
+        if unit in limited and getattr(spent, unit) > getattr(reserved, unit):
+            return unit
+    return ""
+
+
+def source_draft(run: str, name: str, source: ReportSourceFacts) -> Draft:
+    """Return the entry that follows the opening of a run; it opens the account of a capped run."""
+    effects: tuple[Effect, ...] = ()
+    if source.is_capped:
+        effects = (OpenBudgetAccount(run, source.cap),)
+    return Draft(
+        step="source",
+        actor=derive_label(name),
+        facts=source,
+        bodies=names_body(name),
+        effects=effects,
+    )
+
+
+def begin_draft(
+    run: str, facts: ReportBeginFacts, bodies: Sequence[Attachment] = (), *, capped: bool
+) -> Draft:
+    """Return the entry before a step, which reserves its highest cost.
+
+    Recording it raises `BudgetExceeded` if a capped run cannot pay that much.
+    """
+    reserves = capped and facts.reserved != Amount()
+    return Draft(
+        step="begin",
+        actor=facts.agent or facts.name,
+        facts=facts,
+        bodies=tuple(bodies),
+        effects=(BudgetCharge(run, facts.reserved),) if reserves else (),
+    )
+
+
+def step_draft(
+    run: str,
+    facts: ReportStepFacts,
+    bodies: Sequence[Attachment] = (),
+    *,
+    begun: ReportBeginFacts | None = None,
+    capped: bool = False,
+) -> Draft:
+    """Return the entry after a step, which settles the reservation that was made before it."""
+    charges: tuple[Effect, ...] = ()
+    if capped and begun is not None:
+        spent = facts.spent._replace(calls=0 if facts.is_taken_back else begun.calls)
+        charges = (BudgetCharge(run, spent.minus(begun.reserved), guarded=False),)
+    return Draft(
+        step="end",
+        actor=facts.agent or facts.name,
+        facts=facts,
+        bodies=tuple(bodies),
+        effects=charges,
+    )
+
+
+def lost_step(begun: ReportBeginFacts) -> ReportStepFacts:
+    """Return the facts of a step whose process died: indeterminate, and paid for in full."""
+    return ReportStepFacts(
+        op=begun.op,
+        name=begun.name,
+        outcome=Outcome.INDETERMINATE,
+        span=begun.span,
+        within=begun.within,
+        agent=begun.agent,
+        model=begun.model,
+        provider=begun.provider,
+        input_tokens=begun.tokens if begun.op is Operation.MODEL else 0,
+        usd=begun.usd,
+        prices=begun.prices,
+        code=LOST,
+    )
+
+
+def gap_draft(facts: ReportGapFacts, unique: str, actor: str, spans: Sequence[str] = ()) -> Draft:
+    """Return the entry of a gap; `unique` keeps two gaps of one run apart.
+
+    `spans` names the steps that are missing, where that is known.
+    """
+    body = BytesContent(msgspec.json.encode(spans))
+    bodies = (Attachment("spans", body, "application/json"),) if spans else ()
+    return Draft(step=f"gap/{unique}", actor=actor, facts=facts, bodies=bodies)
+
+
+def names_body(name: str, agent: str = "") -> tuple[Attachment, ...]:
+    """Return the body `names`, or nothing if the labels in the facts say the same."""
+    names = encode_names(name, agent)
+    return (Attachment("names", BytesContent(names), "application/json"),) if names else ()
+
+
+def cut_body(name: str, content: bytes, media_type: str) -> tuple[Attachment, int]:
+    """Return a body of at most `MAX_BODY_BYTES`, and the number of bytes that were left out."""
+    kept = content[:MAX_BODY_BYTES]
+    return Attachment(name, BytesContent(kept), media_type), len(content) - len(kept)

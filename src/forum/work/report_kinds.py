@@ -1,0 +1,266 @@
+"""The kinds of entries about agents that Forum does not drive.
+
+They are a family apart from the kinds of `forum.work.kinds`, so that no reader takes what a program
+reported for what the engine did.  A reported run has these strands:
+
+- ``main``: `run.open/1`, `report.source/1`, then `report.batch/1` and gaps, and `run.close/1`;
+- ``span/ID`` for each span: `report.begin/1` where the step was recorded before it began, then
+  `report.step/1`.  The position of an entry can be taken once, so a span that is reported twice, to
+  any process, is recorded once.
+
+Names of agents and steps may be personal.  They stand in the body `names`, which can be erased;
+facts hold only labels that are derived from them.
+"""
+
+import re
+from enum import StrEnum
+from hashlib import sha256
+
+import msgspec
+
+from forum.ledger.entry import Count, Facts
+from forum.ledger.kinds import Kind, Kinds, Outcome
+from forum.ledger.ports import NO_LIMIT, UNLIMITED, Amount
+
+SPAN_PREFIX = "span/"
+TRACE_RUN_PREFIX = "otel-"
+"""The beginning of the name of a run that was reported as an OpenTelemetry trace."""
+SESSION_RUN_PREFIX = "claude-"
+"""The beginning of the name of a run that `forum hook` records: a session of Claude Code."""
+MAX_LABEL_CHARS = 64
+NOT_MADE = "not-made"
+"""The code of a step that was prepared, and cancelled before it was made."""
+_NOT_IN_LABELS = re.compile(r"[^A-Za-z0-9._:-]+")
+
+
+class Provenance(StrEnum):
+    """How Forum knows of a run."""
+
+    DRIVEN = "driven"
+    """The engine recorded each step before it made it."""
+    RELAYED = "relayed"
+    """The calls went through a gateway of Forum's; calls that went another way are missing."""
+    WRAPPED = "wrapped"
+    """The SDK recorded around the calls in the program; calls not wrapped are missing."""
+    REPORTED = "reported"
+    """A program reported the steps afterwards; whatever it did not report is missing."""
+
+
+class ReportProvenance(StrEnum):
+    """The provenance of a run that Forum does not drive."""
+
+    RELAYED = "relayed"
+    WRAPPED = "wrapped"
+    REPORTED = "reported"
+
+
+class Operation(StrEnum):
+    """What a step does."""
+
+    MODEL = "model"
+    TOOL = "tool"
+    AGENT = "agent"
+    RETRIEVAL = "retrieval"
+    GUARDRAIL = "guardrail"
+    HANDOFF = "handoff"
+    STEP = "step"
+    """Any other step of a program."""
+
+
+class GapReason(StrEnum):
+    """Why steps are missing."""
+
+    OVERFLOW = "overflow"
+    """The queue of the recorder was full."""
+    SHUTDOWN = "shutdown"
+    """The program ended, or was killed, before its steps were recorded."""
+    REFUSED = "refused"
+    """The steps could not be recorded, for example because they were malformed."""
+    UNREACHABLE = "unreachable"
+    """The server could not be reached for too long."""
+    SEQUENCE = "sequence"
+    """Numbers are missing in the sequence of a reporter."""
+    PARENT_UNSEEN = "parent-unseen"
+    """Spans name parents that were never reported."""
+    SAMPLED = "sampled"
+    """The program reports a sample of its traces."""
+    FILTERED = "filtered"
+    """Spans without a meaning for agents were left out by rule."""
+    LIMIT = "limit"
+    """The run has as many spans as a run may have; another run continues it."""
+
+
+class ReportSourceFacts(Facts, frozen=True):
+    """Who reports a run, how, and what the run may spend.  Body `names`: the name of the run."""
+
+    told: ReportProvenance
+    by: str
+    """The key or the process that reports."""
+    framework: str = ""
+    trace: str = ""
+    """The W3C trace id, if there is one."""
+    continues: str = ""
+    """The closed run that this one continues."""
+    usd: Count = NO_LIMIT
+    """In nano-dollars, like every amount of money."""
+    tokens: Count = NO_LIMIT
+    calls: Count = NO_LIMIT
+
+    @property
+    def cap(self) -> Amount:
+        """The limits of the run's calls."""
+        return Amount(self.usd, self.tokens, self.calls)
+
+    @property
+    def limited(self) -> tuple[str, ...]:
+        """The units that have a limit."""
+        return tuple(unit for unit in Amount._fields if getattr(self.cap, unit) < NO_LIMIT)
+
+    @property
+    def is_capped(self) -> bool:
+        """Whether the run has a limit, and with it an account."""
+        return self.cap != UNLIMITED
+
+
+class ReportBeginFacts(Facts, frozen=True):
+    """A step is about to be made, with its highest cost reserved.
+
+    Bodies: `input`, `names`, and `attributes`.
+    """
+
+    op: Operation
+    name: str
+    span: str
+    within: str = ""
+    """The span that this one is part of."""
+    agent: str = ""
+    model: str = ""
+    provider: str = ""
+    usd: Count = 0
+    tokens: Count = 0
+    calls: Count = 0
+    """1 for a call that counts against the cap."""
+    prices: str = ""
+    """The price table by which the reservation was computed."""
+    altered: tuple[str, ...] = ()
+    """The members of the request that the gateway set."""
+    cut: Count = 0
+    """The bytes of bodies that are not kept."""
+
+    @property
+    def reserved(self) -> Amount:
+        """The highest cost of the step."""
+        return Amount(self.usd, self.tokens, self.calls)
+
+
+class ReportStepFacts(Facts, frozen=True):
+    """A step that was made.  Bodies: `input`, `output`, `error`, `names`, `attributes`."""
+
+    op: Operation
+    name: str
+    outcome: Outcome
+    span: str
+    within: str = ""
+    """The span that this one is part of, whether it is recorded or not."""
+    began: Count = 0
+    """By the clock of the program, in microseconds since 1970."""
+    micros: Count = 0
+    """The duration, by the clock of the program."""
+    agent: str = ""
+    model: str = ""
+    provider: str = ""
+    input_tokens: Count = 0
+    output_tokens: Count = 0
+    usd: Count = 0
+    """By the price table in `prices`; a cost that the program reports is among the attributes."""
+    prices: str = ""
+    code: str = ""
+    """The type of an error, or a status."""
+    cut: Count = 0
+    """The bytes of bodies, or the parts of a span, that are not kept."""
+
+    @property
+    def is_taken_back(self) -> bool:
+        """Whether the step was cancelled before it was made; then it is no call."""
+        return self.outcome is Outcome.CANCELLED and self.code == NOT_MADE
+
+    @property
+    def spent(self) -> Amount:
+        """What the step cost; only calls of models that were made count as calls."""
+        is_made = self.outcome is not Outcome.DENIED and not self.is_taken_back
+        calls = 1 if self.op is Operation.MODEL and is_made else 0
+        return Amount(self.usd, self.input_tokens + self.output_tokens, calls)
+
+
+class ReportGapFacts(Facts, frozen=True):
+    """Steps that are not recorded, as far as their number is known.
+
+    Body `spans`: which ones, so that a step that is reported again is not counted again.
+    """
+
+    why: GapReason
+    steps: Count
+    since: Count = 0
+    until: Count = 0
+
+
+class ReportBatchFacts(Facts, frozen=True):
+    """More spans were reported, and were recorded together with this entry, which they name.
+
+    It takes a position of `main`, so that no span can be added to a run that is being closed.
+    """
+
+    by: str
+    """The key or the process that reports."""
+    spans: Count
+
+
+class Names(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The body `names`: the free-text names that the labels in the facts are derived from."""
+
+    name: str = ""
+    agent: str = ""
+
+
+REPORT_KINDS = Kinds(
+    [
+        Kind("report.source/1", ReportSourceFacts, frozenset({"names"})),
+        Kind("report.begin/1", ReportBeginFacts, frozenset({"input", "names", "attributes"})),
+        Kind(
+            "report.step/1",
+            ReportStepFacts,
+            frozenset({"input", "output", "error", "names", "attributes"}),
+        ),
+        Kind("report.batch/1", ReportBatchFacts),
+        Kind("report.gap/1", ReportGapFacts, frozenset({"spans"})),
+    ]
+)
+
+
+def span_strand(span: str) -> str:
+    """Return the strand of a span."""
+    return f"{SPAN_PREFIX}{span}"
+
+
+def derive_label(name: str) -> str:
+    """Return a label for a free-text name: printable ASCII without spaces, never empty.
+
+    A name of which nothing is left gets a short digest, so that two such names stay distinct.
+    """
+    label = _NOT_IN_LABELS.sub("-", name)[:MAX_LABEL_CHARS].strip("-.:")
+    return label or f"name-{sha256(name.encode(errors='replace')).hexdigest()[:8]}"
+
+
+def encode_names(name: str, agent: str = "") -> bytes:
+    """Return the body `names`; empty if the labels say the same."""
+    if derive_label(name) == name and (not agent or derive_label(agent) == agent):
+        return b""
+    return msgspec.json.encode(Names(name, agent))
+
+
+def decode_names(body: bytes | None) -> Names:
+    """Return the names in a body; empty names for a body that is erased or malformed."""
+    try:
+        return msgspec.json.decode(body or b"{}", type=Names)
+    except msgspec.MsgspecError:
+        return Names()

@@ -1,0 +1,392 @@
+"""Summaries of runs: what a list of runs says of each, and what each has cost.
+
+A summary follows from the entries of a run alone, and holds no content of a body: a body can be
+erased.  The tally is the one definition of it: a list counts the entries of a closed run with it
+once, and the verifier counts them again.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from forum.ledger.entry import MAIN_STRAND, Commitment, Entry
+from forum.ledger.kinds import NoteFacts, Outcome, RunCloseFacts, RunOpenFacts
+from forum.ledger.ports import NO_LIMIT, Amount, RunSummaryRow
+from forum.work import kinds
+from forum.work.report_fold import span_of_strand
+from forum.work.report_kinds import (
+    Provenance,
+    ReportBeginFacts,
+    ReportGapFacts,
+    ReportSourceFacts,
+    ReportStepFacts,
+)
+
+SUMMARY_VERSION = 1
+"""The version of the rules in this module; another summary of the same entries needs another."""
+
+DAY_US = 86_400 * 1_000_000
+MAX_COSTS = 100
+"""The maximum number of costs in a summary; the smallest ones are added up in the last."""
+OTHER_AGENTS = "(others)"
+"""The name of the agent under which the smallest costs of a run are added up."""
+
+
+SUMMARY_FACTS = (
+    *(NoteFacts, RunOpenFacts, RunCloseFacts),
+    *(kinds.AcceptedFacts, kinds.RouteFacts, kinds.PlanFacts, kinds.EvalOpenFacts),
+    *(kinds.CallFacts, kinds.ReplyFacts),
+    *(kinds.VerdictFacts, kinds.SkipFacts, kinds.StopFacts),
+    *(ReportSourceFacts, ReportGapFacts, ReportBeginFacts, ReportStepFacts),
+)
+"""The facts that a summary follows from; all other entries leave it unchanged."""
+
+
+class BodyReference(msgspec.Struct, frozen=True, array_like=True):
+    """A body of the strand main: the position of its entry, and the commitment to it."""
+
+    n: int
+    h: str
+    size: int
+    type: str
+
+    @property
+    def commitment(self) -> Commitment:
+        """The commitment of the entry to the body."""
+        return Commitment(self.h, self.size, self.type)
+
+
+class RunCost(msgspec.Struct, frozen=True, array_like=True):
+    """What the calls of one agent to one model have cost in a run on one day."""
+
+    day: int
+    """The number of days since 1970 (UTC), by the clock of the writer."""
+    agent: str
+    model: str
+    usd: int
+    tokens: int
+    calls: int
+    unpriced: int
+    """The number of calls whose price is not known, and which count as free of charge."""
+
+    @property
+    def amount(self) -> Amount:
+        """The cost as an amount."""
+        return Amount(self.usd, self.tokens, self.calls)
+
+    @property
+    def is_inner_run(self) -> bool:
+        """Whether the engine had another run answer these calls; for a reporter, just names."""
+        return self.agent == kinds.CHILD_RUN == self.model
+
+    def plus(self, other: "RunCost") -> "RunCost":
+        """Return the sum, under the names of this one."""
+        usd, tokens, calls = self.amount.plus(other.amount)
+        return RunCost(
+            day=self.day,
+            agent=self.agent,
+            model=self.model,
+            usd=usd,
+            tokens=tokens,
+            calls=calls,
+            unpriced=self.unpriced + other.unpriced,
+        )
+
+
+class RunSummary(msgspec.Struct, frozen=True, array_like=True):
+    """What a list says of a run, apart from its state while it goes on."""
+
+    begun: int
+    provenance: Provenance
+    outcome: Outcome | None
+    stopped: kinds.StopReason | None
+    is_listed: bool
+    """Whether this is a run, and not the log's own or an evaluation."""
+    parent_run: str
+    """The run that has this one done; empty for a run that somebody asked for."""
+    label: str
+    """The label of a run that Forum does not drive."""
+    lane: str
+    """The lane of its route."""
+    passed: int
+    tasks: int
+    spans: int
+    gaps: int
+    notes: int
+    costs: tuple[RunCost, ...]
+    """The costs that are not zero, sorted."""
+    request: BodyReference | None
+    plan: BodyReference | None
+    names: BodyReference | None
+    """The body with the name of a run that Forum does not drive."""
+
+    @property
+    def spent(self) -> Amount:
+        """The cost of all calls; a call without a reply counts with its reservation."""
+        total = Amount()
+        for cost in self.costs:
+            total = total.plus(cost.amount)
+        return total
+
+    @property
+    def own_costs(self) -> tuple[RunCost, ...]:
+        """The costs without those that the summary of another run has as well."""
+        # Only the engine has runs within runs; a reporter names agents and models as it likes.
+        if self.provenance is not Provenance.DRIVEN:
+            return self.costs
+        return tuple(cost for cost in self.costs if not cost.is_inner_run)
+
+    @property
+    def unpriced(self) -> int:
+        """The number of calls whose price is not known."""
+        return sum(cost.unpriced for cost in self.own_costs)
+
+
+class _Bill(msgspec.Struct, frozen=True, array_like=True):
+    """What a call has cost, or has reserved while there is no reply."""
+
+    day: int
+    usd: int
+    tokens: int
+    calls: int
+    is_priced: bool
+
+
+class _OpenCall(msgspec.Struct, frozen=True, array_like=True):
+    """A call, or a span, without a recorded end."""
+
+    agent: str
+    model: str
+    bill: _Bill
+
+
+class SummaryTally(msgspec.Struct):
+    """The summary of a run, counted from some of its entries."""
+
+    opened: bool = False
+    """Whether the opening of the run is among the entries."""
+    begun: int = 0
+    ended: int = 0
+    told: str = ""
+    outcome: Outcome | None = None
+    stopped: kinds.StopReason | None = None
+    accepted: bool = False
+    evaluates: bool = False
+    parent_run: str = ""
+    label: str = ""
+    lane: str = ""
+    planned: int = 0
+    spans: int = 0
+    gaps: int = 0
+    notes: int = 0
+    request: BodyReference | None = None
+    plan: BodyReference | None = None
+    names: BodyReference | None = None
+    passed: dict[str, bool | None] = {}
+    """For each strand of a task or turn, whether it has passed; None if no entry here says so."""
+    costs: dict[str, RunCost] = {}
+    open_calls: dict[str, _OpenCall] = {}
+    """The last call of each strand, or the span, if no end of it is recorded."""
+
+    def add_entry(self, entry: Entry[Any]) -> None:
+        """Count an entry of the run; the entries of one strand come in their order."""
+        if not isinstance(entry.facts, SUMMARY_FACTS):
+            return
+        if isinstance(entry.facts, NoteFacts):
+            self.notes += 1
+        elif entry.strand == MAIN_STRAND:
+            self._add_main_entry(entry)
+        elif span_of_strand(entry.strand) is not None:
+            self._add_span_entry(entry)
+        elif (task := kinds.task_of_strand(entry.strand)) is not None:
+            if not task.startswith(kinds.ROLE_PREFIX):
+                self._add_progress(entry)
+            self._add_call_entry(entry)
+
+    def _add_main_entry(self, entry: Entry[Any]) -> None:
+        match entry.facts:
+            case RunOpenFacts():
+                self.opened, self.begun, self.label = True, entry.ts, entry.actor
+            case kinds.AcceptedFacts() as facts:
+                self.accepted, self.begun = True, entry.ts
+                self.parent_run, self.request = facts.parent_run, _refer(entry, "request")
+            case kinds.RouteFacts() as facts:
+                self.lane = facts.lane
+            case kinds.PlanFacts() as facts:
+                self.planned, self.plan = facts.tasks, _refer(entry, "plan")
+            case kinds.StopFacts() as facts:
+                self.stopped = facts.reason
+            case RunCloseFacts() as facts:
+                self.outcome, self.ended = facts.outcome, entry.ts
+            case _:
+                self._add_reported(entry)
+
+    def _add_reported(self, entry: Entry[Any]) -> None:
+        """Count an entry of the strand main that no engine writes."""
+        match entry.facts:
+            case kinds.EvalOpenFacts():
+                self.evaluates = True
+            case ReportSourceFacts() as facts if not self.told:
+                self.told, self.label = facts.told.value, entry.actor
+                self.names = _refer(entry, "names")
+            case ReportGapFacts():
+                self.gaps += 1
+            case _:
+                pass
+
+    def _add_progress(self, entry: Entry[Any]) -> None:
+        has_passed: bool | None = None
+        match entry.facts:
+            case kinds.VerdictFacts(next=kinds.Next.ACCEPT):
+                has_passed = True
+            case kinds.VerdictFacts(next=kinds.Next.GIVE_UP):
+                has_passed = False
+            case kinds.SkipFacts() | kinds.StopFacts():
+                has_passed = False
+            case _:
+                pass
+        self._set_progress(entry.strand, has_passed)
+
+    def _set_progress(self, strand: str, has_passed: bool | None) -> None:  # noqa: FBT001
+        if has_passed is not None or strand not in self.passed:
+            self.passed[strand] = has_passed
+
+    def _add_call_entry(self, entry: Entry[Any]) -> None:
+        strand = entry.strand
+        match entry.facts:
+            case kinds.CallFacts() as facts:
+                self._bill_open_call(strand)  # no reply to the call before will come any more
+                bill = _bill(entry, facts.reserved, is_priced=facts.usd > 0)
+                self.open_calls[strand] = _OpenCall(facts.agent, facts.model, bill)
+            case kinds.ReplyFacts() as facts:
+                is_taken_over = facts.source is kinds.ReplyOrigin.RECORDED  # it was paid before
+                is_priced = is_taken_over or bool(facts.usd or facts.prices)
+                bill = _bill(entry, Amount(facts.usd, facts.tokens, 1), is_priced=is_priced)
+                if (call := self.open_calls.pop(strand, None)) is not None:
+                    self._add_cost(call.agent, call.model, bill)
+            case _:
+                pass
+
+    def _add_span_entry(self, entry: Entry[Any]) -> None:
+        strand = entry.strand
+        self.spans += entry.n == 0
+        match entry.facts:
+            case ReportBeginFacts() as facts if entry.n == 0:
+                bill = _bill(entry, facts.reserved, is_priced=bool(facts.usd or facts.prices))
+                self.open_calls[strand] = _OpenCall(facts.agent, facts.model, bill)
+            case ReportStepFacts() as facts if entry.n <= 1:
+                bill = _bill(entry, facts.spent, is_priced=bool(facts.usd or facts.prices))
+                if entry.n == 0:
+                    self._add_cost(facts.agent, facts.model, bill)
+                elif (begun := self.open_calls.pop(strand, None)) is not None:
+                    # The calls were counted before the step began, and are not settled; only one
+                    # that was not made is given back.
+                    calls = 0 if facts.is_taken_back else begun.bill.calls
+                    bill = msgspec.structs.replace(bill, calls=calls)
+                    self._add_cost(facts.agent, facts.model, bill)
+            case _:
+                pass
+
+    def _bill_open_call(self, strand: str) -> None:
+        """Count a call that never got a reply with its reservation."""
+        if (call := self.open_calls.pop(strand, None)) is not None:
+            self._add_cost(call.agent, call.model, call.bill)
+
+    def _add_cost(self, agent: str, model: str, bill: _Bill) -> None:
+        _add_cost(self.costs, agent, model, bill)
+
+    def result(self) -> RunSummary:
+        """Return the summary; calls without a reply count with their reservations."""
+        costs = dict(self.costs)
+        for call in self.open_calls.values():
+            _add_cost(costs, call.agent, call.model, call.bill)
+        turns = [s for s in self.passed if (kinds.task_of_strand(s) or "")[0] == kinds.TURN_PREFIX]
+        counted = turns or list(self.passed)
+        told = Provenance(self.told) if self.told else Provenance.REPORTED
+        return RunSummary(
+            begun=self.begun,
+            provenance=Provenance.DRIVEN if self.accepted else told,
+            outcome=self.outcome,
+            stopped=self.stopped,
+            is_listed=self.accepted or (self.opened and not self.evaluates),
+            parent_run=self.parent_run,
+            label="" if self.accepted else self.label,
+            lane=self.lane,
+            passed=sum(self.passed[strand] is True for strand in counted),
+            tasks=len(turns) if turns else self.planned,
+            spans=self.spans,
+            gaps=self.gaps,
+            notes=self.notes,
+            costs=_limit_costs(costs.values()),
+            request=self.request,
+            plan=self.plan,
+            names=self.names,
+        )
+
+
+def tally_entries(entries: Iterable[Entry[Any]]) -> SummaryTally:
+    """Return the tally of all entries of a run."""
+    tally = SummaryTally()
+    for entry in entries:
+        tally.add_entry(entry)
+    return tally
+
+
+def summary_row(run: str, tally: SummaryTally) -> RunSummaryRow:
+    """Return the summary of a closed run as it is stored, without a tag."""
+    data = msgspec.json.encode(tally.result())
+    return RunSummaryRow(run=run, version=SUMMARY_VERSION, ended=tally.ended, data=data)
+
+
+def read_summary_row(row: RunSummaryRow) -> RunSummary:
+    """Return a stored summary.  Raises `msgspec.MsgspecError`."""
+    return _DECODER.decode(row.data)
+
+
+_DECODER = msgspec.json.Decoder(RunSummary)
+
+
+def _refer(entry: Entry[Any], name: str) -> BodyReference | None:
+    body = entry.bodies.get(name)
+    return BodyReference(entry.n, body.h, body.size, body.type) if body else None
+
+
+def _bill(entry: Entry[Any], amount: Amount, *, is_priced: bool) -> _Bill:
+    return _Bill(entry.ts // DAY_US, *amount, is_priced)
+
+
+def _add_cost(costs: dict[str, RunCost], agent: str, model: str, bill: _Bill) -> None:
+    if not (bill.usd or bill.tokens or bill.calls):
+        return
+    key = msgspec.json.encode((bill.day, agent, model)).decode()
+    cost = RunCost(
+        day=bill.day,
+        agent=agent,
+        model=model,
+        usd=min(bill.usd, NO_LIMIT),
+        tokens=min(bill.tokens, NO_LIMIT),
+        calls=bill.calls,
+        unpriced=0 if bill.is_priced else bill.calls,
+    )
+    costs[key] = costs[key].plus(cost) if key in costs else cost
+
+
+def _limit_costs(costs: Iterable[RunCost]) -> tuple[RunCost, ...]:
+    """Return the costs in a fixed order; the smallest of very many are added up.
+
+    A reporter names the agents, so without a limit a summary could become as large as the run.
+    The costs of inner runs come first: they must not be added up with others.
+    """
+    dearest = sorted(
+        costs, key=lambda c: (not c.is_inner_run, -c.usd, -c.tokens, c.day, c.agent, c.model)
+    )
+    kept, rest = dearest[:MAX_COSTS], dearest[MAX_COSTS:]
+    if rest:
+        other = RunCost(
+            day=rest[0].day, agent=OTHER_AGENTS, model="", usd=0, tokens=0, calls=0, unpriced=0
+        )
+        for cost in rest:
+            other = other.plus(cost)
+        kept.append(other)
+    return tuple(sorted(kept, key=lambda c: (c.day, c.agent, c.model)))

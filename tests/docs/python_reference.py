@@ -1,0 +1,85 @@
+"""Writes docs/reference/python.md from the docstrings of `import forum`; `just docs` runs it."""
+
+import inspect
+from collections.abc import Iterator
+from typing import Any
+
+import forum
+from forum import errors
+from forum.sdk import EngineSession, Recorder, RunScope, SpanContext, StepScope, SubmittedRun
+from tests.docs.pages import ROOT
+
+PAGE = ROOT / "docs/reference/python.md"
+CLASSES = (Recorder, RunScope, StepScope, SpanContext, EngineSession, SubmittedRun)
+INTERNAL = {
+    "after_fork_in_child", "take_back", "check_deadline", "check_process", "count_fault", "end_run",
+    "ensure_recorded", "hand_in", "make_continuation", "open_run", "own_run", "pause", "prepare",
+    "prepare_async", "resume", "count", "index",
+}  # fmt: skip
+"""Methods that the parts of the SDK call on each other."""
+
+ERRORS = (
+    errors.BudgetExceeded, errors.RunDeadlinePassed, errors.RecorderQueueFull,
+    errors.RecorderUnusable, errors.UnknownPrice, errors.UnboundedCall, errors.ReservationOverrun,
+    errors.ForkedFromCappedRun, errors.Malformed,
+)  # fmt: skip
+"""What a program may have to catch."""
+_ERRORS = (
+    "Recording raises these, and only where you ask for it. All are a `forum.errors.ForumError`."
+)
+_HEAD = """\
+# Python
+
+This page lists the names of `import forum`. It is generated from their docstrings by `just docs`; \
+do not edit it. [Record a Python program](../guides/record-python.md) explains them.
+
+Loading `forum` costs a few milliseconds; a name is loaded when it is first used.
+"""
+
+
+def render() -> str:
+    """Return the whole page."""
+    functions = [
+        (f"forum.{name}", getattr(forum, name))
+        for name in sorted(forum.__all__)
+        if inspect.isfunction(getattr(forum, name))
+    ]
+    parts = [_HEAD, "## Functions\n", *(_describe(name, value) for name, value in functions)]
+    parts += ["## Errors\n", f"{_ERRORS}\n"]
+    parts += [f"- `forum.errors.{kind.__name__}`: {_text(kind)}" for kind in ERRORS]
+    parts.append("")
+    for kind in CLASSES:
+        parts += [f"## {kind.__name__}\n", f"{_text(kind)}\n"]
+        parts += [_describe(name, value) for name, value in _methods(kind)]
+    return "\n".join(parts)
+
+
+def _methods(kind: type) -> Iterator[tuple[str, Any]]:
+    for name, value in sorted(vars(kind).items()):
+        if name.startswith("_") or name in INTERNAL:
+            continue
+        if isinstance(value, property):
+            yield f"{kind.__name__}.{name}", value.fget
+        elif inspect.isfunction(value):
+            yield f"{kind.__name__}.{name}", value
+
+
+def _describe(name: str, value: Any) -> str:  # noqa: ANN401  a function
+    parameters = [
+        p.replace(annotation=inspect.Parameter.empty)
+        for p in inspect.signature(value).parameters.values()
+        if p.name != "self"
+    ]
+    shown = str(inspect.Signature(parameters)).replace("<LossPolicy.DROP: 'drop'>", "'drop'")
+    shown = shown.replace("<Operation.STEP: 'step'>", "'step'")
+    return f"### `{name}{shown}`\n\n{_text(value)}\n"
+
+
+def _text(value: Any) -> str:  # noqa: ANN401  a function or a class
+    """Return a docstring, one line for each paragraph."""
+    paragraphs = (inspect.getdoc(value) or "").split("\n\n")
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(render())

@@ -1,0 +1,87 @@
+// Numbers, times and texts as pages show them.
+
+const NANO = 1_000_000_000;
+
+/** Dollars for reading: two digits, or for less than a dollar as many as tell something. */
+export function formatDollars(amount: number | string): string {
+  const value = Number(amount);
+  if (value === 0) return "$0";
+  const digits = value >= 1 ? 2 : Math.min(6, Math.max(2, 1 - Math.floor(Math.log10(value)) + 1));
+  const text = value.toFixed(digits).replace(/(\.\d\d\d*?)0+$/, "$1");
+  return `$${text}`;
+}
+
+/** Dollars of a fact, which counts billionths. */
+export function fromNanoDollars(amount: number): number {
+  return amount / NANO;
+}
+
+/** A duration in at most two units: `340 ms`, `12 s`, `3 min 20 s`, `2 h 5 min`, `3 d 4 h`. */
+export function formatDuration(milliseconds: number): string {
+  if (milliseconds < 1000) return `${Math.round(milliseconds)} ms`;
+  const seconds = milliseconds / 1000;
+  if (seconds < 10) return `${seconds.toFixed(1).replace(/\.0$/, "")} s`;
+  const whole = Math.round(seconds);
+  if (whole < 60) return `${whole} s`;
+  const units: [number, string, number, string][] = [
+    [86_400, "d", 3600, "h"],
+    [3600, "h", 60, "min"],
+    [60, "min", 1, "s"],
+  ];
+  for (const [size, name, smaller, smallerName] of units) {
+    if (whole < size) continue;
+    const rest = Math.floor((whole % size) / smaller);
+    return rest
+      ? `${Math.floor(whole / size)} ${name} ${rest} ${smallerName}`
+      : `${Math.floor(whole / size)} ${name}`;
+  }
+  return `${whole} s`;
+}
+
+export function formatCount(count: number): string {
+  return count.toLocaleString("en");
+}
+
+export function formatBytes(count: number): string {
+  if (count < 1024) return `${count} B`;
+  if (count < 1024 ** 2) return `${(count / 1024).toFixed(1)} kB`;
+  return `${(count / 1024 ** 2).toFixed(1)} MB`;
+}
+
+/** The time of an entry within its day, in UTC, to the millisecond. */
+export function formatClock(microseconds: number): string {
+  return new Date(microseconds / 1000).toISOString().slice(11, 23);
+}
+
+/** How long ago, or how far ahead, a moment is. */
+export function formatAge(moment: number, now: number): string {
+  const distance = Math.abs(now - moment);
+  const text =
+    distance < 60_000 ? "a moment" : formatDuration(distance).split(" ").slice(0, 2).join(" ");
+  return moment <= now ? `${text} ago` : `in ${text}`;
+}
+
+/** The first part of an id, as the command line shows it. */
+export function shortId(id: string): string {
+  return id.slice(0, 18);
+}
+
+// C0 and C1 controls, zero-width characters, marks that turn the direction of writing, and tags.
+const HIDDEN =
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what it looks for
+  /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb]|[\u{e0000}-\u{e007f}]/u;
+
+/** Split a text into pieces that are shown as they are and pieces that would be invisible. */
+export function splitHidden(text: string): { text: string; hidden: boolean }[] {
+  return text
+    .split(new RegExp(`(${HIDDEN.source})`, "u"))
+    .filter((piece) => piece !== "")
+    .map((piece) =>
+      HIDDEN.test(piece)
+        ? {
+            text: `U+${(piece.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, "0")}`,
+            hidden: true,
+          }
+        : { text: piece, hidden: false },
+    );
+}

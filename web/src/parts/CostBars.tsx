@@ -1,0 +1,60 @@
+import { formatCount, formatDollars } from "../model/format";
+import { type CostChart, type DayBar, MAX_DAYS } from "../model/spending";
+import { SafeText } from "./Text";
+
+const HEIGHT = 100;
+
+/** What each day cost, stacked; the table beside it has the same numbers. */
+export function CostBars({ chart, by }: { chart: CostChart; by: string }) {
+  const { legend, bars, top, isCut } = chart;
+  return (
+    <figure class="cost-bars">
+      <p class="small quiet">{formatDollars(top)}</p>
+      <svg
+        viewBox={`0 0 ${bars.length} ${HEIGHT}`}
+        preserveAspectRatio="none"
+        role="img"
+        aria-label={`Cost of ${formatCount(bars.length)} days by ${by}, at most ${formatDollars(Math.max(...bars.map(({ usd }) => usd)))} on one day`}
+      >
+        {bars.map((bar, number) => (
+          <Bar key={bar.day} bar={bar} x={number} top={top} />
+        ))}
+      </svg>
+      <p class="cost-days small quiet">
+        <span>{bars[0]?.day}</span>
+        <span>{bars.at(-1)?.day}</span>
+      </p>
+      <ul class="cost-legend small">
+        {legend.map((name, place) => (
+          <li key={name}>
+            <span class={`swatch part-${place}`} />
+            <SafeText text={name} />
+          </li>
+        ))}
+      </ul>
+      {isCut && (
+        <p class="small quiet">The last {MAX_DAYS} days are drawn; the table has all of them.</p>
+      )}
+    </figure>
+  );
+}
+
+function Bar({ bar, x, top }: { bar: DayBar; x: number; top: number }) {
+  const height = (usd: number) => (usd / top) * HEIGHT;
+  return (
+    <g>
+      {bar.segments.map(({ place, name, usd, from }) => (
+        <rect
+          key={name}
+          class={`part-${place}`}
+          x={x + 0.1}
+          width={0.8}
+          y={HEIGHT - height(from + usd)}
+          height={height(usd)}
+        >
+          <title>{`${bar.day}, ${name}: ${formatDollars(usd)}`}</title>
+        </rect>
+      ))}
+    </g>
+  );
+}

@@ -1,0 +1,123 @@
+import { useMemo, useState } from "preact/hooks";
+import type { Item } from "../model/entries";
+import { factText } from "../model/entries";
+import { formatClock } from "../model/format";
+import { type Line, writeTranscript } from "../model/transcript";
+import { BodyText } from "./BodyText";
+import { Mark } from "./StateMark";
+import { VirtualList } from "./VirtualList";
+
+interface RunEntriesProps {
+  items: Item[];
+  chosen: number | null;
+  onChoose: (entry: number) => void;
+}
+
+type View = "transcript" | "entries";
+
+/** The record of a run in the order of the log: as a transcript, or entry by entry. */
+export function RunEntries({ items, chosen, onChoose }: RunEntriesProps) {
+  const [view, setView] = useState<View>("transcript");
+  const [text, setText] = useState("");
+  const wanted = useMemo(() => items.filter((item) => matches(item, text)), [items, text]);
+  const lines = useMemo(() => writeTranscript(wanted), [wanted]);
+  return (
+    <section class="card">
+      <div class="card-head">
+        <h2>Record</h2>
+        <div class="tabs" role="tablist" aria-label="Form of the record">
+          {(["transcript", "entries"] as const).map((name) => (
+            <button
+              key={name}
+              type="button"
+              role="tab"
+              aria-selected={view === name}
+              onClick={() => setView(name)}
+            >
+              {name === "transcript" ? "Transcript" : `Entries (${items.length})`}
+            </button>
+          ))}
+        </div>
+        <input
+          type="search"
+          class="end"
+          placeholder="Filter by strand, kind or actor"
+          aria-label="Filter by strand, kind or actor"
+          value={text}
+          onInput={(event) => setText(event.currentTarget.value)}
+        />
+      </div>
+      {wanted.length === 0 && (
+        <p class="quiet">{text ? "No entry matches the filter." : "No entry is signed yet."}</p>
+      )}
+      {wanted.length > 0 && view === "transcript" && (
+        <VirtualList
+          items={lines}
+          label="Transcript"
+          chosen={lines.findIndex((line) => line.item.index === chosen)}
+          onChoose={(line) => onChoose(line.item.index)}
+        >
+          {(line) => (
+            <TranscriptLine
+              key={line.item.index}
+              line={line}
+              isChosen={line.item.index === chosen}
+              onChoose={() => onChoose(line.item.index)}
+            />
+          )}
+        </VirtualList>
+      )}
+      {wanted.length > 0 && view === "entries" && (
+        <VirtualList
+          items={wanted}
+          label="Entries"
+          chosen={wanted.findIndex((item) => item.index === chosen)}
+          onChoose={(item) => onChoose(item.index)}
+        >
+          {({ index, entry }) => (
+            <button
+              key={index}
+              type="button"
+              class="entry"
+              aria-pressed={index === chosen}
+              onClick={() => onChoose(index)}
+            >
+              <span class="number">{index}</span>
+              <span class="quiet">{formatClock(entry.ts)}</span>
+              <span class="clip">{entry.strand}</span>
+              <span class="clip">{entry.kind}</span>
+              <span class="clip quiet">
+                {factText(entry, "outcome") || factText(entry, "answer")}
+              </span>
+            </button>
+          )}
+        </VirtualList>
+      )}
+    </section>
+  );
+}
+
+function TranscriptLine(props: { line: Line; isChosen: boolean; onChoose: () => void }) {
+  const { line, isChosen, onChoose } = props;
+  const { entry, index } = line.item;
+  const commitment = entry.bodies[line.body];
+  return (
+    <div class={isChosen ? "line chosen" : "line"}>
+      <button type="button" class="line-head" aria-pressed={isChosen} onClick={onChoose}>
+        <Mark state={line.state} />
+        <span class="strong">{line.who}</span>
+        <span>{line.what}</span>
+        <span class="quiet small end">{formatClock(entry.ts).slice(0, 8)}</span>
+      </button>
+      {commitment && line.body !== "prompt" && (
+        <BodyText entry={index} name={line.body} commitment={commitment} />
+      )}
+    </div>
+  );
+}
+
+function matches({ entry, index }: Item, text: string): boolean {
+  if (!text) return true;
+  const place = `${index} ${entry.strand} ${entry.kind} ${entry.actor}`.toLowerCase();
+  return place.includes(text.toLowerCase());
+}

@@ -1,0 +1,266 @@
+// Whether the entries on a page are those of the log that the pinned keys sign, and whether that
+// log continues what this browser remembers.
+
+import { equalBytes, readUtf8, toHex, writeUtf8 } from "verify-page/bytes.js";
+import { type Cosignature, openCheckpoint, readCosignatures } from "verify-page/checkpoint.js";
+import type { Key } from "verify-page/note.js";
+import { Policy } from "verify-page/policy.js";
+import { Rejected } from "verify-page/rejected.js";
+import { type Checkpoint, hashLeaf } from "verify-page/tree.js";
+import { isLocalWitness } from "verify-page/verifier.js";
+import type { Item } from "../model/entries";
+import { type Progress, ReadLog } from "./log";
+import { Refuted, Unanswered } from "./refuted";
+import { type ReadFile, readEntryBundle, TILE_WIDTH, TileTree } from "./tiles";
+
+/** Above this many entries only hashes are read: those of the entries shown, and of the root. */
+export const MAX_READ_ENTRIES = 200_000;
+
+/** How many items may wait for their tiles at the same time. */
+const ITEMS_AT_ONCE = 6;
+
+/** A tree that this browser has proven: its size, its root in hexadecimal digits, and when. */
+export interface SeenTree {
+  size: number;
+  root: string;
+  at: number;
+}
+
+export interface Question {
+  /** The name of the log whose policy this is. */
+  origin: string;
+  /** The text of the pinned policy. */
+  policy: string;
+  /** What this browser has seen of the log before. */
+  seen: SeenTree | null;
+  /** The run that all items must belong to; null for entries of the whole log. */
+  run: string | null;
+  items: Item[];
+}
+
+export interface WitnessSighting {
+  name: string;
+  id: string;
+  /** Seconds since 1970 by the clock of the witness; 0 if it states none. */
+  time: number;
+  /** Whether it is on the machine of the log's own writer. */
+  isLocal: boolean;
+}
+
+export interface Proof {
+  size: number;
+  root: string;
+  /** The indexes of the items that are in the signed tree, byte for byte. */
+  proven: number[];
+  /** How many newer entries of the run the tree has; null without a run, or if only hashes were read. */
+  newer: number | null;
+  /** Whether all entries of the log were read; otherwise hashes alone. */
+  isWhole: boolean;
+  cosignatures: WitnessSighting[];
+  /** How many witnesses the policy names. */
+  witnesses: number;
+  hasQuorum: boolean;
+}
+
+/** Proves logs, and remembers what it has read of the last one. */
+export class Prover {
+  #log: ReadLog | null = null;
+
+  constructor(
+    private readonly read: ReadFile,
+    private readonly maxReadEntries = MAX_READ_ENTRIES,
+  ) {}
+
+  /** Check everything in a question. Throws `Refuted`, or `Unanswered`. */
+  async prove(question: Question, progress: Progress = () => {}): Promise<Proof> {
+    const policy = readPolicy(question.policy);
+    const note = await this.read("checkpoint");
+    const { checkpoint, cosignatures } = openNote(note, policy, question.origin);
+    checkNotBefore(question.seen, checkpoint);
+    const isWhole = checkpoint.size <= this.maxReadEntries;
+    const tree = isWhole
+      ? await this.#readLog(checkpoint, question.seen?.size ?? 0, progress)
+      : await TileTree.open(this.read, checkpoint);
+    await checkContinues(question.seen, tree);
+    const signed = question.items.filter(({ index }) => !(index >= checkpoint.size));
+    await this.#checkItems(signed, question.run, tree, Number(checkpoint.size));
+    return {
+      size: Number(checkpoint.size),
+      root: toHex(checkpoint.root),
+      proven: signed.map(({ index }) => index),
+      newer: tree instanceof ReadLog ? countNewer(tree, question) : null,
+      isWhole,
+      cosignatures: cosignatures.map(viewCosignature),
+      witnesses: policy.witnesses.size,
+      hasQuorum: policy.isSatisfiedBy(cosignatures),
+    };
+  }
+
+  async #readLog(checkpoint: Checkpoint, seen: number, progress: Progress): Promise<ReadLog> {
+    const known = this.#log;
+    const goesOn = known?.origin === checkpoint.origin && known.size <= checkpoint.size;
+    const log = goesOn ? known : new ReadLog(checkpoint.origin);
+    // Entries that did not lead to a signed root are not built upon.
+    this.#log = null;
+    await log.readUpTo(checkpoint, seen, this.read, progress);
+    this.#log = log;
+    return log;
+  }
+
+  async #checkItems(
+    items: Item[],
+    run: string | null,
+    tree: ReadLog | TileTree,
+    size: number,
+  ): Promise<void> {
+    for (let at = 0; at < items.length; at += ITEMS_AT_ONCE) {
+      const some = items.slice(at, at + ITEMS_AT_ONCE);
+      await Promise.all(some.map((item) => this.#checkItem(item, run, tree, size)));
+    }
+  }
+
+  async #checkItem(
+    item: Item,
+    run: string | null,
+    tree: ReadLog | TileTree,
+    size: number,
+  ): Promise<void> {
+    if (!Number.isSafeInteger(item.index) || item.index < 0) {
+      throw new Refuted("entry", "An entry on this page has no place in the log.");
+    }
+    if (run !== null && item.entry.run !== run) {
+      throw new Refuted("entry", `Entry ${item.index} on this page belongs to another run.`);
+    }
+    const leaf = await tree.leaf(item.index);
+    if (item.id !== toHex(leaf) || !(await this.#isInTree(item, leaf, size))) {
+      const message = `Entry ${item.index} on this page is not the one in the signed log.`;
+      throw new Refuted("entry", message);
+    }
+  }
+
+  /** Return whether an entry on the page has the bytes of a leaf. */
+  async #isInTree({ index, entry }: Item, leaf: Uint8Array, size: number): Promise<boolean> {
+    // The bytes are canonical JSON, which the browser writes as well, unless a name looks like a
+    // number: such names come first in an object of JavaScript. The bytes themselves decide then.
+    const shown = JSON.stringify(entry);
+    if (equalBytes(hashLeaf(writeUtf8(shown)), leaf)) return true;
+    const bundle = await readEntryBundle(this.read, Math.floor(index / TILE_WIDTH), size);
+    const bytes = bundle[index % TILE_WIDTH];
+    if (!bytes || !equalBytes(hashLeaf(bytes), leaf)) {
+      throw new Refuted("tile", `The tile with entry ${index} is not that of the signed tree.`);
+    }
+    return JSON.stringify(JSON.parse(readUtf8(bytes))) === shown;
+  }
+}
+
+/**
+ * Check with what this browser has kept of the log; where its tiles contradict the checkpoint, say
+ * what the log contradicts if it is read `again`, whole and anew.
+ *
+ * Kept tiles and a checkpoint of another history do not fit together either.
+ */
+export async function explainTiles(
+  first: () => Promise<Proof>,
+  again: () => Promise<Proof>,
+): Promise<Proof> {
+  try {
+    return await first();
+  } catch (error) {
+    if (!(error instanceof Refuted && error.kind === "tile")) throw error;
+    const other = await again().catch((failure: unknown) => failure);
+    throw other instanceof Refuted ? other : error;
+  }
+}
+
+/** Parse a policy; the last line of what is pasted often has no newline. */
+export function readPolicy(text: string): Policy {
+  try {
+    return new Policy(writeUtf8(text.endsWith("\n") ? text : `${text}\n`));
+  } catch (error) {
+    if (error instanceof Rejected)
+      throw new Unanswered(`The policy cannot be read: ${error.message}`);
+    throw error;
+  }
+}
+
+/** The keys of a policy as the reader compares them. */
+export interface PolicyKeys {
+  logs: { name: string; id: string }[];
+  witnesses: { name: string; id: string; isLocal: boolean }[];
+}
+
+export function listKeys(text: string): PolicyKeys {
+  const policy = readPolicy(text);
+  return {
+    logs: policy.logs.map(({ name, id }: Key) => ({ name, id })),
+    witnesses: [...policy.witnesses.values()].map(({ name, id }: Key) => ({
+      name,
+      id,
+      isLocal: isLocalWitness(name),
+    })),
+  };
+}
+
+function openNote(
+  note: Uint8Array,
+  policy: Policy,
+  origin: string,
+): { checkpoint: Checkpoint; cosignatures: Cosignature[] } {
+  try {
+    const checkpoint = openCheckpoint(note, policy.logs);
+    if (checkpoint.origin !== origin) throw new Rejected("it is that of another log");
+    if (checkpoint.size > Number.MAX_SAFE_INTEGER) throw new Rejected("its size is impossible");
+    return { checkpoint, cosignatures: uniqueCosignatures(note, policy) };
+  } catch (error) {
+    if (!(error instanceof Rejected)) throw error;
+    const message = `The checkpoint is not one that your pinned keys have signed: ${error.message}.`;
+    throw new Refuted("checkpoint", message);
+  }
+}
+
+/** The cosignatures of pinned witnesses, one of each. */
+function uniqueCosignatures(note: Uint8Array, policy: Policy): Cosignature[] {
+  const all = readCosignatures(note, [...policy.witnesses.values()]);
+  return [...new Map(all.map((cosignature) => [cosignature.key.text, cosignature])).values()];
+}
+
+/** Refuse a tree that is smaller than the remembered one, or another one of the same size. */
+function checkNotBefore(seen: SeenTree | null, { size, root }: Checkpoint): void {
+  if (!seen) return;
+  if (size < seen.size) {
+    throw new Refuted(
+      "shorter",
+      `The log has ${size} entries, but this browser has seen ${seen.size} of them before.`,
+    );
+  }
+  if (size === BigInt(seen.size) && toHex(root) !== seen.root) throw otherHistory(seen);
+}
+
+async function checkContinues(seen: SeenTree | null, tree: ReadLog | TileTree): Promise<void> {
+  if (seen && toHex(await tree.rootAt(seen.size)) !== seen.root) throw otherHistory(seen);
+}
+
+function otherHistory({ size }: SeenTree): Refuted {
+  return new Refuted(
+    "history",
+    `The first ${size} entries of the log are not those that this browser has seen before.`,
+  );
+}
+
+/** Return how many entries of a run come after those shown. Throws `Refuted` if one is left out. */
+function countNewer(log: ReadLog, { run, items }: Question): number | null {
+  if (run === null) return null;
+  const shown = new Set(items.map(({ index }) => index));
+  const last = items.reduce((highest, { index }) => Math.max(highest, index), -1);
+  const absent = log.indexesOf(run).filter((index) => !shown.has(index));
+  const left = absent.find((index) => index < last);
+  if (left !== undefined) {
+    const message = `Entry ${left} of this run is in the signed log and not on this page.`;
+    throw new Refuted("missing", message);
+  }
+  return absent.length;
+}
+
+function viewCosignature({ key, time }: Cosignature): WitnessSighting {
+  return { name: key.name, id: key.id, time: Number(time), isLocal: isLocalWitness(key.name) };
+}

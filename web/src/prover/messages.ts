@@ -1,0 +1,26 @@
+// What a page and its worker say to each other.
+
+import type { PolicyKeys, Proof, Question } from "./check";
+import type { Refutation } from "./refuted";
+
+export type Request =
+  | { keysOf: string }
+  | {
+      question: Question;
+      /** The key of the session, for the server. */
+      key: string;
+      /** Read everything again, whatever the browser has in its cache. */
+      isFresh: boolean;
+    };
+
+export type Verdict =
+  | { state: "proven"; proof: Proof }
+  | { state: "refuted"; kind: Refutation; reason: string }
+  | { state: "failed"; reason: string };
+
+/** Replies come in the order of the requests; `progress` may come before a verdict. */
+export type Reply =
+  | { progress: { done: number; total: number } }
+  | { verdict: Verdict }
+  | { keys: PolicyKeys }
+  | { unreadable: string };

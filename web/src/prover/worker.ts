@@ -1,0 +1,87 @@
+// The worker: reads the log and checks it beside the page, which stays usable meanwhile.
+
+import { explainTiles, listKeys, Prover } from "./check";
+import type { Reply, Request, Verdict } from "./messages";
+import { Refuted, Unanswered } from "./refuted";
+
+const FETCH_TIMEOUT_MS = 30_000;
+
+let key = "";
+let isFresh = false;
+let prover = new Prover(readFile);
+
+/** Read a file of the log from the server that the page came from. */
+async function readFile(path: string): Promise<Uint8Array> {
+  try {
+    const response = await fetch(`/tlog/${path}`, {
+      headers: { authorization: `Bearer ${key || "none"}` },
+      cache: cacheMode(path),
+      signal: AbortSignal.timeout(FETCH_TIMEOUT_MS),
+    });
+    if (response.status !== 200) {
+      throw new Unanswered(`The server answered ${path} with status ${response.status}.`);
+    }
+    return new Uint8Array(await response.arrayBuffer());
+  } catch (error) {
+    if (error instanceof Unanswered) throw error;
+    const isLate = error instanceof DOMException && error.name === "TimeoutError";
+    throw new Unanswered(
+      isLate
+        ? `The server did not send ${path} within ${FETCH_TIMEOUT_MS / 1000} seconds.`
+        : `The server could not be asked for ${path}.`,
+    );
+  }
+}
+
+function cacheMode(path: string): RequestCache {
+  // An old checkpoint would look like a log that has become shorter.
+  if (path === "checkpoint") return "no-store";
+  return isFresh ? "reload" : "default";
+}
+
+async function answer(request: Request): Promise<Reply> {
+  if ("keysOf" in request) {
+    try {
+      return { keys: listKeys(request.keysOf) };
+    } catch (error) {
+      return { unreadable: messageOf(error) };
+    }
+  }
+  key = request.key;
+  isFresh = false;
+  const prove = () =>
+    prover.prove(request.question, (done, total) => send({ progress: { done, total } }));
+  const proveFresh = () => {
+    isFresh = true;
+    prover = new Prover(readFile);
+    return prove();
+  };
+  try {
+    const proof = await (request.isFresh ? proveFresh() : explainTiles(prove, proveFresh));
+    return { verdict: { state: "proven", proof } };
+  } catch (error) {
+    return { verdict: judge(error) };
+  }
+}
+
+/** Only a contradiction refutes. Every other error says that nothing was proven. */
+function judge(error: unknown): Verdict {
+  const reason = messageOf(error);
+  return error instanceof Refuted
+    ? { state: "refuted", kind: error.kind, reason }
+    : { state: "failed", reason };
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
+
+function send(reply: Reply): void {
+  self.postMessage(reply);
+}
+
+// One after the other: a check continues what the one before has read.
+let last: Promise<void> = Promise.resolve();
+self.onmessage = ({ data }: MessageEvent<Request>) => {
+  last = last.then(async () => send(await answer(data)));
+};

@@ -1,0 +1,48 @@
+import { gzipSync } from "node:zlib";
+import type { Plugin } from "vite";
+import { defineConfig } from "vitest/config";
+
+const path = (name: string) => new URL(name, import.meta.url).pathname;
+
+/** Write a compressed copy beside each file, so that the server compresses nothing. */
+function precompress(): Plugin {
+  return {
+    name: "precompress",
+    apply: "build",
+    enforce: "post",
+    generateBundle(_options, bundle) {
+      for (const file of Object.values(bundle)) {
+        const source = file.type === "chunk" ? file.code : file.source;
+        const compressed = gzipSync(source, { level: 9 });
+        this.emitFile({ type: "asset", fileName: `${file.fileName}.gz`, source: compressed });
+      }
+    },
+  };
+}
+
+export default defineConfig({
+  base: "./",
+  plugins: [precompress()],
+  oxc: { jsx: { runtime: "automatic", importSource: "preact" } },
+  resolve: {
+    alias: {
+      "forumd-client": path("../clients/typescript/src/client.ts"),
+      // What verifies in verify.html verifies here: one implementation.
+      "verify-page": path("../src/forum/surfaces/verify_page"),
+      // virtua is written for React.
+      react: "preact/compat",
+      "react-dom": "preact/compat",
+      "react/jsx-runtime": "preact/jsx-runtime",
+    },
+  },
+  build: {
+    outDir: path("../src/forum/surfaces/http/ui"),
+    emptyOutDir: true,
+    target: "es2022",
+    // The policy of the pages allows no inline script and no `data:` address.
+    assetsInlineLimit: 0,
+    modulePreload: { polyfill: false },
+  },
+  server: { proxy: { "/api": "http://127.0.0.1:8808", "/tlog": "http://127.0.0.1:8808" } },
+  test: { include: ["test/**/*.test.ts"] },
+});
