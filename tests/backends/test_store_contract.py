@@ -9,6 +9,7 @@ import pytest
 
 from forum.backends import postgres, sql_store
 from forum.backends.group_commit import GroupCommitter
+from forum.engine.context import JoinedContent
 from forum.errors import BudgetExceeded, ConcurrentUpdate, IdempotencyKeyUsed, PositionTaken
 from forum.ledger.body import CHUNK_SIZE, BytesContent, text_content
 from forum.ledger.kinds import LEDGER_KINDS
@@ -382,20 +383,28 @@ def test_a_run_is_read_whole_as_its_strands_are_read_one_by_one(
     monkeypatch.setattr(sql_store, "PAGE_ROWS", page)
     monkeypatch.setattr(sql_store, "MAX_SMALL_BODY_BYTES", 4)
     store, other = store_factory(), Chain(store_factory.origin, "other")
-    chains = [Chain(store.origin, "run", f"s{nth}") for nth in range(5)]
+    chains = [Chain(store.origin, "run", f"s{nth}") for nth in range(6)]
     contents = [
         None,
         text_content("tiny"),
         text_content("too large to come along"),
         BytesContent(b""),
+        JoinedContent((text_content("two"), text_content("part"))),
     ]
     for nth, chain in enumerate(chains):
-        store.append([chain.next(text=contents[n % 4]) for n in range(nth)] or [other.next()])
+        store.append([chain.next(text=contents[n]) for n in range(nth)] or [other.next()])
     records = [record for chain in chains for record in chain.records]
     bodies = {(r.position, body.name): body for r in records for body in r.bodies}
 
     assert list(store.entries_of_run("run")) == [(r.position, r.data) for r in records]
-    assert store.strand_lengths("run") == {f"s{nth}": nth for nth in range(1, 5)}
+    assert store.strand_lengths("run") == {f"s{nth}": nth for nth in range(1, 6)}
+    ends = store.last_entries([("run", "s3"), ("run", "none"), ("other", "main"), ("run", "s5")])
+    assert ends == [
+        chains[3].records[-1].data,
+        None,
+        other.records[-1].data,
+        chains[5].records[-1].data,
+    ]
     found = {(at, name): body for at, name, body in store.bodies_of_run("run")}
     assert found.keys() == bodies.keys()
     for key, body in found.items():

@@ -119,6 +119,7 @@ class RunOperations:
                 budgets=self.budgets if self.shared_caps else None,
                 open_encoder=_open_encoder,
                 report_patience=read_telemetry_settings(self._project.settings.doors).patience,
+                owns_runs=worker_class.owns_runs,
             )
             worker = worker_class(engine, self._project.store, capacity, report)
             worker.start(url)

@@ -23,6 +23,8 @@ _POLL_INTERVAL_S = 0.1
 class ClaimingWorker(LeasedWorker):
     """The worker of one process: drives the runs of one ledger that it has claimed."""
 
+    owns_runs = True
+
     def __init__(
         self,
         engine: Engine,

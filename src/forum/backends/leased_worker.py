@@ -28,6 +28,9 @@ _DRAIN_POLL_INTERVAL_S = 0.02
 class LeasedWorker(ABC):
     """The worker of one process, which drives runs of one ledger while it holds a lease."""
 
+    owns_runs = False
+    """Whether a worker drives all tasks of a run that it drives."""
+
     def __init__(
         self,
         engine: Engine,

@@ -61,6 +61,10 @@ class _PostgresQueries(sql_store.SqlReader):
         strands, ns = [place[0] for place in places], [place[1] for place in places]
         return self._fetch_rows("entries_at", strands=strands, ns=ns)
 
+    def _last_entries(self, places: Sequence[tuple[str, str]]) -> list[Any]:
+        runs, names = [place[0] for place in places], [place[1] for place in places]
+        return self._fetch_rows("last_entries", runs=runs, names=names)
+
     def _bodies_at(self, places: list[tuple[str, str, int, str]]) -> list[Any]:
         runs, strands, ns, names = map(list, zip(*places, strict=True))
         return self._fetch_rows(

@@ -295,6 +295,20 @@ class SqlReader(ABC):
             return row.data
         return None
 
+    def last_entries(self, places: Sequence[tuple[str, str]]) -> list[bytes | None]:
+        """Return the last entry of each (run, strand), in one query; None for an empty strand."""
+        ends: list[bytes | None] = []
+        for (run, strand), columns in zip(places, self._last_entries(places), strict=True):
+            row = None if columns[0] is None else ports.EntryRow(run, strand, *columns)
+            if row is not None:
+                self.check.check_row(row)
+            ends.append(row.data if row else None)
+        return ends
+
+    @abstractmethod
+    def _last_entries(self, places: Sequence[tuple[str, str]]) -> list[Any]:
+        """Return position, bytes and tag of the last entry of each (run, strand), or nulls."""
+
     def strands(self, run: str) -> list[str]:
         """Return the names of a run's strands."""
         return self._fetch_column("strands", run=run)
@@ -417,9 +431,7 @@ class SqlReader(ABC):
 
     def body(self, position: ports.Position, name: str) -> StoredBody | None:
         """Return a body of an entry, or None if it is not stored."""
-        key = self._body_key(position, name)
-        salt = self._fetch_one("body_salt", **key)
-        return None if salt is None else StoredBody(salt, lambda: self._read_body_chunks(key))
+        return self.bodies_at([(position, name)])[0]
 
     def checkpoints(self, start: int = 0) -> Iterator[bytes]:
         """Yield the signed notes of trees of at least this size, smallest first."""

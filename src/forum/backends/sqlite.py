@@ -107,6 +107,9 @@ class SqliteReader(sql_store.SqlReader):
     def _entries_at(self, places: list[tuple[int | None, int]]) -> list[Any]:
         return self._fetch_rows("entries_at", places=str([[key or 0, n] for key, n in places]))
 
+    def _last_entries(self, places: Sequence[tuple[str, str]]) -> list[Any]:
+        return self._fetch_rows("last_entries", places=msgspec.json.encode(places).decode())
+
     def _bodies_at(self, places: list[tuple[str, str, int, str]]) -> list[Any]:
         encoded = msgspec.json.encode(places).decode()
         return self._fetch_rows("bodies_at", places=encoded, size=sql_store.MAX_SMALL_BODY_BYTES)

@@ -3,8 +3,9 @@
 Everything here follows from recorded entries, so every worker reads the same.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from forum.errors import BodyGone, NoSuchEntry, NoSuchRun, RunNotDriven
 from forum.ledger.body import BytesContent, Content, StoredBody
@@ -18,6 +19,8 @@ from forum.work.kinds import AcceptedFacts, Basis, PlanFacts, RouteFacts
 from forum.work.plan import Plan, read_plan
 from forum.work.policy import Policy, read_policy
 from forum.work.run_fold import Run, fold
+
+T = TypeVar("T")
 
 ENGINE = "engine"
 """The actor of entries that the engine itself writes."""
@@ -81,21 +84,19 @@ def read_run_input(ledger: Ledger, run: str) -> RunInput | RunContext:
     Raises `NoSuchEntry` if no run was accepted under this id.
     """
     accepted = route = plan = None
-    for leaf, entry in read_strand_entries(ledger, run, MAIN_STRAND):
-        match entry.facts:
+    for recorded in ledger.writer.read_entries(run, MAIN_STRAND):
+        match recorded.entry.facts:
             case AcceptedFacts():
-                accepted = RecordedEntry(leaf, entry)
+                accepted = recorded
             case RouteFacts():
-                route = RecordedEntry(leaf, entry)
+                route = recorded
             case PlanFacts():
-                plan = RecordedEntry(
-                    leaf, entry
-                )  # the last plan counts: approval may have edited the first
+                plan = recorded  # the last plan counts: approval may have edited the first
             case _:
                 pass
     if accepted is None:
         raise NoSuchEntry(f"run {run} has no request")
-    policy = read_policy(read_body(ledger, position_of(accepted), "policy"))
+    policy = _read_once(ledger, accepted, "policy", read_policy)
     run_input = RunInput(
         run=run,
         accepted=accepted.entry.facts,
@@ -107,7 +108,14 @@ def read_run_input(ledger: Ledger, run: str) -> RunInput | RunContext:
     )
     if plan is None:
         return run_input
-    return run_input.with_plan(read_plan(read_body(ledger, position_of(plan), "plan")), plan.leaf)
+    return run_input.with_plan(_read_once(ledger, plan, "plan", read_plan), plan.leaf)
+
+
+def _read_once(ledger: Ledger, source: RecordedEntry, body: str, parse: Callable[[bytes], T]) -> T:
+    """Return a parsed body of an entry; of a remembered run it is read and parsed once."""
+    return ledger.writer.derive(
+        source, body, lambda: parse(read_body(ledger, position_of(source), body))
+    )
 
 
 def read_run_context(ledger: Ledger, run: str) -> RunContext:
@@ -141,7 +149,7 @@ def read_request(ledger: Ledger, run: str, most: int | None = None) -> bytes:
 def read_run(ledger: Ledger, run: str) -> Run:
     """Return the state of a run, folded from all its strands."""
     # Sorted, so that the order of tasks in the state does not depend on the store.
-    return fold_new_entries(ledger, run, Run(), sorted(ledger.store.strands(run)))
+    return fold_new_entries(ledger, run, Run(), sorted(ledger.writer.strands(run)))
 
 
 def is_driven(ledger: Ledger, run: str) -> bool:
@@ -158,8 +166,8 @@ def missing_request_error(ledger: Ledger, run: str) -> NoSuchRun | RunNotDriven:
 
 def read_last_facts(ledger: Ledger, run: str) -> Facts | None:
     """Return the facts of the last entry of `main`, or None if the run does not exist."""
-    last = ledger.store.last_entry(run, MAIN_STRAND)
-    return ledger.kinds.read(last).facts if last else None
+    last = ledger.writer.last_entry(run, MAIN_STRAND)
+    return last.entry.facts if last else None
 
 
 def fold_new_entries(ledger: Ledger, run: str, state: Run, strands: Iterable[str]) -> Run:

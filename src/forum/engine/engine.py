@@ -19,13 +19,14 @@ from forum.engine.model_calls import Services
 from forum.engine.recorded_runs import ForkSource
 from forum.engine.role_driver import RoleDriver
 from forum.engine.run_driver import RunDriver
+from forum.engine.run_memory import RunMemory
 from forum.engine.session import TurnDriver, TurnRegistry
 from forum.engine.shared_budgets import SharedBudgets
 from forum.engine.signals import CancelToken, RunSignals
 from forum.engine.task_driver import TaskDriver
 from forum.engine.worker_slots import WorkerSlot
 from forum.errors import ConcurrentUpdate, NoSuchGate
-from forum.ledger.entry import MAIN_STRAND, Facts
+from forum.ledger.entry import MAIN_STRAND
 from forum.ledger.log import Ledger
 from forum.ledger.ports import RunClaim, Timer, TimerClaim, due_now_limit
 from forum.work import kinds
@@ -69,7 +70,11 @@ class Engine:
         budgets: SharedBudgets | None = None,
         open_encoder: ports.OpenEncoder = lambda: None,
         report_patience: ReportPatience = DEFAULT_PATIENCE,
+        owns_runs: bool = False,
     ) -> None:
+        """`owns_runs` says that this process alone drives a run and all its tasks."""
+        if owns_runs:
+            ledger = ledger.with_memory(RunMemory())
         self._ledger, self._report_patience = ledger, report_patience
         self._services = Services(
             ledger,
@@ -81,6 +86,7 @@ class Engine:
             gate_rules=gate_rules,
             budgets=budgets,
             open_encoder=open_encoder,
+            owns_runs=owns_runs,
         )
         self._signals, self._pending_turns = RunSignals(), TurnRegistry()
         self._contexts: OrderedDict[str, context.RunContext] = OrderedDict()
@@ -122,6 +128,7 @@ class Engine:
                     # A turn left running would be a second writer of its strand when the next
                     # driver of the session starts the same turn.
                     await here.cancel_all()
+                    self._ledger.writer.forget(run)
             # A signal that arrived after the driver's last look was still reported as delivered,
             # so its sender did not enqueue the run.  Drive the run once more.
             missed = attention.has_missed_signal
@@ -137,9 +144,7 @@ class Engine:
         with self._signals.register_task(run, self._slots) as stop:
             # A queued task of an interrupted run does nothing: after the resumption, the driver of
             # the run starts it again.
-            if isinstance(
-                await asyncio.to_thread(self._check_for_stop, run), kinds.InterruptionFacts
-            ):
+            if await asyncio.to_thread(self._check_for_stop, run):
                 return False
             left = False
             async with self._hold_slot(stop.slot):
@@ -203,26 +208,36 @@ class Engine:
 
     def check_for_stops(self) -> None:
         """Stop the work on runs that another process has stopped; call this periodically."""
-        for run in self._signals.active_runs():
-            self._check_for_stop(run)
+        self._check_runs_for_stops(self._signals.active_runs())
 
-    def _check_for_stop(self, run: str) -> Facts | None:
-        """Stop local work on a run that was stopped; return the facts of the last `main` entry.
+    def _check_for_stop(self, run: str) -> bool:
+        """Stop local work on a run that was stopped; return whether it is interrupted."""
+        return run in self._check_runs_for_stops([run])
+
+    def _check_runs_for_stops(self, runs: Sequence[str]) -> set[str]:
+        """Stop local work on runs that were stopped; return those that are interrupted.
 
         Nothing new is started for an interrupted run.  Its calls and effects under way are finished
         and recorded: they are paid for, and need not be made again.
         """
-        last = context.read_last_facts(self._ledger, run)
-        if self._ledger.store.last_entry(run, kinds.CONTROL) is not None:
-            # The first entry of `control` asks for an end or closes the run: abort open calls too.
-            self._signals.stop_run(run, cut=True)
-        elif isinstance(last, kinds.InterruptionFacts):
-            self._signals.interrupt(run)
-        elif isinstance(last, kinds.StopFacts) or (
-            isinstance(last, kinds.ResumptionFacts) and self._is_stopped(run)
-        ):
-            self._signals.stop_run(run, cut=False)
-        return last
+        interrupted = set()
+        places = [(run, strand) for run in runs for strand in (MAIN_STRAND, kinds.CONTROL)]
+        # From the store, and never remembered: other processes write these entries.
+        ends = iter(self._ledger.store.last_entries(places)) if places else iter(())
+        for run, main, control in zip(runs, ends, ends, strict=True):
+            last = self._ledger.kinds.read(main).facts if main else None
+            if control is not None:
+                # The first entry of `control` asks for an end or closes the run: abort open calls.
+                self._signals.stop_run(run, cut=True)
+            elif isinstance(last, kinds.InterruptionFacts):
+                self._signals.interrupt(run)
+            elif isinstance(last, kinds.StopFacts) or (
+                isinstance(last, kinds.ResumptionFacts) and self._is_stopped(run)
+            ):
+                self._signals.stop_run(run, cut=False)
+            if isinstance(last, kinds.InterruptionFacts):
+                interrupted.add(run)
+        return interrupted
 
     def _is_stopped(self, run: str) -> bool:
         """Return whether a run was stopped before it was interrupted and resumed.

@@ -7,7 +7,7 @@ that has not seen the interruption is refused at its next append, and a later on
 from collections.abc import Iterator
 from contextlib import suppress
 
-from forum.engine.context import ENGINE, missing_request_error, read_last_facts, read_run
+from forum.engine.context import ENGINE, missing_request_error, read_run
 from forum.errors import ConcurrentUpdate, RunAlreadyEnded
 from forum.ledger import ports
 from forum.ledger.entry import MAIN_STRAND
@@ -81,12 +81,18 @@ def resume_run(ledger: Ledger, run: str, actor: str) -> bool:
 
 def follow_parent(ledger: Ledger, parent: str, child: str) -> None:
     """Interrupt a child run if its parent was interrupted while the child was opened."""
-    if isinstance(read_last_facts(ledger, parent), InterruptionFacts):
+    if _is_interrupted(ledger, parent):
         interrupt_run(ledger, child, ENGINE)
         # The parent may have been resumed just before, when this child was not yet interrupted.
         # Without this check the child would stay interrupted under a running parent.
-        if not isinstance(read_last_facts(ledger, parent), InterruptionFacts):
+        if not _is_interrupted(ledger, parent):
             resume_run(ledger, child, ENGINE)
+
+
+def _is_interrupted(ledger: Ledger, run: str) -> bool:
+    # From the store, and never remembered: another process may have interrupted the run just now.
+    last = ledger.store.last_entry(run, MAIN_STRAND)
+    return last is not None and isinstance(ledger.kinds.read(last).facts, InterruptionFacts)
 
 
 def _is_outermost(state: Run) -> bool:

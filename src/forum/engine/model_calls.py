@@ -78,6 +78,8 @@ class Services:
     """Spending caps that many runs share."""
     open_encoder: ports.OpenEncoder = lambda: None
     """Returns the encoder that compares free-text answers of councils."""
+    owns_runs: bool = False
+    """Whether this process alone drives a run and all its tasks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +206,9 @@ class ModelCaller:
         )
 
     def wake_run_effects(self) -> tuple[Timer, ...]:
-        """Return the effect that makes the run's timer due, to wake its driver."""
+        """Return the effect that makes the run's timer due, to wake a driver in another process."""
+        if self.services.owns_runs:
+            return ()
         return (due_now(self.run_input.run, MAIN_STRAND, self.ledger.now()),)
 
     async def make_call(self, turns: StepNames, ask: CallSpec) -> CallResult:

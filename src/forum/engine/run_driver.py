@@ -76,6 +76,7 @@ class RunDriver:
             # sets the timer again, so that `reschedule` leaves it alone; an entry recorded in
             # between takes our position, so that our next append is refused.
             alarm = await asyncio.to_thread(self._ledger.store.timer, run, MAIN_STRAND)
+            await asyncio.to_thread(self._ledger.remember_run, run)
             self._main: Strand = await asyncio.to_thread(
                 self._ledger.open_strand_at_end, run, MAIN_STRAND
             )
@@ -124,6 +125,7 @@ class RunDriver:
     def _clear_stale_timers(self, run: str) -> None:
         """Clear timers set by writers that did not know that the run was closed or interrupted."""
         store = self._ledger.store
+        self._ledger.writer.forget(run)  # what was remembered may be older than the timers
         strands = (MAIN_STRAND, *self._gate_strands(run))
         alarms = [alarm for strand in strands if (alarm := store.timer(run, strand))]
         # Check again after reading the timers: a resumption in between has set them, and clearing
@@ -420,7 +422,7 @@ class RunDriver:
 
     def _gate_strands(self, run: str) -> list[str]:
         """Return the strands of the run's gates."""
-        strands = self._ledger.store.strands(run)
+        strands = self._ledger.writer.strands(run)
         return [name for name in strands if name.startswith(kinds.gate_strand(""))]
 
     async def _stop_if_due(self, case: context.RunContext) -> None:

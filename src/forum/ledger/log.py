@@ -5,6 +5,7 @@ returned only after it was compared with the commitment in its entry.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from functools import cached_property
 from itertools import islice
 from typing import Any
@@ -35,6 +36,7 @@ from forum.ledger.strand import (
     WRITE_KEY_MARK,
     Attachment,
     Draft,
+    EntryMemory,
     JointAppend,
     RecordedEntry,
     Strand,
@@ -98,7 +100,7 @@ class Ledger:
         self.store, self.kinds, self.mask, self.tags = store, kinds, mask, tags
         append = append or store.append
         append_async = append_async or _append_inline(append)
-        self._pen = WriterContext(
+        self.writer = WriterContext(
             store=store,
             append=append,
             append_async=append_async,
@@ -114,29 +116,46 @@ class Ledger:
         """The log's name."""
         return self.store.origin
 
+    def with_memory(self, memory: EntryMemory) -> "Ledger":
+        """Return this ledger with a memory of runs that this process drives alone."""
+        other = copy(self)
+        other.writer = replace(self.writer, memory=memory)
+        return other
+
+    def remember_run(self, run: str) -> None:
+        """Read all entries of a run and remember them, if this ledger has a memory."""
+        if self.writer.memory is not None:
+            self.writer.memory.load(
+                run,
+                lambda: (
+                    RecordedEntry(leaf_of(data), self.kinds.read(data))
+                    for _, data in self.store.entries_of_run(run)
+                ),
+            )
+
     def open_strand(self, run: str, name: str = MAIN_STRAND) -> Strand:
         """Return a strand with its recorded entries loaded, to be replayed and then extended."""
-        return Strand(self._pen, run, name)
+        return Strand(self.writer, run, name)
 
     def open_strand_at_end(self, run: str, name: str) -> Strand:
         """Return a strand positioned after its last entry, without replaying the entries."""
-        return Strand(self._pen, run, name, at_end=True)
+        return Strand(self.writer, run, name, at_end=True)
 
     def new_strand(self, run: str, name: str) -> Strand:
         """Return a strand that the caller knows to be empty, without reading it."""
-        return Strand(self._pen, run, name, new=True)
+        return Strand(self.writer, run, name, new=True)
 
     def start_strands(self, starts: Sequence[StrandStart]) -> list[RecordedEntry | None]:
         """Record the first entries of many strands in one commit; None for a started strand."""
-        return start_strands(self._pen, starts)
+        return start_strands(self.writer, starts)
 
     def join_appends(self) -> JointAppend:
         """Return an empty append to several strands, to be filled and committed."""
-        return JointAppend(self._pen)
+        return JointAppend(self.writer)
 
     def now(self) -> int:
         """Return the time in microseconds since 1970, by the clock of this writer."""
-        return self._pen.clock()
+        return self.writer.clock()
 
     def initialize(
         self,
@@ -213,7 +232,7 @@ class Ledger:
         `new` skips reading: the caller has just generated the run's name.
         """
         _check_name(run)
-        strand = Strand(self._pen, run, MAIN_STRAND, new=new)
+        strand = Strand(self.writer, run, MAIN_STRAND, new=new)
         if strand.replay_step("run/open") is None:
             strand.append(self.draft_opening(actor), *first)
         return strand
@@ -228,7 +247,7 @@ class Ledger:
     ) -> None:
         """Open a run with a newly generated name after a given checkpoint, without any read."""
         _check_name(run)
-        strand = Strand(self._pen, run, MAIN_STRAND, new=True)
+        strand = Strand(self.writer, run, MAIN_STRAND, new=True)
         await strand.append_async(_opening_draft(actor, past), *first)
 
     def close_run(
@@ -252,8 +271,8 @@ class Ledger:
 
     def is_closed(self, run: str) -> bool:
         """Return whether a run is closed; one that does not exist is not."""
-        last = self.store.last_entry(run, MAIN_STRAND)
-        return last is not None and isinstance(self.kinds.read(last).facts, RunCloseFacts)
+        last = self.writer.last_entry(run, MAIN_STRAND)
+        return last is not None and isinstance(last.entry.facts, RunCloseFacts)
 
     def record_run(self, run: str, actor: str, *steps: Draft) -> None:
         """Record a complete run with a new name, from opening to close, in one commit."""
@@ -312,7 +331,7 @@ class Ledger:
         """Record that the bodies of a run leave the ledger in a bundle."""
         # A random suffix makes each step unique.  Otherwise a concurrent export of the same run
         # would be adopted in place of this one, and only one of the two would be recorded.
-        step = f"export/{run}/{self._pen.salts()[:8].hex()}"
+        step = f"export/{run}/{self.writer.salts()[:8].hex()}"
         return self.append_log_entry(Draft(step, actor, ExportFacts(run, entries, size)))
 
     def find_entry(self, what: str) -> LocatedEntry:
@@ -324,10 +343,16 @@ class Ledger:
         return prove_entry(self.store, index)
 
     def _ends(self, run: str) -> Iterator[StrandEnd]:
-        for name in sorted(self.store.strands(run)):
-            last = self.store.last_entry(run, name)
-            if name != MAIN_STRAND and last is not None:
-                yield StrandEnd(name, self.kinds.read(last).n, leaf_of(last).hex())
+        # The lengths are read even where all is remembered: the close must list every entry.
+        for name, length in sorted(self.store.strand_lengths(run).items()):
+            if name == MAIN_STRAND or length == 0:
+                continue
+            last = self.writer.last_entry(run, name)
+            if last is not None and last.entry.n + 1 < length:
+                self.writer.forget(run)
+                raise errors.ConcurrentUpdate(f"strand {run}/{name}")
+            if last is not None:
+                yield StrandEnd(name, last.entry.n, last.leaf.hex())
 
     def _join_causes(self, causes: list[tlog.Hash]) -> list[tlog.Hash]:
         """Return fewer than `MAX_PARENTS` causes, recording `join/1` entries for the rest.
@@ -395,8 +420,7 @@ def read_strand_entries(
     ledger: Ledger, run: str, strand: str, start: int = 0
 ) -> Iterator[tuple[tlog.Hash, Entry[Any]]]:
     """Yield the entries of a strand from position `start`, each with its id."""
-    for data in ledger.store.read_strand(run, strand, start):
-        yield leaf_of(data), ledger.kinds.read(data)
+    yield from ledger.writer.read_entries(run, strand, start)
 
 
 def find_entry(reader: ports.Reader, kinds: Kinds, what: str) -> LocatedEntry:

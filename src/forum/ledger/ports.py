@@ -375,6 +375,9 @@ class Reader(Protocol):
     def last_entry(self, run: str, strand: str) -> bytes | None:
         """Return the last entry of a strand, or None if the strand is empty."""
 
+    def last_entries(self, places: Sequence[tuple[str, str]]) -> list[bytes | None]:
+        """Return the last entry of each (run, strand), in one query; None for an empty strand."""
+
     def strands(self, run: str) -> list[str]:
         """Return the names of a run's strands."""
 

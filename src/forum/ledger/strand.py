@@ -9,10 +9,10 @@ successor has continued, and no notification of the old writer is needed.
 Every draft of every writer passes `Strand._prepare`, which replaces secrets by their names.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from operator import is_not
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -26,6 +26,8 @@ from forum.ledger.kinds import Kinds
 from forum.ledger.secret_mask import SecretMask
 from forum.ledger.write_tags import WriteKeys
 from forum.tlog import Hash
+
+T = TypeVar("T")
 
 TAGS_STRAND = "tags"
 """The strand of the log's own run that records from which index on entries carry tags."""
@@ -74,6 +76,31 @@ class RecordedEntry(NamedTuple):
     entry: Entry[Any]
 
 
+class EntryMemory(Protocol):
+    """Remembers the entries of runs that one process drives alone, so that they are not read again.
+
+    Some strands of such a run have other writers too; these are never remembered.
+    """
+
+    def load(self, run: str, read: Callable[[], Iterable[RecordedEntry]]) -> None:
+        """Remember a run from now on; `read` reads its entries, strand by strand."""
+
+    def read(self, run: str, strand: str, start: int = 0) -> Sequence[RecordedEntry] | None:
+        """Return the entries of a strand from a position on, or None if they must be read."""
+
+    def strands(self, run: str) -> Sequence[str] | None:
+        """Return the names of the strands of a remembered run, or None."""
+
+    def add(self, entries: Sequence[RecordedEntry]) -> None:
+        """Remember entries of one strand that were just committed, if their run is remembered."""
+
+    def forget(self, run: str) -> None:
+        """Remember nothing of a run any more: another process has written to it."""
+
+    def derive(self, source: RecordedEntry, what: str, make: Callable[[], T]) -> T:
+        """Return what follows from an entry; made once if its run is remembered."""
+
+
 class WriterContext(msgspec.Struct, frozen=True):
     """The dependencies that all writers of one log share."""
 
@@ -86,6 +113,44 @@ class WriterContext(msgspec.Struct, frozen=True):
     mask: SecretMask
     tags: WriteKeys | None = None
     """Keys for the tags of entries; the sequencer may quarantine entries without a tag."""
+    memory: EntryMemory | None = None
+
+    def read_entries(self, run: str, strand: str, start: int = 0) -> Iterable[RecordedEntry]:
+        """Return the entries of a strand from a position on, remembered or stored."""
+        known = self.memory.read(run, strand, start) if self.memory else None
+        if known is not None:
+            return known
+        return (
+            RecordedEntry(leaf_of(data), self.kinds.read(data))
+            for data in self.store.read_strand(run, strand, start)
+        )
+
+    def last_entry(self, run: str, strand: str) -> RecordedEntry | None:
+        """Return the last entry of a strand, remembered or stored, or None if it has none."""
+        known = self.memory.read(run, strand) if self.memory else None
+        if known is not None:
+            return known[-1] if known else None
+        data = self.store.last_entry(run, strand)
+        return None if data is None else RecordedEntry(leaf_of(data), self.kinds.read(data))
+
+    def strands(self, run: str) -> Sequence[str]:
+        """Return the names of the strands of a run, remembered or stored."""
+        known = self.memory.strands(run) if self.memory else None
+        return self.store.strands(run) if known is None else known
+
+    def derive(self, source: RecordedEntry, what: str, make: Callable[[], T]) -> T:
+        """Return what follows from an entry; made once if its run is remembered."""
+        return self.memory.derive(source, what, make) if self.memory else make()
+
+    def remember(self, entries: Sequence[RecordedEntry]) -> None:
+        """Remember entries that were committed."""
+        if self.memory is not None and entries:
+            self.memory.add(entries)
+
+    def forget(self, run: str) -> None:
+        """Read a run again: an append to it was refused, so another writer was there."""
+        if self.memory is not None:
+            self.memory.forget(run)
 
 
 class Strand:
@@ -150,7 +215,7 @@ class Strand:
             self._pen.append(records)
         except errors.PositionTaken:
             return self._adopt_existing(drafts)
-        return self._advance(written)
+        return self._finish_append(written)
 
     async def append_async(self, *drafts: Draft) -> tuple[RecordedEntry, ...]:
         """Append like `append`, without blocking other tasks until the entries are durable."""
@@ -161,7 +226,7 @@ class Strand:
             await self._pen.append_async(records)
         except errors.PositionTaken:
             return self._adopt_existing(drafts)
-        return self._advance(written)
+        return self._finish_append(written)
 
     def append_exclusive(self, *drafts: Draft) -> tuple[RecordedEntry, ...]:
         """Append these drafts, or raise `ConcurrentUpdate` if another writer was first.
@@ -174,7 +239,7 @@ class Strand:
             self._pen.append(records)
         except errors.PositionTaken:
             self._check_own_commit(written)
-        return self._advance(written)
+        return self._finish_append(written)
 
     async def append_exclusive_async(self, *drafts: Draft) -> tuple[RecordedEntry, ...]:
         """Append like `append_exclusive`, without blocking other tasks."""
@@ -183,17 +248,22 @@ class Strand:
             await self._pen.append_async(records)
         except errors.PositionTaken:
             self._check_own_commit(written)
-        return self._advance(written)
+        return self._finish_append(written)
 
     def _check_own_commit(self, written: tuple[RecordedEntry, ...]) -> None:
         """Raise `ConcurrentUpdate` unless the stored entries are the ones just written.
 
         They are if the commit succeeded and only its acknowledgement was lost.
         """
+        self._pen.forget(self.run)
         there = self._pen.store.read_strand(self.run, self.name, self._n)
         leaves = [leaf_of(data) for data in islice(there, len(written))]
         if leaves != [record.leaf for record in written]:
             raise errors.ConcurrentUpdate(f"strand {self.run}/{self.name}")
+
+    def _finish_append(self, written: tuple[RecordedEntry, ...]) -> tuple[RecordedEntry, ...]:
+        self._pen.remember(written)
+        return self._advance(written)
 
     def _advance(self, written: tuple[RecordedEntry, ...]) -> tuple[RecordedEntry, ...]:
         self._n, self._head = self._n + len(written), written[-1].leaf.hex()
@@ -278,6 +348,7 @@ class Strand:
 
         Raises `StepMismatch` or `ConcurrentUpdate` if they are not the steps of these drafts.
         """
+        self._pen.forget(self.run)
         self._load()
         records = []
         for draft in drafts:
@@ -291,16 +362,15 @@ class Strand:
 
     def _skip_to_end(self) -> None:
         """Position this writer after the last entry, without loading the others."""
-        last = self._pen.store.last_entry(self.run, self.name)
+        last = self._pen.last_entry(self.run, self.name)
         if last is not None:
-            self._n, self._head = self._pen.kinds.read(last).n + 1, leaf_of(last).hex()
+            self._n, self._head = last.entry.n + 1, last.leaf.hex()
 
     def _load(self) -> None:
         """Load the stored entries after the last one that this writer knows."""
-        for data in self._pen.store.read_strand(self.run, self.name, self._n):
-            entry = self._pen.kinds.read(data)
-            self._recorded.append(RecordedEntry(leaf_of(data), entry))
-            self._n, self._head = entry.n + 1, self._recorded[-1].leaf.hex()
+        for recorded in self._pen.read_entries(self.run, self.name, self._n):
+            self._recorded.append(recorded)
+            self._n, self._head = recorded.entry.n + 1, recorded.leaf.hex()
 
     def _position(self, n: int) -> ports.Position:
         return ports.Position(self.run, self.name, n)
@@ -317,6 +387,7 @@ class JointAppend:
     def __init__(self, context: WriterContext) -> None:
         self._context = context
         self._writes: list[ports.EntryWrite] = []
+        self._entries: list[tuple[RecordedEntry, ...]] = []
 
     def add(self, strand: Strand, *drafts: Draft) -> tuple[RecordedEntry, ...]:
         """Prepare drafts at the next positions of a strand, and return their entries.
@@ -326,12 +397,15 @@ class JointAppend:
         """
         writes, entries = strand.prepare_next(drafts)
         self._writes += writes
+        self._entries.append(entries)
         return entries
 
     def commit(self) -> None:
         """Record everything that was added.  Raises `PositionTaken`, and then records nothing."""
         if self._writes:
             self._context.append(self._writes)
+        for entries in self._entries:
+            self._context.remember(entries)
 
 
 def start_strands(
@@ -357,6 +431,7 @@ def start_strands(
             places = _missing_strands(context.store, places)
             continue
         for at, (_, (entry,)) in prepared.items():
+            context.remember((entry,))
             recorded[at] = entry
         break
     return recorded

@@ -83,6 +83,18 @@ WHERE log = %(log)s AND strand = %(strand)s AND n >= %(n)s ORDER BY n LIMIT %(li
 -- name: last
 SELECT n, bytes, tag FROM forum.entry
 WHERE log = %(log)s AND strand = %(strand)s ORDER BY n DESC LIMIT 1
+-- name: last_entries
+SELECT e.n, e.bytes, e.tag
+FROM unnest(%(runs)s::text[], %(names)s::text[]) WITH ORDINALITY AS u (run, name, place)
+LEFT JOIN LATERAL (
+    SELECT id FROM forum.strand
+    WHERE log = %(log)s AND run = u.run COLLATE "C" AND name = u.name COLLATE "C" OFFSET 0
+) AS s ON true
+LEFT JOIN LATERAL (
+    SELECT n, bytes, tag FROM forum.entry
+    WHERE log = %(log)s AND strand = s.id ORDER BY n DESC LIMIT 1
+) AS e ON true
+ORDER BY u.place
 -- name: strands
 SELECT name FROM forum.strand WHERE log = %(log)s AND run = %(run)s ORDER BY name
 -- name: strand_lengths
@@ -102,7 +114,10 @@ LEFT JOIN LATERAL (
 ) AS e ON true
 ORDER BY u.place
 -- name: bodies_of_strands
-SELECT strand, n, name, salt, CASE WHEN length(data) <= %(size)s THEN data END
+SELECT strand, n, name, salt, CASE WHEN length(data) <= %(size)s AND NOT EXISTS (
+    SELECT FROM forum.body AS more WHERE more.log = body.log AND more.strand = body.strand
+        AND more.n = body.n AND more.name = body.name AND more.part = 1
+) THEN data END
 FROM forum.body WHERE log = %(log)s AND strand = ANY(%(strands)s) AND part = 0
 ORDER BY strand, n, name
 -- name: runs
@@ -129,7 +144,11 @@ VALUES (%(log)s, %(run)s, %(version)s, %(ended)s, %(data)s, %(tag)s)
 ON CONFLICT (log, run) DO UPDATE SET version = excluded.version, ended = excluded.ended,
     data = excluded.data, tag = excluded.tag
 -- name: bodies_at
-SELECT s.id, b.salt, CASE WHEN length(b.data) <= %(size)s THEN b.data END
+-- A body whose first part is small may have more parts.
+SELECT s.id, b.salt, CASE WHEN length(b.data) <= %(size)s AND NOT EXISTS (
+    SELECT FROM forum.body WHERE log = %(log)s AND strand = s.id AND n = u.n
+        AND name = u.name COLLATE "C" AND part = 1
+) THEN b.data END
 FROM unnest(%(runs)s::text[], %(strands)s::text[], %(ns)s::bigint[], %(names)s::text[])
     WITH ORDINALITY AS u (run, strand, n, name, place)
 LEFT JOIN LATERAL (
@@ -142,9 +161,6 @@ LEFT JOIN LATERAL (
     OFFSET 0
 ) AS b ON true
 ORDER BY u.place
--- name: body_salt
-SELECT salt FROM forum.body
-WHERE log = %(log)s AND strand = %(strand)s AND n = %(n)s AND name = %(name)s AND part = 0
 -- name: body_part
 SELECT data FROM forum.body WHERE log = %(log)s
 AND strand = %(strand)s AND n = %(n)s AND name = %(name)s AND part = %(part)s

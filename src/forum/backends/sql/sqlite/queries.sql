@@ -47,6 +47,14 @@ WHERE strand = :strand AND n >= :n ORDER BY n LIMIT :limit
 -- name: last
 SELECT CAST(n AS INTEGER), CAST(bytes AS BLOB), CAST(tag AS BLOB) FROM entry
 WHERE strand = :strand ORDER BY n DESC LIMIT 1
+-- name: last_entries
+SELECT CAST(entry.n AS INTEGER), CAST(entry.bytes AS BLOB), CAST(entry.tag AS BLOB)
+FROM json_each(:places) AS place
+LEFT JOIN strand ON strand.log = :log AND strand.run = json_extract(place.value, '$[0]')
+    AND strand.name = json_extract(place.value, '$[1]')
+LEFT JOIN entry ON entry.strand = strand.id
+    AND entry.n = (SELECT max(last.n) FROM entry AS last WHERE last.strand = strand.id)
+ORDER BY place.key
 -- name: strands
 SELECT name FROM strand WHERE log = :log AND run = :run ORDER BY name
 -- name: strand_lengths
@@ -62,7 +70,10 @@ LEFT JOIN entry ON entry.strand = json_extract(place.value, '$[0]')
 ORDER BY place.key
 -- name: bodies_of_strands
 SELECT strand, CAST(n AS INTEGER), name, CAST(salt AS BLOB),
-    CASE WHEN length(data) <= :size THEN CAST(data AS BLOB) END
+    CASE WHEN length(data) <= :size AND NOT EXISTS (
+        SELECT 1 FROM body AS more WHERE more.strand = body.strand AND more.n = body.n
+            AND more.name = body.name AND more.part = 1
+    ) THEN CAST(data AS BLOB) END
 FROM body WHERE strand IN (SELECT value FROM json_each(:strands)) AND part = 0
 ORDER BY strand, n, name
 -- name: runs
@@ -88,16 +99,18 @@ VALUES (:log, :run, :version, :ended, :data, :tag)
 ON CONFLICT DO UPDATE SET version = excluded.version, ended = excluded.ended,
     data = excluded.data, tag = excluded.tag
 -- name: bodies_at
+-- A body whose first part is small may have more parts.
 SELECT strand.id, CAST(body.salt AS BLOB),
-    CASE WHEN length(body.data) <= :size THEN CAST(body.data AS BLOB) END
+    CASE WHEN length(body.data) <= :size AND NOT EXISTS (
+        SELECT 1 FROM body AS more WHERE more.strand = body.strand AND more.n = body.n
+            AND more.name = body.name AND more.part = 1
+    ) THEN CAST(body.data AS BLOB) END
 FROM json_each(:places) AS place
 LEFT JOIN strand ON strand.log = :log AND strand.run = json_extract(place.value, '$[0]')
     AND strand.name = json_extract(place.value, '$[1]')
 LEFT JOIN body ON body.strand = strand.id AND body.n = json_extract(place.value, '$[2]')
     AND body.name = json_extract(place.value, '$[3]') AND body.part = 0
 ORDER BY place.key
--- name: body_salt
-SELECT CAST(salt AS BLOB) FROM body WHERE strand = :strand AND n = :n AND name = :name AND part = 0
 -- name: body_part
 SELECT CAST(data AS BLOB) FROM body WHERE strand = :strand AND n = :n AND name = :name AND part = :part
 -- name: erase
