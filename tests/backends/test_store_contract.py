@@ -9,6 +9,7 @@ import pytest
 
 from forum.backends import postgres, sql_store
 from forum.backends.group_commit import GroupCommitter
+from forum.backends.postgres import PostgresStore
 from forum.engine.context import JoinedContent
 from forum.errors import BudgetExceeded, ConcurrentUpdate, IdempotencyKeyUsed, PositionTaken
 from forum.ledger.body import CHUNK_SIZE, BytesContent, text_content
@@ -1029,12 +1030,63 @@ def test_the_runs_of_a_lost_worker_are_due_at_once_and_free(store_factory: Store
     assert claim_runs(store, "lost") == []
 
 
-def test_a_claim_without_a_valid_lease_keeps_nobody_away(store_factory: StoreFactory) -> None:
-    """Whoever wakes up late may claim runs and die before it has a lease again."""
+def test_a_worker_without_a_lease_claims_nothing(store_factory: StoreFactory) -> None:
+    """A worker that wakes up late may die before it beats, and nobody would look for its claims."""
     store, chain = store_factory(), Chain(store_factory.origin)
-    store.renew_lease("heir", 60.0)
+    store.append([chain.next(effects=(Timer("run", "main", 1),))])
+
+    assert claim_runs(store, "me") == []
+    store.renew_lease("me", 0.0)
+    assert claim_runs(store, "me") == []
+    store.renew_lease("me", 60.0)
+    assert claim_runs(store, "me") == ["run"]
+
+
+def test_a_signal_tells_of_timers_that_are_due(store_factory: StoreFactory) -> None:
+    """A worker that waits is woken by the commit of another process."""
+    store, other, chain = store_factory(), store_factory(), Chain(store_factory.origin)
+    signal = store.open_signal("me")
+    try:
+        quiet = signal.wait(0.2)
+        other.append([chain.next(effects=(Timer("run", "main", 1),))])
+        assert (quiet, signal.wait(10.0)) == (False, True)
+    finally:
+        signal.close()
+
+
+def test_a_beat_finds_lost_workers(store_factory: StoreFactory) -> None:
+    """By their leases; with a database that can tell also by their sessions, if they have runs."""
+    store, chain = store_factory(), Chain(store_factory.origin)
+    names = ("gone", "listening", "without runs")
+    for worker in names:
+        store.renew_lease(worker, 60.0)
+    signal = store.open_signal("listening")
+    for worker in names[:2]:
+        store.append([chain.next(effects=(Timer(worker, "main", 1),))])
+        assert claim_runs(store, worker) == [worker]
+
+    try:
+        assert store.beat("me", 60.0, 0.0) == []
+        early = store.beat("me", 60.0, 60.0)
+        assert early == (["gone"] if isinstance(store, PostgresStore) else [])
+        assert [store.take_over(worker, 60.0) for worker in names[1:]] == [0, 0]
+        assert store.take_over("gone", 60.0) == len(early)
+        store.renew_lease("without runs", 0.0)
+        store.renew_lease("me", 0.0)
+        assert sorted(store.beat("me", 60.0, 0.0)) == ["me", "without runs"]
+        assert "me" not in store.beat("me", 60.0, 0.0)
+    finally:
+        signal.close()
+
+
+def test_a_claim_without_a_valid_lease_keeps_nobody_away(store_factory: StoreFactory) -> None:
+    """Its run may be claimed by others as soon as it is due."""
+    store, chain = store_factory(), Chain(store_factory.origin)
+    for worker in ("heir", "lost"):
+        store.renew_lease(worker, 60.0)
     store.append([chain.next(effects=(Timer("run", "main", 1),))])
     assert claim_runs(store, "lost") == ["run"]
+    store.renew_lease("lost", 0.0)
     store.append([chain.next(effects=(Timer("run", "main", 2),))])
     assert claim_runs(store, "heir") == ["run"]
     store.append([chain.next(effects=(Timer("run", "main", 3),))])

@@ -45,6 +45,7 @@ from forum.ledger.write_tags import WriteKeys
 
 if TYPE_CHECKING:
     from forum.app.open_calls import OpenRunsFile
+    from forum.backends.publisher_loop import PublisherLoop
     from forum.verify import (
         EarlierLogs,
         Report,
@@ -100,18 +101,25 @@ class LogOperations:
         from forum.backends.group_commit import GroupCommitter
 
         self._project.ledger.check_write_key()
-        with self._publish_in_background() as check:
+        with self._publish_in_background() as loop:
             committer = GroupCommitter(self._project.store)
 
-            def append(records: Sequence[ports.EntryWrite]) -> None:
-                check()
-                committer.append(records)
+            def finish(records: Sequence[ports.EntryWrite]) -> None:
                 self.counters.count(records)
+                if loop is not None:
+                    loop.notice_append()
+
+            def append(records: Sequence[ports.EntryWrite]) -> None:
+                if loop is not None:
+                    loop.raise_failure()
+                committer.append(records)
+                finish(records)
 
             async def append_async(records: Sequence[ports.EntryWrite]) -> None:
-                check()
+                if loop is not None:
+                    loop.raise_failure()
                 await committer.append_async(records)
-                self.counters.count(records)
+                finish(records)
 
             before = self._project.ledger
             self.recover_lost_calls()
@@ -155,22 +163,22 @@ class LogOperations:
         return lost
 
     @contextmanager
-    def _publish_in_background(self) -> Iterator[Callable[[], None]]:
-        """Sequence and sign the log in a background thread, if this machine signs it.
+    def _publish_in_background(self) -> "Iterator[PublisherLoop | None]":
+        """Sequence and sign the log in background threads, if this machine signs it.
 
-        Yield a function that raises the failure of that thread. On any other machine entries are
-        only appended; the signing machine sequences and signs them.
+        On any other machine yield None: entries are only appended there, and the signing machine
+        sequences and signs them.
         """
         from forum.backends.publisher_loop import PublisherLoop
 
         if not self._project.is_signer:
-            yield lambda: None
+            yield None
             return
         keeper = PublisherLoop(
             self._project.store, self._project.sequencer, self.publisher, self._warn_of_clock
         )
         try:
-            yield keeper.raise_failure
+            yield keeper
         finally:
             try:
                 keeper.close()

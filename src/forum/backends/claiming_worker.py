@@ -9,15 +9,29 @@ one run are safe, because a position is taken once.
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from threading import Thread
+from contextlib import suppress
+from threading import Event, Thread
 
-from forum.backends.leased_worker import LEASE_RENEWAL_INTERVAL_S, LEASE_S, LeasedWorker
+from forum.backends.leased_worker import (
+    BEAT_INTERVAL_S,
+    EARLY_TAKEOVER_S,
+    LEASE_S,
+    LeasedWorker,
+)
 from forum.config import WorkerCapacity
 from forum.engine import MAX_CLAIMED_TIMERS, Engine
 from forum.ledger.ports import Store
 from forum.metrics import TAKEOVERS, Sample
 
-_POLL_INTERVAL_S = 0.1
+_POLL_INTERVAL_S = 1.0
+"""How often due runs are looked for without a signal: for timers that become due by time."""
+_STOP_CHECK_INTERVAL_S = 0.1
+_QUIET_STOP_CHECK_INTERVAL_S = 0.5
+"""How often runs in hand are checked for a stop while there are no signals."""
+_LISTEN_S = 0.2
+"""How long the thread that listens waits before it looks whether the worker stops."""
+_GATHER_S = 0.004
+"""How long signals are gathered before runs are claimed, and again for each 50 runs in hand."""
 
 
 class ClaimingWorker(LeasedWorker):
@@ -40,6 +54,10 @@ class ClaimingWorker(LeasedWorker):
         """Runs to be driven once more when their driver has returned."""
         self._idle: set[str] = set()
         """Claimed runs on which nothing is done any more; they are released with the next claim."""
+        self._news: asyncio.Event | None = None
+        """Set when something may be due; made by the event loop that drives runs."""
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._heard = Event()
 
     async def enqueue_run(self, run: str) -> None:
         """Drive a run that this worker has claimed; if it is being driven, once more afterwards.
@@ -69,9 +87,10 @@ class ClaimingWorker(LeasedWorker):
         """Claim and drive runs until `close` is called."""
         self._store.renew_lease(self.id, LEASE_S)
         # Hold the lease before any run is claimed: a claim without a lease keeps nobody away.
-        self._start_thread("lease", self._renew_lease, LEASE_RENEWAL_INTERVAL_S, self._gone)
-        self._start_thread("heir", self._take_over_lost, LEASE_RENEWAL_INTERVAL_S, self._stop)
-        self._start_thread("stops", self._engine.check_for_stops, _POLL_INTERVAL_S, self._stop)
+        self._start_thread("lease", self._beat, BEAT_INTERVAL_S, self._gone)
+        self._start_thread("heir", self._take_over_lost, 0, self._stop)
+        self._start_thread("stops", self._check_for_stops, _STOP_CHECK_INTERVAL_S, self._stop)
+        self._start_thread("signal", self._listen, 0, self._stop)
         runs = Thread(target=lambda: asyncio.run(self._serve()), name="forum-runs", daemon=True)
         runs.start()
         self._threads.append(runs)
@@ -86,17 +105,46 @@ class ClaimingWorker(LeasedWorker):
     def _take_over_lost(self) -> None:
         """Release the runs of workers whose lease has expired, so that any worker claims them."""
         for worker in self._find_lost_workers():
-            self._takeovers += self._store.take_over(worker)
+            self._takeovers += self._store.take_over(worker, EARLY_TAKEOVER_S)
+
+    def _listen(self) -> None:
+        """Wake the event loop when something may be due, until an error or the end."""
+        signal = self._store.open_signal(self.id)
+        try:
+            self._wake()  # something may have become due while nobody listened
+            while not self._stop.is_set():
+                if signal.wait(_LISTEN_S):
+                    self._wake()
+                    self._heard.set()
+        finally:
+            signal.close()
+
+    def _check_for_stops(self) -> None:
+        """Look for stops of runs in hand, soon after a signal: cancellations come with one."""
+        self._heard.wait(_QUIET_STOP_CHECK_INTERVAL_S)
+        self._heard.clear()
+        self._engine.check_for_stops()
+
+    def _wake(self) -> None:
+        """Let the event loop look for due runs, from any thread."""
+        if self._loop is not None and self._news is not None:
+            with suppress(RuntimeError):  # the loop has ended
+                self._loop.call_soon_threadsafe(self._news.set)
 
     async def _serve(self) -> None:
+        self._news, self._loop = asyncio.Event(), asyncio.get_running_loop()
         while not self._closing:
             more = False
+            self._news.clear()
             try:
                 more = await self._claim_runs()
             except Exception as error:  # noqa: BLE001  reported; a restarting database recovers
                 self._report_error(error)
             if not more:
-                await asyncio.sleep(_POLL_INTERVAL_S)
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(_POLL_INTERVAL_S):
+                        await self._news.wait()
+                await asyncio.sleep(_GATHER_S * (1 + len(self._drivers) // 50))
         # What is in hand goes on until `close` has waited long enough for it.
         await asyncio.to_thread(self._stop.wait)
         left = [*self._drivers.values(), *(t for run in self._tasks.values() for t in run.values())]
@@ -151,6 +199,8 @@ class ClaimingWorker(LeasedWorker):
         self._release_if_idle(run)
 
     def _release_if_idle(self, run: str) -> None:
+        if len(self._drivers) >= self._capacity.runs - 1:
+            self._wake()  # there is room again
         # A run stays claimed while one of its tasks is driven, even if its driver has failed:
         # another worker would drive the same task, and pay for its call again.
         if not self._is_in_hand(run):

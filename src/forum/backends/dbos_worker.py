@@ -23,7 +23,7 @@ from dbos import DBOS, DBOSConfig, EnqueueOptions, Queue, Serializer
 from sqlalchemy.exc import SQLAlchemyError
 
 from forum import errors
-from forum.backends.leased_worker import LEASE_RENEWAL_INTERVAL_S, LEASE_S, LeasedWorker
+from forum.backends.leased_worker import BEAT_INTERVAL_S, LEASE_S, LeasedWorker
 from forum.backends.queue_errors import translate_queue_error
 from forum.backends.queue_metrics import queue_ages
 from forum.backends.state_files import lock_file
@@ -148,7 +148,7 @@ class Worker(LeasedWorker):
         _serving.append(self)
         # Hold the lease before any work is taken: the work of a worker that dies without a lease
         # is not found by the check for expired leases.
-        self._start_thread("lease", self._renew_lease, LEASE_RENEWAL_INTERVAL_S, self._gone)
+        self._start_thread("lease", self._beat, BEAT_INTERVAL_S, self._gone)
         try:
             with _lock_queue_database(url):
                 self._launch(url)
@@ -156,9 +156,7 @@ class Worker(LeasedWorker):
             self.close()
             raise
         self._start_thread("polling", self._share_polling, _POLL_SHARING_INTERVAL_S, self._stop)
-        self._start_thread(
-            "heir", self._take_over_expired_workers, LEASE_RENEWAL_INTERVAL_S, self._stop
-        )
+        self._start_thread("heir", self._take_over_expired_workers, 0, self._stop)
         self._start_thread(
             "guardian", self._take_over_orphans, _ORPHAN_CHECK_INTERVAL_S, self._stop
         )

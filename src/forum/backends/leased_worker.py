@@ -20,7 +20,9 @@ from forum.ledger.ports import Store
 from forum.metrics import Sample
 
 LEASE_S = 2.5
-LEASE_RENEWAL_INTERVAL_S = 0.5
+BEAT_INTERVAL_S = 0.5
+EARLY_TAKEOVER_S = LEASE_S - 0.75
+"""How long before its lease expires a worker is lost if its session in the database is gone."""
 _RETRY_DELAY_S = 0.5
 _DRAIN_POLL_INTERVAL_S = 0.02
 
@@ -46,6 +48,8 @@ class LeasedWorker(ABC):
         self._threads: list[Thread] = []
         self._sure = -inf
         """When this worker last renewed an expired lease, on the clock of this process."""
+        self._lost: list[str] = []
+        self._beaten = Event()
         self._takeovers = 0
         self._closing = False
         self.last_error: Exception | None = None
@@ -68,6 +72,7 @@ class LeasedWorker(ABC):
         while self._engine.is_working and monotonic() < deadline:
             sleep(_DRAIN_POLL_INTERVAL_S)
         self._stop.set()
+        self._beaten.set()
         # The first thread renews the lease, and ends after everything that works.
         for thread in self._threads[1:]:
             thread.join()
@@ -129,25 +134,29 @@ class LeasedWorker(ABC):
         self.last_error = error
         self._report(error)
 
-    def _renew_lease(self) -> None:
-        """Renew the lease of this worker.
+    def _beat(self) -> None:
+        """Renew the lease of this worker, and note which other workers are lost.
 
         This has its own thread, so that no other work can delay the renewal.
         """
-        lost = self._store.expired_workers()
-        self._store.renew_lease(self.id, LEASE_S)
+        lost = self._store.beat(self.id, LEASE_S, EARLY_TAKEOVER_S)
         if self.id in lost:
             # This worker itself was away: the machine slept, or the database was unavailable.
             # That may have hit the other workers too; give them time to renew their leases.
             self._sure = monotonic()
+        self._lost = lost
+        if lost:
+            self._beaten.set()
 
     def _find_lost_workers(self) -> list[str]:
-        """Return the workers whose work may be taken over because their lease has expired.
+        """Wait for a beat that finds lost workers, and return those whose work may be taken over.
 
         If this worker was just away, the others may have been away for the same reason.  They get
         the time of one lease to renew theirs before their work is taken over.
         """
-        lost = self._store.expired_workers()
-        if self.id in lost or monotonic() - self._sure <= LEASE_S:
+        self._beaten.wait()
+        self._beaten.clear()
+        lost, self._lost = self._lost, []
+        if self._stop.is_set() or self.id in lost or monotonic() - self._sure <= LEASE_S:
             return []
         return lost

@@ -11,7 +11,9 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
+from math import inf
 from threading import Lock
+from time import monotonic
 from typing import Any, NamedTuple
 from weakref import WeakSet
 
@@ -30,6 +32,8 @@ _POOL_SIZE = 8
 _POOL_TIMEOUT_S = 10.0
 _CONNECT_TIMEOUT_S = 10
 _MAX_ATTEMPTS = 5
+_LEAD_CHECK_INTERVAL_S = 2.0
+"""How often a leader checks its session.  Two leaders at once are safe, and only waste work."""
 _MAX_BUFFERED_BYTES = 1 << 20
 """The number of buffered body bytes above which a batch of body parts is sent."""
 _RETRYABLE_ERRORS = (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure)
@@ -125,7 +129,7 @@ class PostgresStore(_PostgresQueries, sql_store.SqlStore, ForkAware):
         )
         self._is_open, self._open_lock = False, Lock()
         self._session: Connection | None = None
-        self._leads = False
+        self._leads, self._lead_checked = False, -inf
         self._lead_lock = Lock()
 
     def _open(self) -> "ConnectionPool[Connection]":
@@ -257,6 +261,9 @@ class PostgresStore(_PostgresQueries, sql_store.SqlStore, ForkAware):
         or its connection is gone.
         """
         with self._lead_lock, translate_errors("asking to lead"):
+            if self._leads and monotonic() - self._lead_checked < _LEAD_CHECK_INTERVAL_S:
+                return True
+            self._lead_checked = monotonic()
             if self._session is not None and not _is_alive(self._session):
                 self._session.close()
                 self._session, self._leads = None, False
@@ -267,6 +274,16 @@ class PostgresStore(_PostgresQueries, sql_store.SqlStore, ForkAware):
             row = self._session.execute(_SQL["lead"], (self._log,)).fetchone()
             self._leads = row is not None and bool(row[0])
             return self._leads
+
+    def open_signal(self, worker: str) -> ports.WorkSignal:
+        """Listen for due timers in a session that holds a lock of this worker."""
+        with translate_errors("listening"):
+            return _Listener(self._url, self._log, worker)
+
+    def beat(self, worker: str, lease_s: float, early_s: float) -> list[str]:
+        """Renew the lease of a worker, and return the workers that are lost, in one statement."""
+        micros, early = round(lease_s * 1e6), round(early_s * 1e6)
+        return self._fetch_column("beat", worker=worker, micros=micros, early=early)
 
     def snapshot(self) -> AbstractContextManager[ports.Reader]:
         """Open a reader in a read-only transaction of its own: all its reads see one snapshot."""
@@ -426,6 +443,26 @@ class PostgresStore(_PostgresQueries, sql_store.SqlStore, ForkAware):
         rows = sorted((sql_store.leaf_prefix(leaf), idx) for idx, leaf in enumerate(leaves, first))
         columns = ([row[0] for row in rows], [row[1] for row in rows])
         db.execute(_SQL["add_leaves"], (self._log, *columns))
+
+
+class _Listener:
+    """A session that listens for due timers of one log, and holds the lock of a worker."""
+
+    def __init__(self, url: str, log: int, worker: str) -> None:
+        self._log = str(log)
+        self._db = _connect(url, autocommit=True)
+        self._db.execute(_SQL["show_life"], {"worker": worker})
+        self._db.execute("LISTEN forum_due")
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for a notification of this log; return False after some seconds without one."""
+        with translate_errors("listening"):
+            notes = self._db.notifies(timeout=seconds, stop_after=1)
+            return any(note.payload == self._log for note in notes)
+
+    def close(self) -> None:
+        """Close the session, which frees the lock."""
+        self._db.close()
 
 
 def _connect(url: str, *, autocommit: bool = False) -> Connection:

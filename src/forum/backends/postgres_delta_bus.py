@@ -38,7 +38,7 @@ _CLOSE_TIMEOUT_S = 2.0
 # A notification is sent by a commit, which normally waits for the disk.  Deltas may be lost, so
 # they need not wait.
 _ASYNC_COMMIT = "SET synchronous_commit TO off"
-_NOTIFY = "SELECT pg_notify(%s, %s)"
+_NOTIFY = "SELECT pg_notify(%s, payload) FROM unnest(%s::text[]) AS payload"
 
 Connection = psycopg.Connection[TupleRow]
 
@@ -164,16 +164,15 @@ class _DeltaSender(_DatabaseThread):
                 self._changed.wait_for(lambda: self._waiting or self._closed.is_set())
             self._closed.wait(_BATCH_INTERVAL_S)
             payloads = [
-                (CHANNEL, payload)
+                payload
                 for call, pieces in self._take_batch().items()
                 for payload in _split_payloads(
                     DeltaMessage(self._log, *call, "".join(pieces)), count()
                 )
             ]
             if payloads:
-                # One transaction, so that the server wakes the listening sessions only once.
-                with db.transaction(), db.cursor() as cursor:
-                    cursor.executemany(_NOTIFY, payloads)
+                # One statement, so that the server wakes the listening sessions only once.
+                db.execute(_NOTIFY, (CHANNEL, payloads))
 
     def _drop_queued(self) -> None:
         self._take_batch()

@@ -5,8 +5,10 @@ covered by a signed checkpoint within about a second.
 """
 
 from collections.abc import Callable
+from math import inf
 from threading import Event, Thread
 from time import monotonic
+from typing import NamedTuple
 
 from forum.backends.fork_safety import ForkAware, register_fork_aware
 from forum.errors import ConcurrentUpdate, StoreFailed
@@ -14,9 +16,20 @@ from forum.ledger.ports import Store
 from forum.ledger.sequencer import Publication, Publisher, Sequencer
 
 SEQUENCE_INTERVAL_S = 0.1
+IDLE_INTERVAL_S = 0.5
+"""The longest time until entries of other processes get an index; those of this one wake it."""
+HEAD_INTERVAL_S = 5.0
+"""How often a process looks for a tree of another sequencer to sign and to publish."""
 LEADER_POLL_INTERVAL_S = 1.0
 """The interval at which a process that does not lead tries to; many workers share one log."""
 PUBLISH_INTERVAL_S = 0.8
+
+
+class _Look(NamedTuple):
+    """When a thread last looked at the tree, and how many batches were sequenced until then."""
+
+    batches: int = -1
+    at: float = -inf
 
 
 class PublisherLoop(ForkAware):
@@ -37,7 +50,9 @@ class PublisherLoop(ForkAware):
         self._on_publication = on_publication
         self._stop, self._caught_up = Event(), Event()
         self._signed = self._published = -1
-        self._leads = False
+        self._leads, self._wake, self._pause = False, Event(), SEQUENCE_INTERVAL_S
+        self._batches = 0
+        self._looks = dict.fromkeys(("signer", "publisher"), _Look())
         self.failure: Exception | None = None
         """The error that stopped the threads for good, if any."""
         self._errors: dict[str, StoreFailed] = {}
@@ -52,6 +67,10 @@ class PublisherLoop(ForkAware):
         for thread in self._threads:
             thread.start()
         register_fork_aware(self)
+
+    def notice_append(self) -> None:
+        """Sequence soon: this process has appended entries."""
+        self._wake.set()
 
     def after_fork_in_child(self) -> None:
         """Leave sequencing and publishing to the threads of the parent.
@@ -68,12 +87,14 @@ class PublisherLoop(ForkAware):
         Raises the error that stopped a thread earlier, if any.
         """
         self._stop.set()
+        self._wake.set()
         for thread in self._threads:
             thread.join()
         self.raise_failure()
         self._sequencer.drain()
         self._caught_up.set()
         self._leads = self._store.try_lead()
+        self._looks["publisher"] = _Look()
         self._publish()
 
     def raise_failure(self) -> None:
@@ -106,15 +127,30 @@ class PublisherLoop(ForkAware):
         if not self._leads:
             self._stop.wait(LEADER_POLL_INTERVAL_S)
             return
+        is_idle = True
         while self._sequencer.sequence_batch() and not self._stop.is_set():
-            pass
+            is_idle = False
         self._caught_up.set()
+        self._batches += not is_idle
+        # Entries of other processes are looked for less often while there are none.
+        self._pause = min(2 * self._pause, IDLE_INTERVAL_S) if is_idle else SEQUENCE_INTERVAL_S
+        if is_idle and self._wake.wait(self._pause - SEQUENCE_INTERVAL_S):
+            self._wake.clear()
+
+    def _may_have_grown(self, thread: str) -> bool:
+        """Return whether the tree may have grown since a thread was done with it."""
+        look = self._looks[thread]
+        return look.batches != self._batches or monotonic() - look.at >= HEAD_INTERVAL_S
 
     def _sign(self) -> None:
+        if not self._leads or not self._may_have_grown("signer"):
+            return
+        look = _Look(self._batches, monotonic())
         size = self._store.head().size
-        if size != self._signed and self._leads:
+        if size != self._signed:
             self._publisher.sign()
             self._signed = size
+        self._looks["signer"] = look
 
     def _publish(self) -> None:
         # Sequence the entries that a crash left pending before anything is published.  If an old
@@ -122,10 +158,15 @@ class PublisherLoop(ForkAware):
         # have been written after the time of the cosignature.
         if not self._caught_up.is_set():
             return
-        if self._leads and self._store.head().size != self._published:
+        is_incomplete = self._published == -1
+        if not self._leads or not (is_incomplete or self._may_have_grown("publisher")):
+            return
+        look = _Look(self._batches, monotonic())
+        if self._store.head().size != self._published:
             publication = self._publisher.publish()
             # -1 is no size of a tree, so the next round publishes this tree again and asks the
             # witnesses whose cosignature is missing.
             missing = publication.unreachable or publication.refused
             self._published = -1 if missing else publication.checkpoint.size
             self._on_publication(publication)
+        self._looks["publisher"] = look

@@ -322,6 +322,10 @@ class SqlReader(ABC):
 
         Raises `TamperDetected` if an entry of a strand is missing.
         """
+        first = self._fetch_rows("first_entries", run=run, limit=PAGE_ROWS)
+        if len(first) < PAGE_ROWS:
+            yield from self._check_whole_run(run, first)
+            return
         for strands in _group_into_pages(self._strands_of(run)):
             if len(strands) == 1:
                 name = strands[0].name
@@ -331,6 +335,22 @@ class SqlReader(ABC):
                 for row in self._rows_of_strands(run, strands):
                     self.check.check_row(row)
                     yield row.position, row.data
+
+    def _check_whole_run(
+        self, run: str, rows: Sequence[Any]
+    ) -> Iterator[tuple[ports.Position, bytes]]:
+        """Yield all entries of a run from their rows, ordered by strand and position."""
+        self._cache_strand_keys({(run, row[1]): row[0] for row in rows})
+        expected = ("", 0)
+        for _, strand, *columns in rows:
+            row = ports.EntryRow(run, strand, *columns)
+            self.check.check_row(row)
+            if row.n != (expected[1] if strand == expected[0] else 0):
+                raise errors.TamperDetected(
+                    f"strand {run}/{strand}", "some of its entries are not there"
+                )
+            expected = (strand, row.n + 1)
+            yield row.position, row.data
 
     def _rows_of_strands(self, run: str, strands: Sequence[_StrandRow]) -> Iterator[ports.EntryRow]:
         keys = self._list([strand.key for strand in strands])
@@ -680,14 +700,15 @@ class SqlStore(SqlReader):
         """Give up the claims of a worker to these runs; claims of other workers stay."""
         self._change("releasing runs", "release_runs", worker=worker, runs=self._list(sorted(runs)))
 
-    def take_over(self, worker: str) -> int:
-        """Release the runs of a worker whose lease has expired, make them due, count them."""
+    def take_over(self, worker: str, early_s: float = 0.0) -> int:
+        """Release the runs of a worker that is lost, make them due, and count them."""
         # As with `due_now`: due by every clock, and in turn with runs that were accepted.
         at = ports.due_now("", MAIN_STRAND, self.now()).at
         with self._write_transaction("taking over") as execute:
             # The row lock of the lease makes a worker that returns just now wait: it then renews a
             # lease without claims, and its drivers are refused at their next positions.
-            if execute("drop_expired_lease", worker=worker).rowcount == 0:
+            lost = execute("drop_lost_lease", worker=worker, early=_micros(early_s))
+            if lost.rowcount == 0:
                 return 0
             execute("make_claimed_due", worker=worker, strand=MAIN_STRAND, at=at)
             return execute("drop_claims", worker=worker).rowcount

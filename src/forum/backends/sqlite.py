@@ -25,6 +25,7 @@ from forum.tlog import EMPTY_ROOT, TileId
 
 _SQL = sql_store.load_queries("sqlite")
 _BUSY_TIMEOUT_S = 20.0
+_WATCH_INTERVAL_S = 0.03
 _MAX_INSERT_ROWS = 240
 """Rows per insert statement: four parameters each, and every SQLite accepts 999 parameters."""
 _RETRY_DELAY_S = 0.01
@@ -271,6 +272,17 @@ class SqliteStore(SqliteReader, sql_store.SqlStore):
             # secure_delete has overwritten the freed pages; now clear the write-ahead log.
             self._truncate_wal()
 
+    def open_signal(self, worker: str) -> ports.WorkSignal:  # noqa: ARG002  the lease alone tells
+        """Watch the file for commits of any process."""
+        return _FileWatch(self._path)
+
+    def beat(self, worker: str, lease_s: float, early_s: float) -> list[str]:  # noqa: ARG002
+        """Renew the lease of a worker, and return the workers whose lease had expired."""
+        with self._write_transaction("holding a lease") as execute:
+            lost = [row[0] for row in execute("lost_workers").fetchall()]
+            execute("hold_lease", worker=worker, micros=round(lease_s * 1e6))
+        return lost
+
     def try_lead(self) -> bool:
         """Return True: any process may sequence, and the compare-and-set detects conflicts."""
         return True
@@ -333,7 +345,10 @@ class SqliteStore(SqliteReader, sql_store.SqlStore):
             return []
         with self._write_transaction("claiming runs") as execute:
             mine = [ports.Timer(*row) for row in execute("own_due", **own).fetchall()]
-            taken = [ports.Timer(*row) for row in execute("free_due", **free).fetchall()]
+            # Without a lease it claims nothing: nobody would take over what it has claimed.
+            has_lease = execute("has_lease", worker=claim.worker).fetchall()
+            rows = execute("free_due", **free).fetchall() if has_lease else []
+            taken = [ports.Timer(*row) for row in rows]
             for run in dict.fromkeys(timer.run for timer in taken):
                 execute("add_claim", run=run, worker=claim.worker)
             for timers, is_own in ((mine, True), (taken, False)):
@@ -371,6 +386,34 @@ class SqliteStore(SqliteReader, sql_store.SqlStore):
             new = insert.lastrowid if insert.rowcount else None
             strand = added[key] = new or self._fetch_one("strand", run=run, name=name)
         return strand
+
+
+class _FileWatch:
+    """Notices the commits to a ledger file by other connections, also those of this process."""
+
+    def __init__(self, path: Path) -> None:
+        self._db = _connect(path, read_only=True)
+        self._version = self._read_version()
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for a commit; return False after some seconds without one."""
+        deadline = monotonic() + seconds
+        while True:
+            before, self._version = self._version, self._read_version()
+            if self._version != before:
+                return True
+            if monotonic() >= deadline:
+                return False
+            sleep(_WATCH_INTERVAL_S)
+
+    def _read_version(self) -> int:
+        with self._db.lock, _translate_errors("watching the ledger"):
+            version: int = self._db.execute("PRAGMA data_version").fetchone()[0]
+        return version
+
+    def close(self) -> None:
+        """Close the connection to the file."""
+        self._db.close()
 
 
 @contextmanager

@@ -307,14 +307,18 @@ class Engine:
         """
         for run in [alarm.run for alarm in claimed if alarm.strand == CLOSE_TIMER]:
             await asyncio.to_thread(close_if_quiet, self._ledger, run, self._report_patience)
-        for run in dict.fromkeys(alarm.run for alarm in claimed if alarm.strand != CLOSE_TIMER):
+        strands: dict[str, list[str]] = {}
+        for alarm in claimed:
+            if alarm.strand != CLOSE_TIMER:
+                strands.setdefault(alarm.run, []).append(alarm.strand)
+        for run, due in strands.items():
             if self._signals.notify(run):
                 continue
-            if await asyncio.to_thread(context.is_driven, self._ledger, run):
+            # Only runs that are driven have a timer of `main`.
+            if MAIN_STRAND in due or await asyncio.to_thread(context.is_driven, self._ledger, run):
                 await runner.enqueue_run(run)
             else:
-                strands = [alarm.strand for alarm in claimed if alarm.run == run]
-                await asyncio.to_thread(self._expire_gates, run, strands)
+                await asyncio.to_thread(self._expire_gates, run, due)
 
     def _expire_gates(self, run: str, strands: Sequence[str]) -> None:
         """Decide due gates of a run that another program records; there is nothing to drive."""

@@ -26,6 +26,7 @@ from forum.engine.tools import receipts_of
 from forum.ledger.body import BytesContent, text_content
 from forum.ledger.entry import MAIN_STRAND, MAX_PARENTS
 from forum.ledger.kinds import RunCloseFacts
+from forum.ledger.log import StrandEnd, draft_closing
 from forum.ledger.ports import Timer, due_now
 from forum.ledger.strand import Attachment, Draft, Strand
 from forum.tlog import Hash
@@ -88,8 +89,11 @@ class RunDriver:
             if self._state.accepted is None:
                 await asyncio.to_thread(self._leave_reported_run, run)
                 return
-            if await self._advance(run):
-                return
+            try:
+                if await self._advance(run):
+                    return
+            except errors.PositionTaken:
+                continue  # the last commit was refused: somebody cancelled the run just now
             if await asyncio.to_thread(self._clear_or_defer_timer, run, alarm):
                 return
 
@@ -558,6 +562,11 @@ class RunDriver:
         # First take the next position of every strand that clients can append to.  The close lists
         # the last positions of all strands, and an entry after it would fail verification.
         await asyncio.to_thread(self._close_gates, case.run)
+        strands = await asyncio.to_thread(self._ledger.writer.strands, case.run)
+        is_open = not self._state.cancelled and kinds.CONTROL not in strands
+        if self._state.answered is None and is_open:
+            await self._finish_in_one_commit(case, conclusion)
+            return True
         control = await asyncio.to_thread(self._ledger.open_strand, case.run, kinds.CONTROL)
         if control.length == 0:
             await control.append_exclusive_async(self._control_draft(case))
@@ -566,17 +575,43 @@ class RunDriver:
             await self._stop_if_due(case)
             conclusion = await self._assemble_conclusion(case) or conclusion
         if self._state.answered is None:
-            await self._record_checks(conclusion)
-            await self._record_answer(case, conclusion)
-        # In the commit of the close: a crash can leave neither an open timer for a closed run nor a
-        # parent that is never woken.
+            drafts = await self._answer_drafts(case, conclusion)
+            await self._main.append_exclusive_async(*drafts)
+        await asyncio.to_thread(
+            self._ledger.close_run,
+            self._main,
+            context.ENGINE,
+            conclusion.outcome,
+            self._closing_effects(case),
+        )
+        return True
+
+    async def _finish_in_one_commit(self, case: context.RunContext, conclusion: Conclusion) -> None:
+        """Close `control`, record the answer and close the run: all or nothing.
+
+        Raises `PositionTaken` if the run was cancelled just now.
+        """
+        drafts = await self._answer_drafts(case, conclusion)
+        commit = self._ledger.join_appends()
+        control = self._ledger.new_strand(case.run, kinds.CONTROL)
+        (closed,) = commit.add(control, self._control_draft(case))
+        ends = await asyncio.to_thread(self._ledger.strand_ends, case.run)
+        ends.append(StrandEnd(kinds.CONTROL, 0, closed.leaf.hex()))
+        ends.sort(key=lambda end: end.strand)
+        close = draft_closing(context.ENGINE, conclusion.outcome, ends, self._closing_effects(case))
+        commit.add(self._main, *drafts, close)
+        await commit.commit_async()
+
+    def _closing_effects(self, case: context.RunContext) -> tuple[Timer, ...]:
+        """Return the timers to change in the commit of the close.
+
+        So a crash can leave neither an open timer for a closed run nor a parent that is never
+        woken.
+        """
         alarms = [Timer(case.run, MAIN_STRAND, None)]
         if case.accepted.parent_run:
             alarms.append(due_now(case.accepted.parent_run, MAIN_STRAND, self._ledger.now()))
-        await asyncio.to_thread(
-            self._ledger.close_run, self._main, context.ENGINE, conclusion.outcome, tuple(alarms)
-        )
-        return True
+        return tuple(alarms)
 
     async def _assemble_conclusion(self, case: context.RunContext) -> Conclusion | None:
         """Run the roles that contribute to the answer; return None while one of them waits."""
@@ -652,24 +687,26 @@ class RunDriver:
             if not isinstance(step, str) or step not in ending.roles:
                 await self._stop_as_recorded(case)
 
-    async def _record_checks(self, conclusion: Conclusion) -> None:
-        """Record the checks of the answer, except those that an earlier driver recorded."""
-        recorded = len(self._state.checks)
+    def _check_drafts(self, conclusion: Conclusion) -> list[Draft]:
+        """Return the checks of the answer, except those that an earlier driver recorded."""
+        drafts, recorded = [], len(self._state.checks)
         for number, (checked, text) in enumerate(conclusion.checks, 1):
             detail = Attachment("detail", BytesContent(text.encode(errors="replace")))
             causes, bodies = tuple(conclusion.causes[:1]), (detail,) if text else ()
             if number > recorded:
-                draft = Draft(
-                    step=f"check/{number}",
-                    actor=context.ENGINE,
-                    facts=checked,
-                    parents=causes,
-                    bodies=bodies,
+                drafts.append(
+                    Draft(
+                        step=f"check/{number}",
+                        actor=context.ENGINE,
+                        facts=checked,
+                        parents=causes,
+                        bodies=bodies,
+                    )
                 )
-                await self._main.append_exclusive_async(draft)
+        return drafts
 
-    async def _record_answer(self, case: context.RunContext, conclusion: Conclusion) -> None:
-        """Record the answer, with the actions it claims and the entries that prove them."""
+    async def _answer_drafts(self, case: context.RunContext, conclusion: Conclusion) -> list[Draft]:
+        """Return the checks and the answer, with its claims and the entries that prove them."""
         head = await asyncio.to_thread(
             context.read_prefix, conclusion.answer.chunks(), MAX_READ_BYTES
         )
@@ -686,15 +723,14 @@ class RunDriver:
                 context.leaves_by_step, self._ledger, self._main.run, MAIN_STRAND
             )
         named = await context.join_causes(self._main, conclusion.causes, recorded=leaves)
-        await self._main.append_exclusive_async(
-            Draft(
-                step="answer",
-                actor=context.ENGINE,
-                facts=facts,
-                parents=named,
-                bodies=tuple(bodies),
-            )
+        answer = Draft(
+            step="answer",
+            actor=context.ENGINE,
+            facts=facts,
+            parents=named,
+            bodies=tuple(bodies),
         )
+        return [*self._check_drafts(conclusion), answer]
 
     def _find_claims(self, case: context.RunContext, answer: bytes) -> tuple[ActionClaim, ...]:
         """Return the actions that the answer claims, with the run's effects that prove them."""

@@ -266,8 +266,8 @@ class Ledger:
         recorded = main.replay_step("run/close")
         if recorded is not None:
             return recorded
-        listed = list(self._ends(main.run)) if ends is None else list(ends)
-        return main.append(_closing_draft(actor, outcome, listed, effects))[0]
+        listed = self.strand_ends(main.run) if ends is None else list(ends)
+        return main.append(draft_closing(actor, outcome, listed, effects))[0]
 
     def is_closed(self, run: str) -> bool:
         """Return whether a run is closed; one that does not exist is not."""
@@ -276,7 +276,7 @@ class Ledger:
 
     def record_run(self, run: str, actor: str, *steps: Draft) -> None:
         """Record a complete run with a new name, from opening to close, in one commit."""
-        self.open_run(run, actor, *steps, _closing_draft(actor, Outcome.OK, []), new=True)
+        self.open_run(run, actor, *steps, draft_closing(actor, Outcome.OK, []), new=True)
 
     def append_log_entry(self, draft: Draft, strand: str = MAIN_STRAND) -> RecordedEntry:
         """Append an entry to a strand of the log's own run, after the entries of other writers."""
@@ -342,7 +342,14 @@ class Ledger:
         """Return the proof that an entry is in the newest signed tree.  Raises `NotYetSigned`."""
         return prove_entry(self.store, index)
 
-    def _ends(self, run: str) -> Iterator[StrandEnd]:
+    def strand_ends(self, run: str) -> list[StrandEnd]:
+        """Return the ends of the strands of a run except `main`, ordered by name.
+
+        Raises `ConcurrentUpdate` if another process has added to a remembered strand.
+        """
+        return list(self._read_ends(run))
+
+    def _read_ends(self, run: str) -> Iterator[StrandEnd]:
         # The lengths are read even where all is remembered: the close must list every entry.
         for name, length in sorted(self.store.strand_lengths(run).items()):
             if name == MAIN_STRAND or length == 0:
@@ -391,9 +398,10 @@ def _opening_draft(actor: str, past: tlog.Checkpoint | None) -> Draft:
     return Draft("run/open", actor, facts)
 
 
-def _closing_draft(
-    actor: str, outcome: Outcome, ends: list[StrandEnd], effects: tuple[ports.Effect, ...] = ()
+def draft_closing(
+    actor: str, outcome: Outcome, ends: Sequence[StrandEnd], effects: tuple[ports.Effect, ...] = ()
 ) -> Draft:
+    """Return the entry that closes a run whose other strands have these ends."""
     # An entry has at most 16 parents; the body lists the ends of all strands.
     parents = tuple(tlog.Hash.from_hex(end.head) for end in ends[:16])
     body = Attachment("strands", BytesContent(msgspec.json.encode(ends)), "application/json")

@@ -472,6 +472,19 @@ class Reader(Protocol):
         """Return the rows in quarantine, oldest first."""
 
 
+class WorkSignal(Protocol):
+    """Wakes a worker when a timer was set to be due, by any process."""
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for news; return False after some seconds without any.  Raises `StoreFailed`.
+
+        News may be lost with a connection, so a worker also looks without them from time to time.
+        """
+
+    def close(self) -> None:
+        """End the signal; others no longer see this worker live by it."""
+
+
 class Store(Reader, Protocol):
     """Read and write access to one log."""
 
@@ -522,11 +535,24 @@ class Store(Reader, Protocol):
     def release_runs(self, worker: str, runs: Sequence[str]) -> None:
         """Give up the claims of a worker to these runs; claims of other workers stay."""
 
-    def take_over(self, worker: str) -> int:
-        """Release the runs of a worker whose lease has expired, and make them due now.
+    def take_over(self, worker: str, early_s: float = 0.0) -> int:
+        """Release the runs of a worker that is lost (see `beat`), and make them due now.
 
         The lease is deleted in the same transaction.  Return the number of runs; 0 if the worker
         has renewed its lease meanwhile, or another worker was first.
+        """
+
+    def open_signal(self, worker: str) -> "WorkSignal":
+        """Return a signal that tells a worker when something may be due.
+
+        While it is open, other workers see that this one lives, if the database can tell.
+        """
+
+    def beat(self, worker: str, lease_s: float, early_s: float) -> list[str]:
+        """Renew the lease of a worker, and return the workers that are lost, by their last beats.
+
+        Lost is a worker whose lease has expired; or has less than `early_s` left while its signal
+        is closed, if it has claimed runs.  The worker itself is among them if it was away.
         """
 
     def mark_driver(self, run: str, worker: str) -> None:

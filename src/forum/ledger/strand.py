@@ -404,6 +404,15 @@ class JointAppend:
         """Record everything that was added.  Raises `PositionTaken`, and then records nothing."""
         if self._writes:
             self._context.append(self._writes)
+        self._remember()
+
+    async def commit_async(self) -> None:
+        """Record like `commit`, without blocking other tasks."""
+        if self._writes:
+            await self._context.append_async(self._writes)
+        self._remember()
+
+    def _remember(self) -> None:
         for entries in self._entries:
             self._context.remember(entries)
 

@@ -124,6 +124,15 @@ class _TrappedStore:
             self._trap.after(Point.LOST_WORKERS)
         return lost
 
+    def beat(self, worker: str, lease_s: float, early_s: float) -> list[str]:
+        lost = self._trap.around(
+            Point.HOLD_LEASE, lambda: self._store.beat(worker, lease_s, early_s)
+        )
+        if lost:
+            self._trap.diary.write("mourns", *lost)
+            self._trap.after(Point.LOST_WORKERS)
+        return lost
+
     def append(self, records: Sequence[EntryWrite]) -> None:
         points = [_POINTS[kind] for kind in map(_kind, records) if kind in _POINTS]
         self._trap.before(*points)
@@ -207,9 +216,16 @@ class TrappedEngine(Engine):
     """
 
     def __init__(
-        self, ledger: Ledger, models: ModelFactory, open_tools: ToolOpener, trap: Trap
+        self,
+        ledger: Ledger,
+        models: ModelFactory,
+        open_tools: ToolOpener,
+        trap: Trap,
+        *,
+        owns_runs: bool = False,
     ) -> None:
-        super().__init__(ledger, trapped_models(models, trap), trapped_tools(open_tools, trap))
+        models, open_tools = trapped_models(models, trap), trapped_tools(open_tools, trap)
+        super().__init__(ledger, models, open_tools, owns_runs=owns_runs)
         self._trap = trap
 
     async def drive_run(self, run: str, runner: Runner) -> None:

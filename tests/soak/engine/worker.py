@@ -56,7 +56,7 @@ def serve(orders: Orders, trap: Trap) -> None:
         with forum.log.open_writer() as ledger:
             is_claiming = settings.runner == "claims"
             worker = (TrappedClaimingWorker if is_claiming else TrappedWorker)(
-                TrappedEngine(ledger, make_model, open_tools, trap),
+                TrappedEngine(ledger, make_model, open_tools, trap, owns_runs=is_claiming),
                 forum.store,
                 WorkerCapacity(),
                 partial(complain, trap.diary),

@@ -102,6 +102,12 @@ SELECT id, name, (
     SELECT coalesce(max(n), -1) + 1 FROM forum.entry e WHERE e.log = s.log AND e.strand = s.id
 )
 FROM forum.strand s WHERE log = %(log)s AND run = %(run)s ORDER BY name
+-- name: first_entries
+SELECT s.id, s.name, e.n, e.bytes, e.tag FROM forum.strand AS s CROSS JOIN LATERAL (
+    SELECT n, bytes, tag FROM forum.entry WHERE log = s.log AND strand = s.id
+    ORDER BY n LIMIT %(limit)s
+) AS e
+WHERE s.log = %(log)s AND s.run = %(run)s ORDER BY s.name, e.n LIMIT %(limit)s
 -- name: entries_of_strands
 SELECT strand, n, bytes, tag FROM forum.entry
 WHERE log = %(log)s AND strand = ANY(%(strands)s) ORDER BY strand, n
@@ -371,16 +377,26 @@ SELECT run FROM forum.interrupted
 WHERE log = %(log)s AND run > %(run)s ORDER BY run LIMIT %(limit)s
 
 -- name: list_interrupted
-INSERT INTO forum.interrupted (log, run) VALUES (%(log)s, %(run)s) ON CONFLICT DO NOTHING
+WITH new AS (
+    INSERT INTO forum.interrupted (log, run) VALUES (%(log)s, %(run)s) ON CONFLICT DO NOTHING
+)
+SELECT pg_notify('forum_due', %(log)s::text)
 
 -- name: unlist_interrupted
 DELETE FROM forum.interrupted WHERE log = %(log)s AND run = %(run)s
 
 -- name: set_alarms
-INSERT INTO forum.alarm (log, run, strand, at)
-SELECT %(log)s, run, strand, at
-FROM unnest(%(runs)b::text[], %(strands)b::text[], %(ats)b::bigint[]) AS u (run, strand, at)
-ON CONFLICT (log, run, strand) DO UPDATE SET at = excluded.at
+-- Workers that wait are told with the commit if a timer is due at once.
+WITH new AS (
+    INSERT INTO forum.alarm (log, run, strand, at)
+    SELECT %(log)s, run, strand, at
+    FROM unnest(%(runs)b::text[], %(strands)b::text[], %(ats)b::bigint[]) AS u (run, strand, at)
+    ON CONFLICT (log, run, strand) DO UPDATE SET at = excluded.at
+)
+SELECT pg_notify('forum_due', %(log)s::text) WHERE EXISTS (
+    SELECT FROM unnest(%(ats)b::bigint[]) AS at
+    WHERE at <= (extract(epoch FROM statement_timestamp()) * 1000000)::bigint
+)
 -- name: clear_alarms
 DELETE FROM forum.alarm AS old
 USING unnest(%(runs)b::text[], %(strands)b::text[]) AS u (run, strand)
@@ -437,6 +453,8 @@ RETURNING due.run, due.strand, due.at
 -- moment get different timers.  A run may have two due timers, and two workers may each get one of
 -- them: the key of the table decides which of them gets the run.  The claims are inserted in the
 -- order of their runs, so that these two wait for each other in one direction only.
+-- A worker without a lease claims nothing: nobody would take over what it has claimed.  The lock on
+-- its lease makes a takeover of this worker wait, which then finds the new claims, too.
 -- The array makes the planner look the claimed rows up, instead of reading the whole table.
 WITH mine AS (
     SELECT timer.* FROM forum.claim AS held CROSS JOIN LATERAL (
@@ -446,6 +464,11 @@ WITH mine AS (
         FOR UPDATE SKIP LOCKED
     ) AS timer
     WHERE held.log = %(log)s AND held.worker = %(worker)s LIMIT %(own_limit)s
+), own_lease AS MATERIALIZED (
+    SELECT worker FROM forum.lease
+    WHERE log = %(log)s AND worker = %(worker)s
+        AND until > (extract(epoch FROM statement_timestamp()) * 1000000)::bigint
+    FOR KEY SHARE
 ), free AS (
     SELECT timer.ctid AS place, run, strand, at, CASE
         WHEN pause IS NULL OR at < %(anew)s::bigint THEN %(shortest)s::bigint
@@ -453,6 +476,7 @@ WITH mine AS (
     END AS pause
     FROM forum.alarm AS timer
     WHERE log = %(log)s AND at <= (extract(epoch FROM statement_timestamp()) * 1000000)::bigint
+        AND EXISTS (SELECT FROM own_lease)
         AND NOT EXISTS (
             SELECT FROM forum.claim AS held
             WHERE held.log = timer.log AND held.run = timer.run AND (
@@ -486,23 +510,63 @@ RETURNING due.run, due.strand, due.at
 DELETE FROM forum.claim
 WHERE log = %(log)s AND run = ANY(%(runs)s::text[]) AND worker = %(worker)s
 
--- name: drop_expired_lease
-DELETE FROM forum.lease
+-- name: drop_lost_lease
+DELETE FROM forum.lease AS held
 WHERE log = %(log)s AND worker = %(worker)s
-    AND until <= (extract(epoch FROM statement_timestamp()) * 1000000)::bigint
+    AND (until <= (extract(epoch FROM statement_timestamp()) * 1000000)::bigint OR (
+        until <= (extract(epoch FROM statement_timestamp()) * 1000000)::bigint + %(early)s
+        AND EXISTS (SELECT FROM forum.claim WHERE log = held.log AND worker = held.worker)
+        AND NOT EXISTS (
+            SELECT FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 2
+                AND classid = (hashtext('forum.worker')::bigint & 4294967295)::oid
+                AND objid = (hashtext(held.worker)::bigint & 4294967295)::oid
+        )
+    ))
+
+-- name: show_life
+-- A lock of the session: free as soon as the process or its connection is gone.
+SELECT pg_advisory_lock_shared(hashtext('forum.worker'), hashtext(%(worker)s))
+
+-- name: beat
+-- All parts see the leases as they were before this statement.  A session lock is looked up only
+-- if a beat is late, and only for workers that have claimed runs: no others hold such a lock.
+WITH lost AS MATERIALIZED (
+    SELECT worker FROM forum.lease AS held
+    WHERE log = %(log)s AND (
+        until <= (extract(epoch FROM statement_timestamp()) * 1000000)::bigint OR (
+            until <= (extract(epoch FROM statement_timestamp()) * 1000000)::bigint + %(early)s
+            AND EXISTS (SELECT FROM forum.claim WHERE log = held.log AND worker = held.worker)
+            AND NOT EXISTS (
+                SELECT FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 2
+                    AND classid = (hashtext('forum.worker')::bigint & 4294967295)::oid
+                    AND objid = (hashtext(held.worker)::bigint & 4294967295)::oid
+            )
+        )
+    )
+), renewed AS (
+    INSERT INTO forum.lease (log, worker, until) VALUES (
+        %(log)s, %(worker)s,
+        (extract(epoch FROM statement_timestamp()) * 1000000)::bigint + %(micros)s
+    )
+    ON CONFLICT (log, worker) DO UPDATE SET until = excluded.until
+)
+SELECT worker FROM lost
 
 -- name: make_claimed_due
 -- SKIP LOCKED: a timer that is being set or claimed just now needs no help, and waiting for it
 -- could end in a deadlock with a worker that waits for the claim.
-UPDATE forum.alarm AS old SET at = least(at, %(at)s)
-FROM (
-    SELECT timer.place FROM forum.claim AS held CROSS JOIN LATERAL (
-        SELECT ctid AS place FROM forum.alarm
-        WHERE log = held.log AND run = held.run AND strand = %(strand)s
-        FOR UPDATE SKIP LOCKED
-    ) AS timer
-    WHERE held.log = %(log)s AND held.worker = %(worker)s LIMIT 100000
-) AS timer WHERE old.ctid = timer.place
+WITH due AS (
+    UPDATE forum.alarm AS old SET at = least(at, %(at)s)
+    FROM (
+        SELECT timer.place FROM forum.claim AS held CROSS JOIN LATERAL (
+            SELECT ctid AS place FROM forum.alarm
+            WHERE log = held.log AND run = held.run AND strand = %(strand)s
+            FOR UPDATE SKIP LOCKED
+        ) AS timer
+        WHERE held.log = %(log)s AND held.worker = %(worker)s LIMIT 100000
+    ) AS timer WHERE old.ctid = timer.place
+)
+SELECT pg_notify('forum_due', %(log)s::text)
 
 -- name: drop_claims
 DELETE FROM forum.claim WHERE log = %(log)s AND worker = %(worker)s

@@ -60,6 +60,11 @@ SELECT name FROM strand WHERE log = :log AND run = :run ORDER BY name
 -- name: strand_lengths
 SELECT id, name, (SELECT coalesce(max(n), -1) + 1 FROM entry WHERE entry.strand = strand.id)
 FROM strand WHERE log = :log AND run = :run ORDER BY name
+-- name: first_entries
+SELECT strand.id, strand.name, CAST(entry.n AS INTEGER), CAST(entry.bytes AS BLOB),
+    CAST(entry.tag AS BLOB)
+FROM strand JOIN entry ON entry.strand = strand.id
+WHERE strand.log = :log AND strand.run = :run ORDER BY strand.name, entry.n LIMIT :limit
 -- name: entries_of_strands
 SELECT strand, CAST(n AS INTEGER), CAST(bytes AS BLOB), CAST(tag AS BLOB) FROM entry
 WHERE strand IN (SELECT value FROM json_each(:strands)) ORDER BY strand, n
@@ -380,6 +385,10 @@ WHERE log = :log AND at <= CAST((julianday('now') - 2440587.5) * 86400000000 AS 
     )
 ORDER BY at LIMIT :limit
 
+-- name: has_lease
+SELECT 1 FROM lease WHERE log = :log AND worker = :worker
+    AND until > CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)
+
 -- name: add_claim
 INSERT INTO claim (log, run, worker) VALUES (:log, :run, :worker)
 ON CONFLICT DO UPDATE SET worker = excluded.worker
@@ -388,7 +397,7 @@ ON CONFLICT DO UPDATE SET worker = excluded.worker
 DELETE FROM claim
 WHERE log = :log AND run IN (SELECT value FROM json_each(:runs)) AND worker = :worker
 
--- name: drop_expired_lease
+-- name: drop_lost_lease
 DELETE FROM lease
 WHERE log = :log AND worker = :worker
     AND until <= CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)
