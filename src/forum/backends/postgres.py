@@ -119,6 +119,8 @@ class PostgresStore(_PostgresQueries, sql_store.SqlStore, ForkAware):
             min_size=1,
             max_size=self._connections,
             timeout=_POOL_TIMEOUT_S,
+            # An idle process gives its connections back: many workers share one server.
+            max_idle=_POOL_TIMEOUT_S,
             # The pool doubles its delay between attempts, and restarts with a short delay after
             # this time.  With the default, it would look for a server that was away for minutes
             # only every two minutes.
