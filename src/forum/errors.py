@@ -486,6 +486,22 @@ class NoSuchEvaluation(NotFound):
     text = "run {run} has no report of an evaluation; make one: forum eval CASES.jsonl"
 
 
+class NoSuchIncident(NotFound):
+    """No such incident was ever opened."""
+
+    incident: str
+
+    text = "no such incident: {incident}; forum incident list shows them"
+
+
+class IncidentAlreadyClosed(Conflict):
+    """An incident was closed before."""
+
+    incident: str
+
+    text = "incident {incident} is closed; open another one: forum incident open"
+
+
 class RunAlreadyEnded(Conflict):
     """A run is closed."""
 

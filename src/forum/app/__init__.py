@@ -46,6 +46,7 @@ from forum.app.witness_server import (
 
 if TYPE_CHECKING:
     from forum.app.evaluations import EvaluationOperations
+    from forum.app.oversight import OversightOperations
     from forum.app.reports import ReportOperations
 
 __all__ = [
@@ -121,6 +122,13 @@ class Forum(ProjectContext):
     def scores(self) -> ScoreOperations:
         """Recording scores of ended runs."""
         return ScoreOperations(self, self.reads)
+
+    @cached_property
+    def oversight(self) -> "OversightOperations":
+        """Reviews, incidents, and the record of the configuration in use."""
+        from forum.app.oversight import OversightOperations
+
+        return OversightOperations(self, self.reads, self.runs)
 
     @cached_property
     def evaluations(self) -> "EvaluationOperations":

@@ -512,6 +512,7 @@ EpochKey kept new
 GapReason overflow shutdown refused unreachable sequence parent-unseen sampled filtered limit
 GrantScope submit read approve audit admin
 Ground gate vote check judge none
+IncidentSeverity low medium high critical
 Independence "" independent not-independent
 MessageType problem_statement primary_turn coordination_turn branch_turn synthesis panel_contraction
 Next accept retry escalate give-up
@@ -549,6 +550,12 @@ tags.enforce/1 last_untagged:count
 quarantine.discard/1 rows:count digest:text
 log.epoch/1 key:EpochKey held_size:count=0 held_root:text="" +reason
 key.rotate/1 old:text vkey:text
+review.done/1 by:Authority since:count until:count run:text="" stops:count=0 budget_stops:count=0
+    denials:count=0 gaps:count=0 indeterminate:count=0 gates:count=0 +identity +remark
+incident.open/1 incident:text severity:IncidentSeverity by:Authority known:count runs:text[]=[]
+    +identity +text
+incident.close/1 incident:text by:Authority +identity +text
+config.seen/1 engine:text roster:text policies:text models:text tools:text
 accepted/1 usd:count=9007199254740991 tokens:count=9007199254740991 calls:count=9007199254740991
     milliseconds:count=9007199254740991 depth:count=0 parent_run:text="" parent_task:text=""
     fork_run:text="" fork_index:count=0 +policy +request

@@ -53,6 +53,8 @@ _SECTIONS = {
         "bench": ("runs", "Print the figures of two runs side by side."),
         "scores": ("scores", "List the scores of a run, its tasks and its answer."),
         "budgets": ("budgets", "Print the usage of caps over many runs, and what is left."),
+        "review": ("oversight", "Show what is worth a look since the last review, and record one."),
+        "incident": ("oversight", "Open, close and list incidents."),
     },
     "Steer": {
         "gate": ("gates", "List what waits for approval, and decide it."),
