@@ -502,6 +502,30 @@ class IncidentAlreadyClosed(Conflict):
     text = "incident {incident} is closed; open another one: forum incident open"
 
 
+class BodyHeld(Conflict):
+    """A hold keeps what a run has recorded."""
+
+    run: str
+
+    text = "a hold keeps what run {run} has recorded; see it with: forum hold list"
+
+
+class NoSuchHold(NotFound):
+    """No hold of this name is in force."""
+
+    hold: str
+
+    text = "no hold {hold} is in force; forum hold list shows those that are"
+
+
+class HoldInForce(Conflict):
+    """A hold of this name is in force already."""
+
+    hold: str
+
+    text = "the hold {hold} is in force already; choose another name"
+
+
 class RunAlreadyEnded(Conflict):
     """A run is closed."""
 

@@ -163,7 +163,7 @@ def _write_early(world: World) -> None:
 def _lose_body(world: World) -> None:
     world.run("second")
     world.settle()
-    world.store.erase_body(world.ledger.find_entry("second/main/1").position, "text")
+    world.store.erase_bodies([(world.ledger.find_entry("second/main/1").position, "text")])
 
 
 @pytest.mark.parametrize(

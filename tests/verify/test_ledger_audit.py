@@ -376,7 +376,7 @@ def test_a_redacted_body_is_no_finding(world: World) -> None:
 
 def test_a_body_that_is_gone_without_a_word_is_found(world: World) -> None:
     """Removing the damning text is the cheapest fraud of all."""
-    world.store.erase_body(Position("first", "main", 1), "text")
+    world.store.erase_bodies([(Position("first", "main", 1), "text")])
     report = world.verify()
 
     assert problems(report) == [Problem.BODY_MISSING]
@@ -387,7 +387,7 @@ def test_a_redaction_that_is_not_signed_yet_explains_nothing(world: World) -> No
     """Erased first and explained later is what a fraud would do."""
     target = world.ledger.find_entry("first/main/1")
     world.ledger.request_redaction(target, "text", "tester", RedactionReason.LEGAL)
-    world.store.erase_body(target.position, "text")
+    world.store.erase_bodies([(target.position, "text")])
 
     assert problems(world.verify()) == [Problem.BODY_MISSING]
 
@@ -420,7 +420,7 @@ def test_a_redaction_in_the_wrong_place_explains_nothing(
     facts = RedactionFacts(target.leaf.hex(), "text", RedactionReason.LEGAL)
     world.ledger.open_strand_at_end(run, strand).append(Draft("redact", "tester", facts, parents))
     world.settle()
-    world.store.erase_body(target.position, "text")
+    world.store.erase_bodies([(target.position, "text")])
     report = world.verify()
 
     assert problems(report) == [Problem.BODY_MISSING]

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from forum.app.evaluations import EvaluationOperations
     from forum.app.oversight import OversightOperations
     from forum.app.reports import ReportOperations
+    from forum.app.retention import RetentionOperations
 
 __all__ = [
     "KINDS",
@@ -129,6 +130,13 @@ class Forum(ProjectContext):
         from forum.app.oversight import OversightOperations
 
         return OversightOperations(self, self.reads, self.runs)
+
+    @cached_property
+    def retention(self) -> "RetentionOperations":
+        """Rules of retention, holds, and the erasure of bodies whose period is over."""
+        from forum.app.retention import RetentionOperations
+
+        return RetentionOperations(self, self.log)
 
     @cached_property
     def evaluations(self) -> "EvaluationOperations":

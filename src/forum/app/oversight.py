@@ -184,7 +184,8 @@ class OversightOperations:
             raise IncidentAlreadyClosed(incident)
         facts = IncidentCloseFacts(incident, by.authority)
         parents = (Hash.from_hex(opened.entry),)
-        step = f"incident/{incident}/close"
+        # A random suffix makes each step unique: if two people close it at once, both are recorded.
+        step = f"incident/{incident}/close/{new_salt()[:8].hex()}"
         self._append(step, facts, {TEXT: text}, by, INCIDENTS_STRAND, parents)
         return self._fold_incidents()[incident]
 

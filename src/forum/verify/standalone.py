@@ -512,6 +512,7 @@ EpochKey kept new
 GapReason overflow shutdown refused unreachable sequence parent-unseen sampled filtered limit
 GrantScope submit read approve audit admin
 Ground gate vote check judge none
+HoldAct place release
 IncidentSeverity low medium high critical
 Independence "" independent not-independent
 MessageType problem_statement primary_turn coordination_turn branch_turn synthesis panel_contraction
@@ -550,6 +551,9 @@ tags.enforce/1 last_untagged:count
 quarantine.discard/1 rows:count digest:text
 log.epoch/1 key:EpochKey held_size:count=0 held_root:text="" +reason
 key.rotate/1 old:text vkey:text
+redact/2 bodies:text[] reason:RedactionReason rule:text=""
+retention/1 subject:text seconds:count
+hold/1 hold:text act:HoldAct runs:text[]=[] +reason
 review.done/1 by:Authority since:count until:count run:text="" stops:count=0 budget_stops:count=0
     denials:count=0 gaps:count=0 indeterminate:count=0 gates:count=0 +identity +remark
 incident.open/1 incident:text severity:IncidentSeverity by:Authority known:count runs:text[]=[]
@@ -1049,13 +1053,21 @@ def read_ends(data: bytes) -> dict[str, tuple[int, str]]:
     return listed
 
 
-def is_in_force(redaction: BundleEntry) -> bool:
-    """Return whether a redaction is in the log's own main strand, with the entry as first parent.
+def redacted_bodies(entry: BundleEntry) -> Iterator[tuple[str, str]]:
+    """Yield entry id and name of each body that an entry redacts, if it is a redaction in force.
 
     Elsewhere it has no effect: the writer of a run must not be able to explain away its gaps.
     """
-    announced = (redaction.run, redaction.strand) == ("log", "main")
-    return announced and list(redaction.parents[:1]) == [redaction.facts["entry"]]
+    place, facts = (entry.run, entry.strand, entry.kind), entry.facts
+    if place == ("log", "main", "redact/1"):
+        if list(entry.parents[:1]) == [facts["entry"]]:
+            yield facts["entry"], facts["body"]
+    elif place == ("log", "retention", "redact/2"):
+        for text in facts["bodies"]:
+            parent, _, name = text.partition("/")
+            formed = matches("0|[1-9][0-9]?", parent) and matches(BODY_NAME, name)
+            if formed and int(parent) < len(entry.parents):
+                yield entry.parents[int(parent)], name
 
 
 class BundleRunChecker:
@@ -1082,8 +1094,7 @@ class BundleRunChecker:
             self._check_successor(index, leaf, entry)
             self._check_parents(index, entry)
             self._check_bodies(index, leaf, entry)
-        if entry.kind == "redact/1" and is_in_force(entry):
-            self._redacted.add((entry.facts["entry"], entry.facts["body"]))
+        self._redacted.update(redacted_bodies(entry))
         self._ids.add(leaf)
 
     def finish(self) -> None:

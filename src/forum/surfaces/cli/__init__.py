@@ -70,6 +70,8 @@ _SECTIONS = {
             "Check an evidence bundle, offline, trusting only your own keys.",
         ),
         "witness": ("witness", "Cosign the checkpoints of other logs."),
+        "retention": ("retention", "Set how long bodies are kept, and erase what is older."),
+        "hold": ("retention", "Keep what runs have recorded, whatever the rules say."),
     },
     "Serve": {
         "up": ("up", "Serve and work on this machine, in one process."),

@@ -213,6 +213,20 @@ _DESCRIPTIONS: Mapping[type[Facts], Callable[[Entry[Any]], str]] = {
     ledger_kinds.RedactionFacts: lambda e: (
         f"{e.actor} had body {e.facts.body!r} erased ({e.facts.reason.value})"
     ),
+    ledger_kinds.RedactionBatchFacts: lambda e: (
+        f"{e.actor} had {len(e.facts.bodies)} bodies erased ({e.facts.reason.value}"
+        f"{', rule ' + e.facts.rule if e.facts.rule else ''})"
+    ),
+    ledger_kinds.RetentionFacts: lambda e: (
+        f"{e.actor} had the bodies of {e.facts.subject} kept "
+        f"{f'for {e.facts.seconds} s' if e.facts.seconds else 'for ever'}"
+    ),
+    ledger_kinds.HoldFacts: lambda e: (
+        f"{e.actor} {e.facts.act.value}d the hold {e.facts.hold} on "
+        f"{pluralize(len(e.facts.runs), 'run') if e.facts.runs else 'all runs'}"
+        if e.facts.act is ledger_kinds.HoldAct.PLACE
+        else f"{e.actor} released the hold {e.facts.hold}"
+    ),
     ledger_kinds.ExportFacts: lambda e: f"{e.actor} exported run {e.facts.run}",
     ledger_kinds.AccessDenialFacts: lambda e: (
         f"{e.facts.who} was denied at {e.facts.door} ({e.facts.why.value}), "

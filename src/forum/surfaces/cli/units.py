@@ -3,6 +3,7 @@
 Recorded values are integers: nano-dollars, milliseconds, microseconds since 1970.
 """
 
+import re
 from datetime import UTC, datetime
 
 import click
@@ -27,6 +28,16 @@ def seconds(value: str) -> int:
 
 
 _SECONDS_BY_UNIT = {"m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+_SECONDS_BY_PERIOD = {"h": 3600, "d": 86_400, "w": 604_800, "y": 366 * 86_400}
+_parse_period = re.compile(r"([1-9][0-9]{0,5})([hdwy])").fullmatch
+
+
+def parse_period(value: str) -> int:
+    """Parse a period such as 12h, 90d or 1y as seconds; a year has 366 days."""
+    period = _parse_period(value)
+    if period is None:
+        raise click.BadParameter(f"{value!r}: write 12h, 90d, 4w or 1y", param_hint="PERIOD")
+    return int(period[1]) * _SECONDS_BY_PERIOD[period[2]]
 
 
 def parse_moment(value: str, at: int, option: str = "--since") -> int:
