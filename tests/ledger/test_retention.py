@@ -1,7 +1,6 @@
 """Retention: what is erased when, what holds keep, and what is left on record of it."""
 
 import secrets
-from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -113,7 +112,7 @@ class Office:
 
 
 @pytest.fixture
-def office(store_factory: StoreFactory, tmp_path: Path) -> Iterator[Office]:
+def office(store_factory: StoreFactory, tmp_path: Path) -> Office:
     """Return a new ledger in each database."""
     return Office(store_factory, tmp_path)
 

@@ -132,7 +132,7 @@ def test_a_configuration_has_the_same_digests_wherever_its_files_are() -> None:
             servers={"files": McpServer((f"{folder}/serve",))},
         )
 
-    one, other = configure("/home/ann", "s3cret"), configure("/srv", "[KEY]")
+    one, other = configure("/opt/one", "s3cret"), configure("/srv", "[KEY]")
     assert one == other
     assert configure("/srv", "another") != one
     renamed = configure("/srv", "s3cret", tool="refund")

@@ -106,15 +106,16 @@ class RetentionOperations:
     def apply_rules(self) -> ErasureResult:
         """Erase everything whose period is over, and return how much.
 
-        Each batch is recorded and signed before it is erased.  Raises `StoreFailed` if somebody
-        reads a SQLite file; what is recorded by then is erased by the next call.
+        Each batch is recorded and signed before it is erased; where another machine signs, that one
+        erases it.  Raises `StoreFailed` if somebody reads a SQLite file; what is recorded by then is
+        erased by the next call.
         """
         scan, redacted, erased = self._log.make_retention_scan(), 0, 0
         while True:
             step = scan.step()
             redacted, erased = redacted + step.redacted, erased + step.erased
             if step.redacted:
-                self._log.publish()
+                self._log.publish_or_warn()
             elif step.is_done:
                 return ErasureResult(redacted, erased)
 

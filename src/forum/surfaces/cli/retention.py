@@ -72,7 +72,8 @@ def apply(*, as_json: bool) -> None:
     with common_options.open_forum() as forum:
         result = forum.retention.apply_rules()
     facts = {"redacted": result.redacted, "erased": result.erased}
-    text = f"erased {result.erased}"
+    waiting = max(0, result.redacted - result.erased)
+    text = f"erased {result.erased}" + (f", {waiting} more when they are signed" if waiting else "")
     output.print_result("forum.erasure/1", facts, text, as_json=as_json)
 
 
