@@ -13,6 +13,8 @@ from forum.ledger.bundle import Bundle
 from forum.ledger.entry import Commitment
 from forum.ledger.kinds import (
     LEDGER_KINDS,
+    HoldAct,
+    HoldFacts,
     NoteFacts,
     Outcome,
     RedactionBatchFacts,
@@ -398,6 +400,20 @@ def test_a_redaction_of_many_bodies_elsewhere_explains_nothing(world: World, str
     world.store.erase_bodies([(target.position, "text")])
 
     assert problems(verify_both(world.bundle().encode())) == {"body-missing"}
+
+
+def test_an_array_that_is_written_with_its_default_is_malformed(world: World) -> None:
+    """One thing can be said in one way only, and every verifier has to see that."""
+    write_run(world)
+    facts = HoldFacts("case", HoldAct.PLACE, ("r",))
+    world.ledger.append_log_entry(Draft("hold", "operator", facts), RETENTION_STRAND)
+    world.settle()
+    files = unpack_archive(world.bundle("log").encode())
+    (name,) = [n for n, data in files.items() if b'"runs":["r"]' in data]
+    said = files | {name: files[name].replace(b'"runs":["r"]', b'"runs":[]')}
+
+    assert "entry-malformed" not in problems(verify_both(seal(files)))
+    assert "entry-malformed" in problems(verify_both(seal(said)))
 
 
 def test_a_close_that_commits_to_no_list_closes_nothing(world: World) -> None:

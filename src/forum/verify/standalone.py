@@ -695,7 +695,8 @@ def is_plain(value: object, nesting: int) -> bool:
 def is_fact(value: object, form: object, *default: object) -> bool:
     """Return whether a fact has its type and is not equal to its default, which is omitted."""
     if isinstance(form, list):
-        return isinstance(value, list) and all(is_fact(item, *form) for item in value)
+        items = isinstance(value, list) and all(is_fact(item, *form) for item in value)
+        return items and value not in default
     choices = form if isinstance(form, tuple) else [value]
     typed = is_count(value) if form == COUNT else isinstance(value, str)
     return typed and value in choices and value not in default
