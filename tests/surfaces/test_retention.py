@@ -60,7 +60,7 @@ def test_what_is_past_its_period_is_in_no_file_and_verifies(user: Terminal) -> N
     assert report["bodies"] == {"ok": 1, "redacted": 1, "missing": 0, "mismatch": 0}
     assert user.call("ledger", "verify").exit_code == 0
     gone = user.type("ledger", "get", "3", "--body", "text")
-    assert "was erased (retention, by rule *)" in gone.stderr
+    assert "was redacted (retention, by rule *)" in gone.stderr
     assert "had 1 bodies erased (retention, rule *)" in user.call("why", "log/retention/1").stdout
     run = user.ask("ledger", "get", "3")["entry"]["run"]
     assert user.call("ledger", "export", run).exit_code == 0

@@ -138,7 +138,7 @@ def _explain_missing_body(reader: Reader, located: log.LocatedEntry, body: str) 
     facts = redaction.entry.facts
     rule = getattr(facts, "rule", "")
     by = f"rule {rule}" if rule else redaction.entry.actor
-    return f"was erased ({facts.reason.value}, by {by}); see: forum why {redaction.position}"
+    return f"was redacted ({facts.reason.value}, by {by}); see: forum why {redaction.position}"
 
 
 @ledger.command(examples=("forum why 57", "forum why 57 --limit 5"))
