@@ -18,6 +18,7 @@ from forum.ledger.kinds import (
     Kind,
     Kinds,
     Outcome,
+    RedactionBatchFacts,
     RedactionFacts,
     RedactionReason,
     RunCloseFacts,
@@ -25,6 +26,7 @@ from forum.ledger.kinds import (
 )
 from forum.ledger.log import Ledger, LocatedEntry
 from forum.ledger.ports import EntryWrite, Position
+from forum.ledger.retention import RETENTION_STRAND
 from forum.ledger.sequencer import Sequencer
 from forum.ledger.strand import Attachment, Draft
 from forum.tlog import Checkpoint, Hash, Note, SigningKey, cosign, parse_checkpoint, sign_checkpoint
@@ -372,6 +374,25 @@ def test_a_redacted_body_is_no_finding(world: World) -> None:
     assert erased == [Position("first", "main", 1)]
     assert report.ok
     assert (report.bodies.redacted, report.bodies.missing) == (1, 0)
+
+
+def test_bodies_that_a_rule_has_erased_are_no_finding(world: World) -> None:
+    """One entry explains them all, and none that it does not name."""
+    world.run("other")
+    world.settle()
+    targets = [world.ledger.find_entry(f"{run}/main/1") for run in ("first", "other")]
+    facts = RedactionBatchFacts(("0/text",), RedactionReason.RETENTION, "*")
+    draft = Draft("redact", "system", facts, tuple(target.leaf for target in targets))
+    world.ledger.append_log_entry(draft, RETENTION_STRAND)
+    world.settle()
+    erased = world.ledger.erase_redacted()
+    report = world.verify()
+
+    assert erased == [Position("first", "main", 1)]
+    assert report.ok
+    assert (report.bodies.redacted, report.bodies.missing) == (1, 0)
+    world.store.erase_bodies([(targets[1].position, "text")])
+    assert problems(world.verify()) == [Problem.BODY_MISSING]
 
 
 def test_a_body_that_is_gone_without_a_word_is_found(world: World) -> None:

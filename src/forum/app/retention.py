@@ -107,8 +107,8 @@ class RetentionOperations:
         """Erase everything whose period is over, and return how much.
 
         Each batch is recorded and signed before it is erased; where another machine signs, that one
-        erases it.  Raises `StoreFailed` if somebody reads a SQLite file; what is recorded by then is
-        erased by the next call.
+        erases it.  Raises `StoreFailed` if somebody reads a SQLite file; what is recorded by then
+        is erased by the next call.
         """
         scan, redacted, erased = self._log.make_retention_scan(), 0, 0
         while True:
