@@ -5,6 +5,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -365,3 +366,31 @@ def test_the_state_is_read_in_parts(office: Office) -> None:
 
     assert second == read_retention(office.store, LEDGER_KINDS)
     assert (second.length, second.is_held("r"), second.is_held("s")) == (2, True, False)
+
+
+def table_bytes(url: str) -> bytes:
+    """Return the file of the table of bodies; only a superuser may read it."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("CHECKPOINT")
+        row = connection.execute(
+            "SELECT pg_read_binary_file(pg_relation_filepath('forum.body'))"
+        ).fetchone()
+    assert row is not None
+    return bytes(row[0])
+
+
+@pytest.mark.postgres
+def test_postgres_forgets_after_the_table_is_rewritten(postgres_url: str, tmp_path: Path) -> None:
+    """By the command that the guide names; until then the file may still hold what was deleted."""
+    factory = StoreFactory(postgres_url)
+    office, words = Office(factory, tmp_path), secrets.token_hex(20)
+    office.rule("*", 1)
+    office.write("run", words)
+    office.now += 2 * DAY
+    assert words.encode() in table_bytes(postgres_url)
+    assert office.settle() == 1
+    factory.close()
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute("VACUUM (FULL, ANALYZE) forum.body")
+
+    assert words.encode() not in table_bytes(postgres_url)
