@@ -486,6 +486,46 @@ class NoSuchEvaluation(NotFound):
     text = "run {run} has no report of an evaluation; make one: forum eval CASES.jsonl"
 
 
+class NoSuchIncident(NotFound):
+    """No such incident was ever opened."""
+
+    incident: str
+
+    text = "no such incident: {incident}; forum incident list shows them"
+
+
+class IncidentAlreadyClosed(Conflict):
+    """An incident was closed before."""
+
+    incident: str
+
+    text = "incident {incident} is closed; open another one: forum incident open"
+
+
+class BodyHeld(Conflict):
+    """A hold keeps what a run has recorded."""
+
+    run: str
+
+    text = "a hold keeps what run {run} has recorded; see it with: forum hold list"
+
+
+class NoSuchHold(NotFound):
+    """No hold of this name is in force."""
+
+    hold: str
+
+    text = "no hold {hold} is in force; forum hold list shows those that are"
+
+
+class HoldInForce(Conflict):
+    """A hold of this name is in force already."""
+
+    hold: str
+
+    text = "the hold {hold} is in force already; choose another name"
+
+
 class RunAlreadyEnded(Conflict):
     """A run is closed."""
 

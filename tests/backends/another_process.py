@@ -50,7 +50,7 @@ def carry(store: Store, megabytes: int) -> None:
     assert body is not None
     assert body.matches(commitment)
     assert not body.matches(Commitment(commitment.h, commitment.size + 1, commitment.type))
-    store.erase_body(record.position, "text")
+    store.erase_bodies([(record.position, "text")])
     kilobytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     sys.stdout.write(f"{kilobytes // 1024}\n")
 

@@ -45,7 +45,7 @@ def test_an_erased_body_is_in_no_file(path: Path, size: int) -> None:
     places = range(0, size - 31, max(1, size // 100))
     traces = [record.bodies[0].salt, *(secret[at : at + 32] for at in places)]
     before = bytes_on_disk(path)
-    store.erase_body(record.position, "text")
+    store.erase_bodies([(record.position, "text")])
     after = bytes_on_disk(path)
     factory.close()
 
@@ -66,10 +66,10 @@ def test_a_body_that_is_being_read_is_not_erased_in_part(
     store.append([record])
     with store.snapshot() as view:
         with pytest.raises(StoreFailed, match="try again"):
-            store.erase_body(record.position, "text")
+            store.erase_bodies([(record.position, "text")])
         assert view.body(record.position, "text") is not None
         assert store.body(record.position, "text") is not None
-    store.erase_body(record.position, "text")
+    store.erase_bodies([(record.position, "text")])
 
     assert b"to be erased" not in bytes_on_disk(path)
     factory.close()

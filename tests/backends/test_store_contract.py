@@ -495,8 +495,8 @@ def test_an_erased_body_is_gone_and_nothing_else(store_factory: StoreFactory) ->
     sequence(store)
     before = state(store)
     for _ in range(2):
-        store.erase_body(records[1].position, "text")
-    store.erase_body(Position("run", "nowhere", 0), "text")
+        store.erase_bodies([(records[1].position, "text")])
+    store.erase_bodies([(Position("run", "nowhere", 0), "text")])
     reader = store_factory()
 
     assert reader.body(records[1].position, "text") is None
@@ -1215,7 +1215,7 @@ def test_what_was_asked_for_cannot_be_guessed_once_it_is_erased(
             text=text_content("x"), effects=(IdempotencyRecord(run, run, "digest"),)
         )
         store.append([asked])
-    store.erase_body(Position("erased", "main", 0), "text")
+    store.erase_bodies([(Position("erased", "main", 0), "text")])
     told = []
     for name in ("erased", "kept"):
         with pytest.raises(IdempotencyKeyUsed) as again:

@@ -16,12 +16,13 @@ from forum.deliberation.council_kinds import COUNCIL_KINDS
 from forum.deliberation.symposium.kinds import SYMPOSIUM_KINDS
 from forum.ledger.kinds import LEDGER_KINDS, Kind
 from forum.work.kinds import WORK_KINDS
+from forum.work.oversight_kinds import OVERSIGHT_KINDS
 from forum.work.report_kinds import REPORT_KINDS
 from tests.docs.pages import ROOT
 from tests.ledger.samples import members_of
 
 _PAGES = {
-    "entry.md": list(LEDGER_KINDS),
+    "entry.md": [*LEDGER_KINDS, *OVERSIGHT_KINDS],
     "run.md": list(WORK_KINDS),
     "report.md": list(REPORT_KINDS),
     "deliberation.md": [*COUNCIL_KINDS, *SYMPOSIUM_KINDS],

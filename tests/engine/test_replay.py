@@ -277,7 +277,7 @@ def test_a_record_with_a_hole_is_not_played(office: Office, tmp_path: Path) -> N
     """A miss is an error: a reply that was erased is not asked for again."""
     paid(office)
     reply = next(e for e in office.entries() if e.kind == "reply/1")
-    office.store.erase_body(Position(reply.run, reply.strand, reply.n), "output")
+    office.store.erase_bodies([(Position(reply.run, reply.strand, reply.n), "output")])
 
     with pytest.raises(ReplayMiss, match="erased"):
         play(office, tmp_path)

@@ -149,7 +149,7 @@ def erase(office: Office, strand: str, kind: str, body: str) -> None:
     """Erase a body of all entries of a kind in a strand."""
     for entry in office.entries():
         if (entry.strand, entry.kind) == (strand, kind):
-            office.store.erase_body(Position(entry.run, entry.strand, entry.n), body)
+            office.store.erase_bodies([(Position(entry.run, entry.strand, entry.n), body)])
 
 
 @pytest.mark.parametrize(

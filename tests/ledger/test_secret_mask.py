@@ -269,8 +269,8 @@ WRITERS = (
     "start_strands",
     "join_appends",
 )
-FIXED_WRITERS = {"enforce_tags", "mark_write_key"}
-"""They record an index and a tag, and nothing that a caller says."""
+FIXED_WRITERS = {"enforce_tags", "join_causes", "mark_write_key"}
+"""They record an index, ids and a tag, and nothing that a caller says."""
 READERS = {
     "is_closed",
     "check_idempotency_row",

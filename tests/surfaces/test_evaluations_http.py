@@ -78,7 +78,7 @@ def test_a_report_that_does_not_follow_is_told_apart_from_one_that_was_erased(
         forged = forge(forum, report.plays[0].run)
         differs = client.get(f"{EVALUATIONS}/{forged}").json()
         no_run = client.get(f"{EVALUATIONS}/{forge(forum, 'nothing')}").json()
-        forum.store.erase_body(Position(report.evaluation, MAIN_STRAND, 1), "cases")
+        forum.store.erase_bodies([(Position(report.evaluation, MAIN_STRAND, 1), "cases")])
         erased = client.get(f"{EVALUATIONS}/{report.evaluation}").json()
         many = forum.evaluations.check_report(report, 3)
 

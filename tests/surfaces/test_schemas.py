@@ -30,7 +30,9 @@ from forum.surfaces.schemas.ledger import (
     entry_form,
 )
 from forum.surfaces.schemas.models import AgentView, ModelForm, ModelsCheckForm, model_form
+from forum.surfaces.schemas.oversight import IncidentForm, IncidentsForm, ReviewForm
 from forum.surfaces.schemas.reports import ReportForm
+from forum.surfaces.schemas.retention import HoldsForm, RetentionForm
 from forum.surfaces.schemas.runs import RunForm, RunsForm
 from forum.surfaces.schemas.transcripts import TranscriptForm
 from forum.tlog import hash_leaf
@@ -109,6 +111,12 @@ def runs(user: Terminal) -> dict[str, str]:
         ("ledger verify", ReportForm),
         ("ledger note seen", RecordedForm),
         ("gate approve WAITING plan", DecisionForm),
+        ("review", ReviewForm),
+        ("review FAILED --done --remark seen", ReviewForm),
+        ("incident open --severity low late", IncidentForm),
+        ("incident list", IncidentsForm),
+        ("retention set call 30d", RetentionForm),
+        ("hold place case", HoldsForm),
     ],
 )
 def test_what_the_command_line_prints_is_of_its_form(

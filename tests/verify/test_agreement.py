@@ -16,6 +16,7 @@ from forum.ledger.kinds import (
     LogOpenFacts,
     NoteFacts,
     Outcome,
+    RedactionBatchFacts,
     RedactionFacts,
     RedactionReason,
     RunCloseFacts,
@@ -53,7 +54,8 @@ from tests.verify.samples import (
 )
 
 RUNS = st.sampled_from([RUN, RUN, RUN, RUN, OTHER_RUN, "log"])
-STRANDS = st.sampled_from(["main", "main", "a", "b"])
+STRANDS = st.sampled_from(["main", "main", "a", "b", "retention"])
+REDACTED_ITEMS = ["0/text", "0/text", "1/text", "0/strands", "9/text", "00/text", "0/", "text", ""]
 OFFSETS = st.sampled_from([0, 0, 0, 0, -299, -301, 299, 301])
 SALT = bytes(32)
 SECOND_WITNESS, THIRD_WITNESS = (
@@ -145,6 +147,9 @@ class Writer:
         if self.data and rarely(self.draw):
             target = leaf_of(self.draw(st.sampled_from(self.data))).hex()
             name = self.draw(st.sampled_from(["text", "strands"]))
+            if self.draw(st.booleans()):
+                items = st.lists(st.sampled_from(REDACTED_ITEMS), max_size=3).map(tuple)
+                return RedactionBatchFacts(self.draw(items), RedactionReason.RETENTION), {}
             return RedactionFacts(target, name, RedactionReason.LEGAL), {}
         return self.draw(
             st.sampled_from(

@@ -13,12 +13,16 @@ from forum.ledger.bundle import Bundle
 from forum.ledger.entry import Commitment
 from forum.ledger.kinds import (
     LEDGER_KINDS,
+    HoldAct,
+    HoldFacts,
     NoteFacts,
     Outcome,
+    RedactionBatchFacts,
     RedactionFacts,
     RedactionReason,
     RunCloseFacts,
 )
+from forum.ledger.retention import RETENTION_STRAND
 from forum.ledger.strand import Attachment, Draft
 from forum.ledger.zip_archive import pack_archive, unpack_archive
 from forum.tlog import (
@@ -342,12 +346,74 @@ def test_a_run_cannot_redact_its_own_bodies(world: World) -> None:
     main.append(Draft("redact", "operator", facts, (target.leaf,)))
     world.ledger.close_run(main, "operator", Outcome.OK)
     world.settle()
-    world.store.erase_body(target.position, "text")
+    world.store.erase_bodies([(target.position, "text")])
 
     report = verify_both(world.bundle().encode())
 
     assert problems(report) == {"body-missing"}
     assert (report.bodies.redacted, report.bodies.missing) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("item", "redacted"),
+    [
+        ("0/text", 1),
+        ("1/text", 0),
+        ("2/text", 0),
+        ("00/text", 0),
+        ("+0/text", 0),
+        ("٠/text", 0),
+        ("100/text", 0),
+        ("0/text\u2028", 0),
+        ("0text", 0),
+        ("0/", 0),
+        ("0//text", 0),
+        ("/text", 0),
+        ("", 0),
+    ],
+)
+def test_a_redaction_of_many_bodies_says_which(world: World, item: str, redacted: int) -> None:
+    """By the place of the entry among the parents; anything else redacts nothing."""
+    write_run(world)
+    target = world.ledger.find_entry(f"{RUN}/{TASK}/0")
+    other = world.ledger.find_entry(f"{RUN}/main/0")
+    facts = RedactionBatchFacts((item, "1/nothing"), RedactionReason.RETENTION, "*")
+    draft = Draft("redact", "system", facts, (target.leaf, other.leaf))
+    world.ledger.append_log_entry(draft, RETENTION_STRAND)
+    world.settle()
+    world.store.erase_bodies([(target.position, "text")])
+
+    report = verify_both(world.bundle().encode())
+
+    assert (report.bodies.redacted, report.bodies.missing) == (redacted, 1 - redacted)
+    assert problems(report) == (set() if redacted else {"body-missing"})
+
+
+@pytest.mark.parametrize("strand", ["main", "other"])
+def test_a_redaction_of_many_bodies_elsewhere_explains_nothing(world: World, strand: str) -> None:
+    """Only one strand of the log's own run is read for them."""
+    write_run(world)
+    target = world.ledger.find_entry(f"{RUN}/{TASK}/0")
+    facts = RedactionBatchFacts(("0/text",), RedactionReason.RETENTION)
+    world.ledger.append_log_entry(Draft("redact", "system", facts, (target.leaf,)), strand)
+    world.settle()
+    world.store.erase_bodies([(target.position, "text")])
+
+    assert problems(verify_both(world.bundle().encode())) == {"body-missing"}
+
+
+def test_an_array_that_is_written_with_its_default_is_malformed(world: World) -> None:
+    """One thing can be said in one way only, and every verifier has to see that."""
+    write_run(world)
+    facts = HoldFacts("case", HoldAct.PLACE, ("r",))
+    world.ledger.append_log_entry(Draft("hold", "operator", facts), RETENTION_STRAND)
+    world.settle()
+    files = unpack_archive(world.bundle("log").encode())
+    (name,) = [n for n, data in files.items() if b'"runs":["r"]' in data]
+    said = files | {name: files[name].replace(b'"runs":["r"]', b'"runs":[]')}
+
+    assert "entry-malformed" not in problems(verify_both(seal(files)))
+    assert "entry-malformed" in problems(verify_both(seal(said)))
 
 
 def test_a_close_that_commits_to_no_list_closes_nothing(world: World) -> None:

@@ -13,8 +13,16 @@ from msgspec.structs import replace
 
 from forum.backends.run_progress import RunProgressFile, open_run_progress
 from forum.ledger.entry import leaf_of
-from forum.ledger.kinds import LEDGER_KINDS, Outcome, RedactionReason, RunCloseFacts, RunOpenFacts
+from forum.ledger.kinds import (
+    LEDGER_KINDS,
+    Outcome,
+    RedactionBatchFacts,
+    RedactionReason,
+    RunCloseFacts,
+    RunOpenFacts,
+)
 from forum.ledger.ports import EntryWrite, Position
+from forum.ledger.retention import RETENTION_STRAND
 from forum.ledger.strand import Draft
 from forum.tlog import Hash
 from forum.verify import Report, VerifiedCheckpoint, verify_ledger, verify_since
@@ -163,7 +171,7 @@ def _write_early(world: World) -> None:
 def _lose_body(world: World) -> None:
     world.run("second")
     world.settle()
-    world.store.erase_body(world.ledger.find_entry("second/main/1").position, "text")
+    world.store.erase_bodies([(world.ledger.find_entry("second/main/1").position, "text")])
 
 
 @pytest.mark.parametrize(
@@ -221,6 +229,21 @@ def test_a_redaction_of_an_old_body_is_no_finding(world: World, tmp_path: Path) 
     world.ledger.request_redaction(target, "text", "tester", RedactionReason.LEGAL)
     world.settle()
     world.ledger.erase_redacted()
+    report = verify_new(world, tmp_path)
+
+    assert report is not None
+    assert report.ok
+
+
+def test_a_redaction_of_many_old_bodies_is_no_finding(world: World, tmp_path: Path) -> None:
+    """As one of a single body is."""
+    verify_all(world, tmp_path)
+    target = world.ledger.find_entry("closed/main/1")
+    facts = RedactionBatchFacts(("0/text",), RedactionReason.RETENTION, "*")
+    draft = Draft("redact", "system", facts, (target.leaf,))
+    world.ledger.append_log_entry(draft, RETENTION_STRAND)
+    world.settle()
+    assert world.ledger.erase_redacted()
     report = verify_new(world, tmp_path)
 
     assert report is not None

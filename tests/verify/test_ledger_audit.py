@@ -18,6 +18,7 @@ from forum.ledger.kinds import (
     Kind,
     Kinds,
     Outcome,
+    RedactionBatchFacts,
     RedactionFacts,
     RedactionReason,
     RunCloseFacts,
@@ -25,6 +26,7 @@ from forum.ledger.kinds import (
 )
 from forum.ledger.log import Ledger, LocatedEntry
 from forum.ledger.ports import EntryWrite, Position
+from forum.ledger.retention import RETENTION_STRAND
 from forum.ledger.sequencer import Sequencer
 from forum.ledger.strand import Attachment, Draft
 from forum.tlog import Checkpoint, Hash, Note, SigningKey, cosign, parse_checkpoint, sign_checkpoint
@@ -374,9 +376,28 @@ def test_a_redacted_body_is_no_finding(world: World) -> None:
     assert (report.bodies.redacted, report.bodies.missing) == (1, 0)
 
 
+def test_bodies_that_a_rule_has_erased_are_no_finding(world: World) -> None:
+    """One entry explains them all, and none that it does not name."""
+    world.run("other")
+    world.settle()
+    targets = [world.ledger.find_entry(f"{run}/main/1") for run in ("first", "other")]
+    facts = RedactionBatchFacts(("0/text",), RedactionReason.RETENTION, "*")
+    draft = Draft("redact", "system", facts, tuple(target.leaf for target in targets))
+    world.ledger.append_log_entry(draft, RETENTION_STRAND)
+    world.settle()
+    erased = world.ledger.erase_redacted()
+    report = world.verify()
+
+    assert erased == [Position("first", "main", 1)]
+    assert report.ok
+    assert (report.bodies.redacted, report.bodies.missing) == (1, 0)
+    world.store.erase_bodies([(targets[1].position, "text")])
+    assert problems(world.verify()) == [Problem.BODY_MISSING]
+
+
 def test_a_body_that_is_gone_without_a_word_is_found(world: World) -> None:
     """Removing the damning text is the cheapest fraud of all."""
-    world.store.erase_body(Position("first", "main", 1), "text")
+    world.store.erase_bodies([(Position("first", "main", 1), "text")])
     report = world.verify()
 
     assert problems(report) == [Problem.BODY_MISSING]
@@ -387,7 +408,7 @@ def test_a_redaction_that_is_not_signed_yet_explains_nothing(world: World) -> No
     """Erased first and explained later is what a fraud would do."""
     target = world.ledger.find_entry("first/main/1")
     world.ledger.request_redaction(target, "text", "tester", RedactionReason.LEGAL)
-    world.store.erase_body(target.position, "text")
+    world.store.erase_bodies([(target.position, "text")])
 
     assert problems(world.verify()) == [Problem.BODY_MISSING]
 
@@ -420,7 +441,7 @@ def test_a_redaction_in_the_wrong_place_explains_nothing(
     facts = RedactionFacts(target.leaf.hex(), "text", RedactionReason.LEGAL)
     world.ledger.open_strand_at_end(run, strand).append(Draft("redact", "tester", facts, parents))
     world.settle()
-    world.store.erase_body(target.position, "text")
+    world.store.erase_bodies([(target.position, "text")])
     report = world.verify()
 
     assert problems(report) == [Problem.BODY_MISSING]

@@ -46,7 +46,9 @@ from forum.app.witness_server import (
 
 if TYPE_CHECKING:
     from forum.app.evaluations import EvaluationOperations
+    from forum.app.oversight import OversightOperations
     from forum.app.reports import ReportOperations
+    from forum.app.retention import RetentionOperations
 
 __all__ = [
     "KINDS",
@@ -121,6 +123,20 @@ class Forum(ProjectContext):
     def scores(self) -> ScoreOperations:
         """Recording scores of ended runs."""
         return ScoreOperations(self, self.reads)
+
+    @cached_property
+    def oversight(self) -> "OversightOperations":
+        """Reviews, incidents, and the record of the configuration in use."""
+        from forum.app.oversight import OversightOperations
+
+        return OversightOperations(self, self.reads, self.runs)
+
+    @cached_property
+    def retention(self) -> "RetentionOperations":
+        """Rules of retention, holds, and the erasure of bodies whose period is over."""
+        from forum.app.retention import RetentionOperations
+
+        return RetentionOperations(self, self.log)
 
     @cached_property
     def evaluations(self) -> "EvaluationOperations":

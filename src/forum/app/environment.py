@@ -16,6 +16,7 @@ from forum.errors import (
 )
 from forum.ledger import kinds
 from forum.work.kinds import WORK_KINDS
+from forum.work.oversight_kinds import OVERSIGHT_KINDS
 from forum.work.report_kinds import REPORT_KINDS
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 DELIBERATION_KINDS = COUNCIL_KINDS | SYMPOSIUM_KINDS
 
 
-KINDS = kinds.LEDGER_KINDS | WORK_KINDS | REPORT_KINDS | DELIBERATION_KINDS
+KINDS = kinds.LEDGER_KINDS | OVERSIGHT_KINDS | WORK_KINDS | REPORT_KINDS | DELIBERATION_KINDS
 """All kinds of entries that this release knows."""
 
 

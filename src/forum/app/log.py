@@ -26,6 +26,7 @@ from forum.errors import (
     NoSuchEntry,
     RunNotEnded,
     StoreFailed,
+    TamperDetected,
 )
 from forum.ledger import kinds, ports
 from forum.ledger.access import (
@@ -38,6 +39,7 @@ from forum.ledger.log import (
     Ledger,
     LocatedEntry,
 )
+from forum.ledger.retention_scan import RetentionScan
 from forum.ledger.row_checks import NoRowCheck
 from forum.ledger.sequencer import Publication, Publisher
 from forum.ledger.strand import TAGGED_STRANDS, Attachment, Draft
@@ -175,7 +177,11 @@ class LogOperations:
             yield None
             return
         keeper = PublisherLoop(
-            self._project.store, self._project.sequencer, self.publisher, self._warn_of_clock
+            self._project.store,
+            self._project.sequencer,
+            self.publisher,
+            self._warn_of_clock,
+            self._make_retention_step(),
         )
         try:
             yield keeper
@@ -185,6 +191,35 @@ class LogOperations:
             except StoreFailed as error:
                 # Every acknowledged entry is durable; only the signature is missing.
                 self._warn_unsigned(error)
+
+    def make_retention_scan(self) -> RetentionScan:
+        """Return a scan that erases bodies whose period is over, step by step."""
+        return RetentionScan(self._project.ledger, self._is_active)
+
+    def _make_retention_step(self) -> Callable[[], bool]:
+        """Return a function that does one step of retention and tells whether all is done."""
+        scan: RetentionScan | None = self.make_retention_scan()
+
+        def step() -> bool:
+            nonlocal scan
+            if scan is None:
+                return True
+            try:
+                return scan.step().is_done
+            except TamperDetected as error:
+                # The publisher goes on, so that the record of what happens now is complete.
+                scan = None
+                self._project.warn(f"no body is erased any more until a restart: {error}")
+                return True
+
+        return step
+
+    def _is_active(self, run: str) -> bool:
+        """Return whether a worker drives a run and still reads what it has recorded."""
+        if run == LOG_RUN or self._project.ledger.is_closed(run):
+            return False
+        state = self._reads.read_run(run)
+        return state.accepted is not None and state.outcome is None
 
     @cached_property
     def gauges(self) -> metrics.LedgerGauges:
@@ -388,11 +423,11 @@ class LogOperations:
     def redact(self, entry: str, body: str, reason: kinds.RedactionReason) -> RedactionResult:
         """Record a redaction, have it signed, and only then erase the body.
 
-        Raises `RunNotEnded`: the driver of a run still reads what the run has recorded.
+        Raises `RunNotEnded`: the driver of a run still reads what the run has recorded.  Raises
+        `BodyHeld`.
         """
         target = self._project.ledger.find_entry(entry)
-        run = self._reads.read_run(target.entry.run)
-        if run.accepted is not None and run.outcome is None:
+        if self._is_active(target.entry.run):
             raise RunNotEnded(target.entry.run)
         recorded = self._project.ledger.request_redaction(target, body, OPERATOR, reason)
         # Signed before erased: after a crash in between, the redaction is on record, and the next

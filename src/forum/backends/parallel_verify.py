@@ -28,9 +28,12 @@ from forum.errors import ForumError, WitnessUnreachable, require_extra
 from forum.ledger.kinds import LEDGER_KINDS
 from forum.ledger.ports import Reader
 from forum.work.kinds import WORK_KINDS
+from forum.work.oversight_kinds import OVERSIGHT_KINDS
 from forum.work.report_kinds import REPORT_KINDS
 
-KNOWN_KINDS = LEDGER_KINDS | WORK_KINDS | REPORT_KINDS | COUNCIL_KINDS | SYMPOSIUM_KINDS
+KNOWN_KINDS = (
+    LEDGER_KINDS | OVERSIGHT_KINDS | WORK_KINDS | REPORT_KINDS | COUNCIL_KINDS | SYMPOSIUM_KINDS
+)
 """Every kind of entry that this release knows."""
 _LENGTH_BYTES = 8
 

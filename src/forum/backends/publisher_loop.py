@@ -23,6 +23,9 @@ HEAD_INTERVAL_S = 5.0
 LEADER_POLL_INTERVAL_S = 1.0
 """The interval at which a process that does not lead tries to; many workers share one log."""
 PUBLISH_INTERVAL_S = 0.8
+FIRST_RETENTION_DELAY_S = 15.0
+RETENTION_DELAY_S = 60.0
+"""The interval at which bodies are looked for whose period is over."""
 
 
 class _Look(NamedTuple):
@@ -36,7 +39,8 @@ class PublisherLoop(ForkAware):
     """A background service that sequences, signs and publishes one log.
 
     It has three threads, so that a slow or unreachable witness delays neither signatures nor
-    indexes.  Appending does not depend on any of them.
+    indexes, and a fourth that erases what the rules of retention no longer keep.  Appending does
+    not depend on any of them.
     """
 
     def __init__(
@@ -45,12 +49,15 @@ class PublisherLoop(ForkAware):
         sequencer: Sequencer,
         publisher: Publisher,
         on_publication: Callable[[Publication], None] = lambda _: None,
+        retain: Callable[[], bool] | None = None,
     ) -> None:
+        """Take what sequences and signs, and a step of retention that tells whether all is done."""
         self._store, self._sequencer, self._publisher = store, sequencer, publisher
-        self._on_publication = on_publication
+        self._on_publication, self._retain = on_publication, retain
         self._stop, self._caught_up = Event(), Event()
         self._signed = self._published = -1
-        self._leads, self._wake, self._pause = False, Event(), SEQUENCE_INTERVAL_S
+        self._leads = self._erases = False
+        self._wake, self._pause = Event(), SEQUENCE_INTERVAL_S
         self._batches = 0
         self._looks = dict.fromkeys(("signer", "publisher"), _Look())
         self.failure: Exception | None = None
@@ -62,7 +69,9 @@ class PublisherLoop(ForkAware):
                 ("sequencer", self._sequence, SEQUENCE_INTERVAL_S),
                 ("signer", self._sign, PUBLISH_INTERVAL_S),
                 ("publisher", self._publish, PUBLISH_INTERVAL_S),
+                ("retention", self._erase, PUBLISH_INTERVAL_S),
             )
+            if name != "retention" or retain is not None
         ]
         for thread in self._threads:
             thread.start()
@@ -151,6 +160,17 @@ class PublisherLoop(ForkAware):
             self._publisher.sign()
             self._signed = size
         self._looks["signer"] = look
+
+    def _erase(self) -> None:
+        # A command that ends in a moment leaves retention to processes that stay.
+        if self._stop.wait(RETENTION_DELAY_S if self._erases else FIRST_RETENTION_DELAY_S):
+            return
+        self._erases = True
+        while self._leads and self._retain is not None and not self._stop.is_set():
+            if self._retain():
+                break
+            # Each step is recorded and signed before the next one erases what it announced.
+            self._stop.wait(PUBLISH_INTERVAL_S)
 
     def _publish(self) -> None:
         # Sequence the entries that a crash left pending before anything is published.  If an old

@@ -748,14 +748,16 @@ class SqlStore(SqlReader):
         """Store a signed checkpoint; one with more cosignatures replaces one of the same size."""
         self._change("publishing", "save_checkpoint", size=size, note=note)
 
-    def erase_body(self, position: ports.Position, name: str) -> None:
-        """Erase a body and its salt."""
-        key = self._body_key(position, name)
+    def erase_bodies(self, places: Sequence[tuple[ports.Position, str]]) -> None:
+        """Erase bodies and their salts: all or none."""
+        keys = [self._body_key(position, name) for position, name in places]
         with self._write_transaction("erasing") as execute:
-            execute("erase", **key)
+            for key in keys:
+                execute("erase", **key)
             # The digest in the idempotency record is not salted: with it, an attacker could
             # confirm guesses of the erased request.
-            execute("forget_asked", run=position.run)
+            for run in sorted({position.run for position, _ in places}):
+                execute("forget_asked", run=run)
 
     def discard_quarantine(self, ids: Sequence[int]) -> None:
         """Delete rows and their bodies from the quarantine."""

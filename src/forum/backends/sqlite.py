@@ -259,16 +259,16 @@ class SqliteStore(SqliteReader, sql_store.SqlStore):
             _use_wal(self._db)
             return True
 
-    def erase_body(self, position: ports.Position, name: str) -> None:
-        """Erase a body and its salt, also from the write-ahead log.
+    def erase_bodies(self, places: Sequence[tuple[ports.Position, str]]) -> None:
+        """Erase bodies and their salts, also from the write-ahead log.
 
-        Raises `StoreFailed` while a reader holds a snapshot that contains the body.
+        Raises `StoreFailed` while a reader holds a snapshot that contains one of them.
         """
         with self._current().lock, _translate_errors("erasing"):
             # Truncate before the erasure too: if a reader prevents it, nothing has been erased
             # yet, and a retry still finds the body.
             self._truncate_wal()
-            super().erase_body(position, name)
+            super().erase_bodies(places)
             # secure_delete has overwritten the freed pages; now clear the write-ahead log.
             self._truncate_wal()
 

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from hashlib import sha256
+from itertools import chain
 from typing import Literal
 
 import msgspec
@@ -18,10 +19,11 @@ from msgspec.structs import replace
 from forum import errors, tlog
 from forum.ledger import log, zip_archive
 from forum.ledger.body import StoredBody
-from forum.ledger.entry import LOG_RUN, MAIN_STRAND, leaf_of, peek_kind
+from forum.ledger.entry import LOG_RUN, leaf_of
 from forum.ledger.key_rotation import find_key_rotations, find_rotation_checkpoints
-from forum.ledger.kinds import Kinds, RedactionFacts, RunOpenFacts
+from forum.ledger.kinds import Kinds, RunOpenFacts
 from forum.ledger.ports import Reader
+from forum.ledger.redaction import REDACTION_STRANDS, is_redaction, redacted_bodies
 
 FORMAT: Literal["forum/bundle/1"] = "forum/bundle/1"
 WIDE_FORMAT: Literal["forum/bundle/2"] = "forum/bundle/2"
@@ -35,7 +37,6 @@ _PAST = re.compile(r"past/([0-9]{16})\.note").fullmatch
 # extracted outside the target folder.
 _EXTRA = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}").fullmatch
 
-_REDACT = b"redact/1"
 
 README = """\
 An evidence bundle of Forum: one run, as a transparency log recorded it.
@@ -340,11 +341,11 @@ def _redactions(
     reader: Reader, kinds: Kinds, own: Iterable[log.LocatedEntry]
 ) -> Iterator[log.LocatedEntry]:
     ids = {entry.leaf.hex() for entry in own if entry.entry.bodies}
-    for data in reader.read_strand(LOG_RUN, MAIN_STRAND) if ids else ():
-        if peek_kind(data) != _REDACT:
+    strands = (reader.read_strand(LOG_RUN, strand) for strand in REDACTION_STRANDS)
+    for data in chain.from_iterable(strands) if ids else ():
+        if not is_redaction(data):
             continue  # most entries are exports: skip them without parsing
-        entry = kinds.read(data)
-        if isinstance(entry.facts, RedactionFacts) and entry.facts.entry in ids:
+        if any(body.entry in ids for body in redacted_bodies(kinds.read(data))):
             with suppress(errors.NoSuchEntry):  # not sequenced yet, so the body is not erased yet
                 yield log.find_entry(reader, kinds, leaf_of(data).hex())
 

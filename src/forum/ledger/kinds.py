@@ -185,6 +185,44 @@ class RedactionFacts(Facts, frozen=True):
     reason: RedactionReason
 
 
+class RedactionBatchFacts(Facts, frozen=True):
+    """Many bodies are to be erased once this entry is in a checkpoint.
+
+    The first parents are the entries that commit to the bodies; the exports of their runs follow.
+    """
+
+    bodies: tuple[str, ...]
+    """Each as PARENT/NAME: the place of its entry among the parents, and the name of the body."""
+    reason: RedactionReason
+    rule: str = ""
+    """The subject of the retention rule by which their period is over, if that is the reason."""
+
+
+class RetentionFacts(Facts, frozen=True):
+    """How long bodies are kept after their entry was recorded."""
+
+    subject: str
+    """`*`, a kind without its version (`call`), or a kind and a body (`call/prompt`)."""
+    seconds: Count
+    """0: they are kept for ever."""
+
+
+class HoldAct(StrEnum):
+    """Whether a hold begins or ends."""
+
+    PLACE = "place"
+    RELEASE = "release"
+
+
+class HoldFacts(Facts, frozen=True):
+    """Nothing of some runs, or of any, is erased until the hold is released."""
+
+    hold: str
+    act: HoldAct
+    runs: tuple[str, ...] = ()
+    """Empty: all runs, also those to come."""
+
+
 class TagEnforcementFacts(Facts, frozen=True):
     """Every entry after this index carries a tag; those up to it may have none."""
 
@@ -342,5 +380,8 @@ LEDGER_KINDS = Kinds(
         Kind("quarantine.discard/1", QuarantineDiscardFacts),
         Kind("log.epoch/1", LogEpochFacts, frozenset({"reason"})),
         Kind("key.rotate/1", KeyRotationFacts),
+        Kind("redact/2", RedactionBatchFacts),
+        Kind("retention/1", RetentionFacts),
+        Kind("hold/1", HoldFacts, frozenset({"reason"})),
     ]
 )

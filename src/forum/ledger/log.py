@@ -30,6 +30,8 @@ from forum.ledger.kinds import (
     RunOpenFacts,
     TagEnforcementFacts,
 )
+from forum.ledger.redaction import BodyEraser
+from forum.ledger.retention import read_retention
 from forum.ledger.secret_mask import SecretMask
 from forum.ledger.strand import (
     TAGS_STRAND,
@@ -299,33 +301,22 @@ class Ledger:
         """Record that a body is to be erased.
 
         `erase_redacted` erases it once this entry is in a signed checkpoint.  The entry names the
-        exports of the run as causes, because an exported bundle may still hold the body.
+        exports of the run as causes, because an exported bundle may still hold the body.  Raises
+        `BodyHeld`.
         """
         if body not in target.entry.bodies:
             raise errors.NoSuchEntry(f"{target.leaf.hex()} has no body {body!r}")
-        exports = self._join_causes([r.leaf for r in self._exports(target.entry.run)])
+        # A hold that is placed right after this check stops the erasure.
+        if read_retention(self.store, self.kinds).is_held(target.entry.run):
+            raise errors.BodyHeld(target.entry.run)
+        exports = self.join_causes([r.leaf for r in self._exports(target.entry.run)])
         step = f"redact/{target.leaf.hex()}/{body}"
         facts = RedactionFacts(target.leaf.hex(), body, reason)
         return self.append_log_entry(Draft(step, actor, facts, (target.leaf, *exports)))
 
     def erase_redacted(self) -> list[ports.Position]:
         """Erase every body whose redaction is in a signed checkpoint; return their positions."""
-        note = self.store.checkpoint()
-        size = tlog.parse_checkpoint(note).size if note else 0
-        erased = []
-        for recorded in self._log_entries():
-            if not isinstance(recorded.entry.facts, RedactionFacts):
-                continue
-            index = find_index(self.store, recorded.leaf)
-            # Sign first, erase second: a missing body without a redaction in a signed tree is a
-            # finding of the verifier.
-            if index is None or index >= size:
-                continue
-            target = self.find_entry(recorded.entry.facts.entry)
-            if self.store.body(target.position, recorded.entry.facts.body) is not None:
-                self.store.erase_body(target.position, recorded.entry.facts.body)
-                erased.append(target.position)
-        return erased
+        return BodyEraser(self.store, self.kinds).erase()
 
     def record_export(self, run: str, entries: int, size: int, actor: str) -> RecordedEntry:
         """Record that the bodies of a run leave the ledger in a bundle."""
@@ -361,12 +352,12 @@ class Ledger:
             if last is not None:
                 yield StrandEnd(name, last.entry.n, last.leaf.hex())
 
-    def _join_causes(self, causes: list[tlog.Hash]) -> list[tlog.Hash]:
-        """Return fewer than `MAX_PARENTS` causes, recording `join/1` entries for the rest.
+    def join_causes(self, causes: list[tlog.Hash], limit: int = MAX_PARENTS - 1) -> list[tlog.Hash]:
+        """Return at most `limit` causes, recording `join/1` entries that lead to the rest.
 
-        One place is left for the entry's other parent.
+        By default one place is left for the entry's other parent.
         """
-        while len(causes) >= MAX_PARENTS:
+        while len(causes) > limit:
             gathered, rest = causes[:MAX_PARENTS], causes[MAX_PARENTS:]
             step = f"join/{gathered[-1].hex()}"
             causes = [

@@ -614,8 +614,11 @@ class Store(Reader, Protocol):
     def save_checkpoint(self, size: int, note: bytes) -> None:
         """Store a signed note; one with more cosignatures replaces the note of the same size."""
 
-    def erase_body(self, position: Position, name: str) -> None:
-        """Erase a body and its salt, so that neither can be recovered from the database files."""
+    def erase_bodies(self, places: Sequence[tuple[Position, str]]) -> None:
+        """Erase bodies and their salts: all or none.
+
+        With SQLite they cannot be recovered from the database files afterwards.
+        """
 
     def backlog(self) -> int:
         """Return the approximate number of entries without an index."""

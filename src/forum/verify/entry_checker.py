@@ -23,9 +23,10 @@ from forum.ledger.entry import (
     match_plain_entry_tail,
     strand_prefix,
 )
-from forum.ledger.kinds import Kinds, LogOpenFacts, RedactionFacts, RunCloseFacts, RunOpenFacts
+from forum.ledger.kinds import Kinds, LogOpenFacts, RunCloseFacts, RunOpenFacts
 from forum.ledger.log import StrandEnd
 from forum.ledger.ports import EntryRow, Position
+from forum.ledger.redaction import redacted_bodies
 from forum.verify.checkpoint_times import MAX_CLOCK_SKEW_US, MAX_TIME_US
 from forum.verify.report import Bodies, Findings, Problem
 from forum.verify.segment_summary import SegmentSummary
@@ -33,7 +34,7 @@ from forum.work.report_kinds import REPORT_KINDS
 
 _MAX_RECENT_ENTRIES = 200_000
 _STRUCTURAL = frozenset(
-    {b"run.open/1", b"run.close/1", b"redact/1", b"accepted/1"}
+    {b"run.open/1", b"run.close/1", b"redact/1", b"redact/2", b"accepted/1"}
     | {b"run.interrupted/1", b"run.resumed/1", b"score/1"}
     | {kind.name.encode() for kind in COUNCIL_KINDS | SYMPOSIUM_KINDS | REPORT_KINDS}
 )
@@ -161,8 +162,7 @@ class EntryChecker:
                 self._check_parents(index, entry)
             for name, commitment in entry.bodies.items():
                 self._check_body(index, leaf, entry, name, commitment)
-        if isinstance(entry.facts, RedactionFacts) and _is_in_force(entry):
-            self._redacted.add((entry.facts.entry, entry.facts.body))
+        self._redacted.update(redacted_bodies(entry))
         self._remember(leaf)
 
     def set_time_bounds(self, floor: int, ceiling: int) -> None:
@@ -420,16 +420,6 @@ def count_recent(entries: int) -> tuple[int, int]:
         return 0, 0
     young = (entries - 1) % _MAX_RECENT_ENTRIES + 1
     return young, min(_MAX_RECENT_ENTRIES, entries - young)
-
-
-def _is_in_force(redaction: Entry[Any]) -> bool:
-    """Return whether a redaction is in the log's own main strand, with the entry as first parent.
-
-    A redaction elsewhere has no effect: otherwise the writer of a run could explain away the
-    bodies that are missing in it.
-    """
-    announced = redaction.run == LOG_RUN and redaction.strand == MAIN_STRAND
-    return announced and redaction.parents[:1] == (redaction.facts.entry,)
 
 
 def _format_position(entry: Entry[Any]) -> str:

@@ -512,6 +512,8 @@ EpochKey kept new
 GapReason overflow shutdown refused unreachable sequence parent-unseen sampled filtered limit
 GrantScope submit read approve audit admin
 Ground gate vote check judge none
+HoldAct place release
+IncidentSeverity low medium high critical
 Independence "" independent not-independent
 MessageType problem_statement primary_turn coordination_turn branch_turn synthesis panel_contraction
 Next accept retry escalate give-up
@@ -549,6 +551,15 @@ tags.enforce/1 last_untagged:count
 quarantine.discard/1 rows:count digest:text
 log.epoch/1 key:EpochKey held_size:count=0 held_root:text="" +reason
 key.rotate/1 old:text vkey:text
+redact/2 bodies:text[] reason:RedactionReason rule:text=""
+retention/1 subject:text seconds:count
+hold/1 hold:text act:HoldAct runs:text[]=[] +reason
+review.done/1 by:Authority since:count until:count run:text="" stops:count=0 budget_stops:count=0
+    denials:count=0 gaps:count=0 indeterminate:count=0 gates:count=0 +identity +remark
+incident.open/1 incident:text severity:IncidentSeverity by:Authority known:count runs:text[]=[]
+    +identity +text
+incident.close/1 incident:text by:Authority +identity +text
+config.seen/1 engine:text roster:text policies:text models:text tools:text
 accepted/1 usd:count=9007199254740991 tokens:count=9007199254740991 calls:count=9007199254740991
     milliseconds:count=9007199254740991 depth:count=0 parent_run:text="" parent_task:text=""
     fork_run:text="" fork_index:count=0 +policy +request
@@ -684,7 +695,8 @@ def is_plain(value: object, nesting: int) -> bool:
 def is_fact(value: object, form: object, *default: object) -> bool:
     """Return whether a fact has its type and is not equal to its default, which is omitted."""
     if isinstance(form, list):
-        return isinstance(value, list) and all(is_fact(item, *form) for item in value)
+        items = isinstance(value, list) and all(is_fact(item, *form) for item in value)
+        return items and value not in default
     choices = form if isinstance(form, tuple) else [value]
     typed = is_count(value) if form == COUNT else isinstance(value, str)
     return typed and value in choices and value not in default
@@ -1042,13 +1054,21 @@ def read_ends(data: bytes) -> dict[str, tuple[int, str]]:
     return listed
 
 
-def is_in_force(redaction: BundleEntry) -> bool:
-    """Return whether a redaction is in the log's own main strand, with the entry as first parent.
+def redacted_bodies(entry: BundleEntry) -> Iterator[tuple[str, str]]:
+    """Yield entry id and name of each body that an entry redacts, if it is a redaction in force.
 
     Elsewhere it has no effect: the writer of a run must not be able to explain away its gaps.
     """
-    announced = (redaction.run, redaction.strand) == ("log", "main")
-    return announced and list(redaction.parents[:1]) == [redaction.facts["entry"]]
+    place, facts = (entry.run, entry.strand, entry.kind), entry.facts
+    if place == ("log", "main", "redact/1"):
+        if list(entry.parents[:1]) == [facts["entry"]]:
+            yield facts["entry"], facts["body"]
+    elif place == ("log", "retention", "redact/2"):
+        for text in facts["bodies"]:
+            parent, _, name = text.partition("/")
+            formed = matches("0|[1-9][0-9]?", parent) and matches(BODY_NAME, name)
+            if formed and int(parent) < len(entry.parents):
+                yield entry.parents[int(parent)], name
 
 
 class BundleRunChecker:
@@ -1075,8 +1095,7 @@ class BundleRunChecker:
             self._check_successor(index, leaf, entry)
             self._check_parents(index, entry)
             self._check_bodies(index, leaf, entry)
-        if entry.kind == "redact/1" and is_in_force(entry):
-            self._redacted.add((entry.facts["entry"], entry.facts["body"]))
+        self._redacted.update(redacted_bodies(entry))
         self._ids.add(leaf)
 
     def finish(self) -> None:

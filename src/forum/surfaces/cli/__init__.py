@@ -53,6 +53,8 @@ _SECTIONS = {
         "bench": ("runs", "Print the figures of two runs side by side."),
         "scores": ("scores", "List the scores of a run, its tasks and its answer."),
         "budgets": ("budgets", "Print the usage of caps over many runs, and what is left."),
+        "review": ("oversight", "Show what is worth a look since the last review, and record one."),
+        "incident": ("oversight", "Open, close and list incidents."),
     },
     "Steer": {
         "gate": ("gates", "List what waits for approval, and decide it."),
@@ -68,6 +70,8 @@ _SECTIONS = {
             "Check an evidence bundle, offline, trusting only your own keys.",
         ),
         "witness": ("witness", "Cosign the checkpoints of other logs."),
+        "retention": ("retention", "Set how long bodies are kept, and erase what is older."),
+        "hold": ("retention", "Keep what runs have recorded, whatever the rules say."),
     },
     "Serve": {
         "up": ("up", "Serve and work on this machine, in one process."),

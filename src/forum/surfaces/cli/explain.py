@@ -14,7 +14,7 @@ from forum.surfaces.cli.output import format_entry
 from forum.surfaces.cli.run_view import describe_judge, describe_route
 from forum.surfaces.formatting import describe_stop, format_usd, pluralize, turn_name
 from forum.surfaces.reported_runs import describe_gap
-from forum.work import kinds, report_kinds
+from forum.work import kinds, oversight_kinds, report_kinds
 from forum.work.acceptance_criteria import Check
 from forum.work.schedule import STOP_CAUSE
 from forum.work.scores import describe_subject
@@ -178,6 +178,20 @@ def _stepped(entry: Entry[report_kinds.ReportStepFacts]) -> str:
     return f"{facts.op} {facts.name}{model} ended: {ended}{time}{used}{cost}"
 
 
+def describe_range(since: int, until: int) -> str:
+    """Return in words which entries a review is about."""
+    return f"the entries from index {since} up to log size {until}"
+
+
+def _reviewed(entry: Entry[oversight_kinds.ReviewFacts]) -> str:
+    facts = entry.facts
+    run = f" of run {facts.run}" if facts.run else ""
+    items = facts.stops + facts.budget_stops + facts.denials + facts.gaps + facts.indeterminate
+    shown = f"{pluralize(items, 'item')}, {pluralize(facts.gates, 'open gate')}"
+    entries = describe_range(facts.since, facts.until)
+    return f"{entry.actor} reviewed {entries}{run}: {shown}"
+
+
 _EPOCH_KEYS = {
     ledger_kinds.EpochKey.KEPT: "kept",
     ledger_kinds.EpochKey.NEW: "lost, and is a new one",
@@ -199,7 +213,35 @@ _DESCRIPTIONS: Mapping[type[Facts], Callable[[Entry[Any]], str]] = {
     ledger_kinds.RedactionFacts: lambda e: (
         f"{e.actor} had body {e.facts.body!r} erased ({e.facts.reason.value})"
     ),
+    ledger_kinds.RedactionBatchFacts: lambda e: (
+        f"{e.actor} had {len(e.facts.bodies)} bodies erased ({e.facts.reason.value}"
+        f"{', rule ' + e.facts.rule if e.facts.rule else ''})"
+    ),
+    ledger_kinds.RetentionFacts: lambda e: (
+        f"{e.actor} had the bodies of {e.facts.subject} kept "
+        f"{f'for {e.facts.seconds} s' if e.facts.seconds else 'for ever'}"
+    ),
+    ledger_kinds.HoldFacts: lambda e: (
+        f"{e.actor} {e.facts.act.value}d the hold {e.facts.hold} on "
+        f"{pluralize(len(e.facts.runs), 'run') if e.facts.runs else 'all runs'}"
+        if e.facts.act is ledger_kinds.HoldAct.PLACE
+        else f"{e.actor} released the hold {e.facts.hold}"
+    ),
     ledger_kinds.ExportFacts: lambda e: f"{e.actor} exported run {e.facts.run}",
+    ledger_kinds.AccessDenialFacts: lambda e: (
+        f"{e.facts.who} was denied at {e.facts.door} ({e.facts.why.value}), "
+        f"{pluralize(e.facts.times, 'time')}"
+    ),
+    oversight_kinds.ReviewFacts: _reviewed,
+    oversight_kinds.IncidentOpenFacts: lambda e: (
+        f"{e.actor} opened incident {e.facts.incident} ({e.facts.severity.value})"
+        f"{', ' + pluralize(len(e.facts.runs), 'run') if e.facts.runs else ''}"
+    ),
+    oversight_kinds.IncidentCloseFacts: lambda e: f"{e.actor} closed incident {e.facts.incident}",
+    oversight_kinds.ConfigurationFacts: lambda e: (
+        f"Forum {e.facts.engine} began to use a configuration: roster {e.facts.roster[:8]}, "
+        f"policies {e.facts.policies[:8]}, models {e.facts.models[:8]}, tools {e.facts.tools[:8]}"
+    ),
     kinds.AcceptedFacts: _accepted,
     kinds.RouteFacts: lambda e: f"the request was routed: {describe_route(e.facts)}",
     kinds.PlanFacts: lambda e: f"{e.actor} made a plan of {pluralize(e.facts.tasks, 'task')}",

@@ -12,6 +12,9 @@ from forum.errors import IdempotencyKeyUsed, NoSuchEntry, NotYetSigned
 from forum.ledger import log
 from forum.ledger.body import text_content
 from forum.ledger.kinds import RedactionReason
+from forum.ledger.ports import Reader
+from forum.ledger.redaction import find_redaction
+from forum.ledger.retention import BodyName
 from forum.surfaces.cli import EXIT_REJECTED, common_options, output
 from forum.surfaces.cli.explain import describe_entry
 from forum.surfaces.cli.units import format_moment
@@ -119,11 +122,23 @@ def get(entry: str, body: str | None, *, as_json: bool) -> None:
                 raise NoSuchEntry(f"{located.position} has no body {body!r}; it has: {names}")
             stored = log.stored_body(reader, located.entry, body)
             if stored is None:
-                raise NoSuchEntry(f"body {body!r} of {located.position} was redacted or is missing")
+                why = _explain_missing_body(reader, located, body)
+                raise NoSuchEntry(f"body {body!r} of {located.position} {why}")
             output.print_raw(stored.read())
             return
     lines = output.entry_lines(located)
     output.print_result("forum.entry/1", ledger_forms.entry_form(located), lines, as_json=as_json)
+
+
+def _explain_missing_body(reader: Reader, located: log.LocatedEntry, body: str) -> str:
+    """Return in words why a body is not stored."""
+    redaction = find_redaction(reader, KINDS, BodyName(located.leaf.hex(), body))
+    if redaction is None:
+        return "is missing, and no redaction explains it; see: forum ledger verify"
+    facts = redaction.entry.facts
+    rule = getattr(facts, "rule", "")
+    by = f"rule {rule}" if rule else redaction.entry.actor
+    return f"was redacted ({facts.reason.value}, by {by}); see: forum why {redaction.position}"
 
 
 @ledger.command(examples=("forum why 57", "forum why 57 --limit 5"))

@@ -73,11 +73,13 @@ def mcp(
         forum.keys.initialise()
         opened = frozenset(map(Scope, scopes))
         server = make_server(lambda _: caller)
-        caller = LocalCaller(forum, AgentRegistry(forum.settings, team), opened)
+        staff = AgentRegistry(forum.settings, team)
+        caller = LocalCaller(forum, staff, opened)
         if work:
             announce_runs(forum)
         # Without a worker the tools still write, for example to submit runs.
         with _work_on_runs(forum) if work else forum.log.open_writer():
+            forum.oversight.record_configuration(staff.team_settings, staff.roster)
             common_options.echo_info(f"serving {forum.origin} over standard input and output")
             asyncio.run(_serve(server, wires))
 

@@ -3,6 +3,7 @@
 Recorded values are integers: nano-dollars, milliseconds, microseconds since 1970.
 """
 
+import re
 from datetime import UTC, datetime
 
 import click
@@ -27,9 +28,19 @@ def seconds(value: str) -> int:
 
 
 _SECONDS_BY_UNIT = {"m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+_SECONDS_BY_PERIOD = {"h": 3600, "d": 86_400, "w": 604_800, "y": 366 * 86_400}
+_parse_period = re.compile(r"([1-9][0-9]{0,5})([hdwy])").fullmatch
 
 
-def parse_moment(value: str, at: int) -> int:
+def parse_period(value: str) -> int:
+    """Parse a period such as 12h, 90d or 1y as seconds; a year has 366 days."""
+    period = _parse_period(value)
+    if period is None:
+        raise click.BadParameter(f"{value!r}: write 12h, 90d, 4w or 1y", param_hint="PERIOD")
+    return int(period[1]) * _SECONDS_BY_PERIOD[period[2]]
+
+
+def parse_moment(value: str, at: int, option: str = "--since") -> int:
     """Parse an age such as 12h, or a date, as microseconds since 1970."""
     number, unit = value[:-1], value[-1:]
     if number.isascii() and number.isdigit() and unit in _SECONDS_BY_UNIT:
@@ -38,7 +49,7 @@ def parse_moment(value: str, at: int) -> int:
         moment = datetime.fromisoformat(value)
     except ValueError:
         hint = "write 90m, 12h, 2d or 1w, or a date such as 2026-11-16 or 2026-11-16T08:00"
-        raise click.BadParameter(f"{value!r}: {hint}", param_hint="--since") from None
+        raise click.BadParameter(f"{value!r}: {hint}", param_hint=option) from None
     # Without an offset the time is in UTC, like all times that are printed.
     return int(moment.replace(tzinfo=moment.tzinfo or UTC).timestamp() * 1_000_000)
 

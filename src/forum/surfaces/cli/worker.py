@@ -6,6 +6,7 @@ import click
 
 from forum.app import Forum
 from forum.config import Settings, WorkerCapacity
+from forum.planning import AgentRegistry
 from forum.surfaces.cli import common_options, metrics_server
 from forum.surfaces.cli.logging_options import (
     log_format,
@@ -64,6 +65,7 @@ def worker(
     """
     with log_to_stderr(log_format), Forum(common_options.current_settings(), log_warning) as forum:
         place = _describe_database(forum.settings)
+        agents = AgentRegistry(forum.settings)
         with (
             # The outermost block: a signal while the worker starts must not kill it halfway.
             catch_stop_signals() as stop,
@@ -76,6 +78,7 @@ def worker(
             if as_json:
                 facts = {"worker": serving.id, "origin": forum.origin, "database": place}
                 print_json("forum.worker/1", facts)
+            forum.oversight.record_configuration(agents.team_settings, agents.roster)
             log_line(f"worker {serving.id} serves {forum.origin} ({place})")
             announce_runs(forum, serving.id, say=log_line)
             stop.wait()

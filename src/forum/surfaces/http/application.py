@@ -137,6 +137,7 @@ def _lifespan(
         for tenant in tenants:
             # In a thread, because opening a ledger waits for its database.
             await asyncio.to_thread(stack.enter_context, tenant.hold())
+            await asyncio.to_thread(tenant.record_configuration)
             tenant.deltas.bind_loop(loop)
             stack.enter_context(tenant.forum.delta_bus.subscribe(tenant.deltas.publish))
             stack.enter_context(tenant.monitor.run_in_background())

@@ -60,6 +60,10 @@ class Tenant:
             return "the database does not answer"
         return self.warm_up_error
 
+    def record_configuration(self) -> None:
+        """Record with which agents, tools and rules this process serves, if that is new."""
+        self.forum.oversight.record_configuration(self.staff.team_settings, self.staff.roster)
+
     def warm_up(self) -> None:
         """Load the router before the first request; on failure, log it and stay not ready."""
         try:

@@ -85,7 +85,11 @@ function hasType(value, item) {
  * @param {FactForm} form
  */
 function isFact(value, form) {
-  if (form.isArray) return Array.isArray(value) && value.every((one) => hasType(one, form.item));
+  if (form.isArray) {
+    // The default of an array is always the empty one.
+    const given = Array.isArray(value) && !(form.isOptional && !value.length);
+    return given && value.every((one) => hasType(one, form.item));
+  }
   return hasType(value, form.item) && !(form.isOptional && value === form.fallback);
 }
 

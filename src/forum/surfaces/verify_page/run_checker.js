@@ -33,15 +33,27 @@ function readEnds(data) {
   return new Map(lines.map(([name, n, head]) => [name, `${n}/${head}`]));
 }
 
+/** A body in the facts of redact/2: the place of its entry among the parents, and its name. */
+const PLACE = /^(0|[1-9][0-9]?)\/([a-z][a-z0-9._-]{0,31})$/;
+
 /**
- * Return whether a redaction is in the log's own main strand, with the entry as first parent.
+ * Yield the bodies that an entry redacts, as `id/name`, if it is a redaction in force.
  *
  * Elsewhere it has no effect: the writer of a run must not be able to explain away its gaps.
- * @param {Entry} redaction
+ * @param {Entry} entry
  */
-function isInForce(redaction) {
-  const announced = redaction.run === "log" && redaction.strand === "main";
-  return announced && redaction.parents[0] === redaction.facts.get("entry");
+function* redactedBodies(entry) {
+  const place = `${entry.run}/${entry.strand}/${entry.kind}`;
+  if (place === "log/main/redact/1" && entry.parents[0] === entry.facts.get("entry")) {
+    yield `${entry.facts.get("entry")}/${entry.facts.get("body")}`;
+  } else if (place === "log/retention/redact/2") {
+    for (const text of /** @type {string[]} */ (entry.facts.get("bodies"))) {
+      const [, parent, name] = PLACE.exec(text) ?? [];
+      if (name !== undefined && Number(parent) < entry.parents.length) {
+        yield `${entry.parents[Number(parent)]}/${name}`;
+      }
+    }
+  }
 }
 
 /** A checker that receives entries in index order and follows those of the bundle's run. */
@@ -89,8 +101,8 @@ export class RunChecker {
       this.#checkParents(index, entry);
       this.#checkBodies(index, leaf, entry);
     }
-    if (entry.kind === "redact/1" && isInForce(entry)) {
-      this.redacted.add(`${entry.facts.get("entry")}/${entry.facts.get("body")}`);
+    for (const body of redactedBodies(entry)) {
+      this.redacted.add(body);
     }
     this.ids.add(leaf);
   }

@@ -1,0 +1,157 @@
+"""Redactions: which bodies an entry announces as erased, and their erasure from the store.
+
+A body is erased only after its redaction is in a signed checkpoint: a missing body without a
+redaction in a signed tree is a finding of the verifier.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Any, NamedTuple
+
+import msgspec
+
+from forum import tlog
+from forum.ledger import ports
+from forum.ledger.entry import LOG_RUN, MAIN_STRAND, Entry, leaf_of, peek_kind
+from forum.ledger.kinds import Kinds, RedactionBatchFacts, RedactionFacts
+from forum.ledger.retention import (
+    RETENTION_STRAND,
+    BodyName,
+    RetentionState,
+    read_retention,
+)
+
+REDACTION_STRANDS = (MAIN_STRAND, RETENTION_STRAND)
+"""The strands of the log's own run in which redactions are in force."""
+MAX_REDACTED_ENTRIES = 15
+"""Entries whose bodies one entry redacts.  One more parent leads to the exports of their runs."""
+MAX_REDACTED_BODIES = 50
+"""Bodies that one entry redacts: with longer names than any kind has, the entry still fits."""
+_PAGE_ENTRIES = 100
+"""Redactions whose bodies are erased in one transaction."""
+_REDACTION_KINDS = frozenset({b"redact/1", b"redact/2"})
+_match_place = re.compile(r"(0|[1-9][0-9]?)/([a-z][a-z0-9._-]{0,31})").fullmatch
+
+
+def redacted_bodies(entry: Entry[Any]) -> Iterator[BodyName]:
+    """Yield the bodies that an entry redacts; none if it is no redaction, or not in force.
+
+    A redaction in another strand has no effect: otherwise the writer of a run could explain away
+    the bodies that are missing in it.
+    """
+    facts = entry.facts
+    if entry.run != LOG_RUN:
+        return
+    if isinstance(facts, RedactionFacts):
+        if entry.strand == MAIN_STRAND and entry.parents[:1] == (facts.entry,):
+            yield BodyName(facts.entry, facts.body)
+    elif isinstance(facts, RedactionBatchFacts) and entry.strand == RETENTION_STRAND:
+        for place in facts.bodies:
+            match = _match_place(place)
+            if match is not None and int(match[1]) < len(entry.parents):
+                yield BodyName(entry.parents[int(match[1])], match[2])
+
+
+def is_redaction(data: bytes) -> bool:
+    """Return whether these bytes of an entry say that it is a redaction."""
+    return peek_kind(data) in _REDACTION_KINDS
+
+
+class RecordedRedaction(NamedTuple):
+    """A redaction, with the id of its entry."""
+
+    leaf: tlog.Hash
+    entry: Entry[Any]
+
+    @property
+    def position(self) -> ports.Position:
+        """Where it is recorded."""
+        return ports.Position(self.entry.run, self.entry.strand, self.entry.n)
+
+
+def find_redaction(reader: ports.Reader, kinds: Kinds, body: BodyName) -> RecordedRedaction | None:
+    """Return the first redaction of a body, or None if there is none."""
+    for strand in REDACTION_STRANDS:
+        for data in reader.read_strand(LOG_RUN, strand):
+            if is_redaction(data) and body in redacted_bodies(entry := kinds.read(data)):
+                return RecordedRedaction(leaf_of(data), entry)
+    return None
+
+
+class PendingRedaction(msgspec.Struct, frozen=True):
+    """A recorded redaction whose bodies may still be stored."""
+
+    leaf: tlog.Hash
+    bodies: tuple[BodyName, ...]
+
+
+class BodyEraser:
+    """Erases the bodies of signed redactions; each call goes on where the last one ended."""
+
+    def __init__(self, store: ports.Store, kinds: Kinds) -> None:
+        self._store, self._kinds = store, kinds
+        self._read = dict.fromkeys(REDACTION_STRANDS, 0)
+        self._pending: list[PendingRedaction] = []
+        self._retention = RetentionState()
+
+    @property
+    def pending(self) -> frozenset[BodyName]:
+        """The bodies with a recorded redaction that the last call of `erase` left in place."""
+        return frozenset(body for redaction in self._pending for body in redaction.bodies)
+
+    def erase(self) -> list[ports.Position]:
+        """Erase every body whose redaction is in a signed checkpoint and whose run is not held.
+
+        Return the positions of their entries.  After an error, call it again.
+        """
+        self._retention = read_retention(self._store, self._kinds, self._retention)
+        erased, self._pending = self._erase_signed(self._pending)
+        for strand in REDACTION_STRANDS:
+            while page := self._read_page(strand):
+                redactions = [
+                    PendingRedaction(leaf_of(data), tuple(redacted_bodies(self._kinds.read(data))))
+                    for data in page
+                    if is_redaction(data)  # most others are exports: they are not parsed
+                ]
+                more, waiting = self._erase_signed(redactions)
+                erased += more
+                self._pending += waiting
+                self._read[strand] += len(page)
+        return erased
+
+    def _read_page(self, strand: str) -> list[bytes]:
+        entries = self._store.read_strand(LOG_RUN, strand, self._read[strand])
+        return list(islice(entries, _PAGE_ENTRIES))
+
+    def _erase_signed(
+        self, redactions: Sequence[PendingRedaction]
+    ) -> tuple[list[ports.Position], list[PendingRedaction]]:
+        """Erase what may be erased; return its positions, and what has to wait."""
+        note = self._store.checkpoint()
+        size = tlog.parse_checkpoint(note).size if note else 0
+        indexes = self._store.indexes([redaction.leaf for redaction in redactions])
+        waiting, places = [], []
+        for redaction, index in zip(redactions, indexes, strict=True):
+            if index is None or index >= size:
+                waiting.append(redaction)
+                continue
+            located = list(self._locate(redaction.bodies))
+            held = [body for body, at in located if self._retention.is_held(at.run)]
+            places += [(at, body.name) for body, at in located if body not in held]
+            if held:
+                waiting.append(PendingRedaction(redaction.leaf, tuple(held)))
+        stored = self._store.bodies_at(places)
+        erased = [place for place, body in zip(places, stored, strict=True) if body is not None]
+        if erased:
+            self._store.erase_bodies(erased)
+        return [position for position, _ in erased], waiting
+
+    def _locate(self, bodies: Sequence[BodyName]) -> Iterator[tuple[BodyName, ports.Position]]:
+        """Yield bodies with the positions of their entries, if these have an index."""
+        indexes = self._store.indexes([tlog.Hash.from_hex(body.entry) for body in bodies])
+        for body, index in zip(bodies, indexes, strict=True):
+            data = None if index is None else next(self._store.entries(index, index + 1))
+            if data is not None:
+                entry = self._kinds.read(data)
+                yield body, ports.Position(entry.run, entry.strand, entry.n)

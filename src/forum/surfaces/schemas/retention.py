@@ -1,0 +1,70 @@
+"""Rules of retention and holds."""
+
+from collections.abc import Iterable
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from forum.app.retention import HoldRecord
+from forum.ledger.retention import RetentionState
+from forum.surfaces.formatting import format_rfc3339
+from forum.surfaces.schemas import fields
+
+
+class RetentionRuleForm(Struct, frozen=True):
+    """How long bodies are kept."""
+
+    subject: Annotated[
+        str,
+        Meta(
+            description="All bodies of runs, those of a kind, or one body of a kind.",
+            examples=["*", "call", "call/prompt"],
+        ),
+    ]
+    seconds: Annotated[int | None, Meta(description="Null if they are kept for ever.")]
+
+
+class HoldForm(Struct, frozen=True):
+    """A hold in force."""
+
+    name: str
+    runs: Annotated[tuple[fields.RunId, ...], Meta(description="Empty: all runs.")]
+    since: fields.Moment
+    actor: str
+    reason: Annotated[str | None, Meta(description="Null if there is none, or it was erased.")]
+
+
+class RetentionForm(Struct, frozen=True):
+    """The rules of retention and the holds in force."""
+
+    rules: tuple[RetentionRuleForm, ...]
+    holds: tuple[HoldForm, ...]
+
+
+class HoldsForm(Struct, frozen=True):
+    """The holds in force, the oldest first."""
+
+    holds: tuple[HoldForm, ...]
+
+
+def retention_form(state: RetentionState, holds: Iterable[HoldRecord]) -> RetentionForm:
+    """Return the rules and holds in force, in their form."""
+    rules = (RetentionRuleForm(what, state.periods[what] or None) for what in sorted(state.periods))
+    return RetentionForm(tuple(rules), tuple(map(hold_form, holds)))
+
+
+def hold_form(record: HoldRecord) -> HoldForm:
+    """Return a hold in its form."""
+    hold = record.hold
+    return HoldForm(
+        name=hold.name,
+        runs=tuple(sorted(hold.runs)),
+        since=format_rfc3339(hold.since),
+        actor=hold.actor,
+        reason=record.reason,
+    )
+
+
+def holds_form(records: Iterable[HoldRecord]) -> HoldsForm:
+    """Return holds in their form."""
+    return HoldsForm(tuple(map(hold_form, records)))
