@@ -42,7 +42,7 @@ HEIGHT = 2
 
 GROWING = frozenset(
     {
-        *("account", "alarm", "body", "budget", "checkpoint", "entry", "leaf"),
+        *("account", "alarm", "body", "budget", "checkpoint", "ended", "entry", "leaf"),
         *("log", "once", "pending", "run_summary", "sequenced", "strand", "tile"),
     }
 )

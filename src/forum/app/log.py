@@ -167,7 +167,11 @@ class LogOperations:
             yield lambda: None
             return
         keeper = PublisherLoop(
-            self._project.store, self._project.sequencer, self.publisher, self._warn_of_clock
+            store=self._project.store,
+            sequencer=self._project.sequencer,
+            publisher=self.publisher,
+            on_publication=self._warn_of_clock,
+            retention_s=86_400.0 * self._project.settings.cleanup_days,
         )
         try:
             yield keeper.raise_failure

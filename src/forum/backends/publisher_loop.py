@@ -1,4 +1,4 @@
-"""Background threads that sequence and publish a log.
+"""Background threads that sequence and publish a log, and clean up behind its ended runs.
 
 While this process leads, a committed entry gets its index within about a tenth of a second and is
 covered by a signed checkpoint within about a second.
@@ -17,13 +17,17 @@ SEQUENCE_INTERVAL_S = 0.1
 LEADER_POLL_INTERVAL_S = 1.0
 """The interval at which a process that does not lead tries to; many workers share one log."""
 PUBLISH_INTERVAL_S = 0.8
+CLEAN_UP_INTERVAL_S = 60.0
+CLEAN_UP_BATCH = 500
+"""The number of ended runs whose rows are deleted in one transaction."""
+DEFAULT_RETENTION_S = 7 * 86_400.0
 
 
 class PublisherLoop(ForkAware):
     """A background service that sequences, signs and publishes one log.
 
-    It has three threads, so that a slow or unreachable witness delays neither signatures nor
-    indexes.  Appending does not depend on any of them.
+    It has four threads, so that neither a slow or unreachable witness nor a clean-up delays
+    signatures and indexes.  Appending does not depend on any of them.
     """
 
     def __init__(
@@ -32,7 +36,10 @@ class PublisherLoop(ForkAware):
         sequencer: Sequencer,
         publisher: Publisher,
         on_publication: Callable[[Publication], None] = lambda _: None,
+        retention_s: float = DEFAULT_RETENTION_S,
     ) -> None:
+        """Start the threads; rows beside a run (account, keys) stay `retention_s` after its end."""
+        self._retention_s = retention_s
         self._store, self._sequencer, self._publisher = store, sequencer, publisher
         self._on_publication = on_publication
         self._stop, self._caught_up = Event(), Event()
@@ -47,6 +54,7 @@ class PublisherLoop(ForkAware):
                 ("sequencer", self._sequence, SEQUENCE_INTERVAL_S),
                 ("signer", self._sign, PUBLISH_INTERVAL_S),
                 ("publisher", self._publish, PUBLISH_INTERVAL_S),
+                ("cleaner", self._clean_up, CLEAN_UP_INTERVAL_S),
             )
         ]
         for thread in self._threads:
@@ -115,6 +123,17 @@ class PublisherLoop(ForkAware):
         if size != self._signed and self._leads:
             self._publisher.sign()
             self._signed = size
+
+    def _clean_up(self) -> None:
+        """Delete the rows beside runs that ended long ago, a batch at a time."""
+        if not self._leads:
+            # A process that has just started leads after its first look.  One that ends within this
+            # time leaves the clean-up to others.
+            self._stop.wait(LEADER_POLL_INTERVAL_S)
+        while self._leads and not self._stop.wait(SEQUENCE_INTERVAL_S):
+            # Two processes that lead at once delete different rows, or one of them finds nothing.
+            if self._store.clean_up(self._retention_s, CLEAN_UP_BATCH) < CLEAN_UP_BATCH:
+                return
 
     def _publish(self) -> None:
         # Sequence the entries that a crash left pending before anything is published.  If an old

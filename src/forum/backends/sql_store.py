@@ -44,6 +44,11 @@ _SLICE_DIVISOR = 8
 _MAX_CHARGE_ATTEMPTS = 5
 """The number of attempts of a guarded charge while concurrent refunds change the account."""
 
+_CLEAN_UP_QUERIES = (
+    *("remove_accounts", "remove_idempotency", "remove_interrupted", "remove_timers"),
+    "remove_ended",
+)
+
 
 BASE_SCHEMA_VERSION = 3
 """The schema of release 0.1.0.  Later additive migrations are recorded in a separate table."""
@@ -735,6 +740,22 @@ class SqlStore(SqlReader):
         """Store the writer's tag of an idempotency record."""
         self._change("tagging", "tag_idempotency", name=row.name, tag=row.tag)
 
+    def clean_up(self, seconds: float, limit: int) -> int:
+        """Delete the rows beside up to `limit` runs that ended more than `seconds` ago."""
+        # If no run is due, nothing is locked.
+        due = {"before": self.now() - _micros(seconds), "limit": limit}
+        if not self._fetch_rows("due_ended", **due):
+            return 0
+        # One transaction: after a crash either all rows beside a run are there, and the run is
+        # still listed, or none of them is.
+        with self._write_transaction("cleaning up") as execute:
+            runs = [row[0] for row in execute("due_ended", **due).fetchall()]
+            postponed = execute("postpone_ended", runs=self._list(runs)).fetchall()
+            ended = self._list(sorted(set(runs).difference(row[0] for row in postponed)))
+            for query in _CLEAN_UP_QUERIES:
+                execute(query, runs=ended)
+        return len(runs)
+
     def save_strand_head(self, head: ports.TaggedHead) -> None:
         """Store the head of one of the log's own strands."""
         self._change("keeping a head", "set_strand_head", **head._asdict())
@@ -758,6 +779,8 @@ class SqlStore(SqlReader):
                 )
             elif kind is ports.Timer:
                 self._set_timers(execute, [e for e in alike if isinstance(e, ports.Timer)])
+            elif kind is ports.RunEnd:
+                self._add_ended(execute, [e for e in alike if isinstance(e, ports.RunEnd)])
             else:
                 for effect in alike:
                     self._apply_effect(execute, effect)
@@ -771,6 +794,10 @@ class SqlStore(SqlReader):
     @abstractmethod
     def _set_timers(self, execute: QueryExecutor, alarms: Sequence[ports.Timer]) -> None:
         """Set these timers, or clear those without a time, in the given order."""
+
+    @abstractmethod
+    def _add_ended(self, execute: QueryExecutor, ends: Sequence[ports.RunEnd]) -> None:
+        """List runs that end in this transaction, in the given order."""
 
     def _apply_effect(self, execute: QueryExecutor, effect: ports.Effect) -> None:
         if isinstance(effect, ports.BudgetCharge):
@@ -807,10 +834,10 @@ class SqlStore(SqlReader):
         execute("charge_slice", **(parameters | {"owner": ""}), guarded=False)
 
     def _record_idempotency(self, execute: QueryExecutor, once: ports.IdempotencyRecord) -> None:
-        if execute("ask_once", **once._asdict()).rowcount == 1:
-            return
-        run, digest, tag = execute("asked", name=once.name).fetchall()[0]
-        raise errors.IdempotencyKeyUsed(run, digest, tag)
+        while execute("ask_once", **once._asdict()).rowcount != 1:
+            # Without a row, the clean-up has deleted it since: then the key is free.
+            for run, digest, tag in execute("asked", name=once.name).fetchall():
+                raise errors.IdempotencyKeyUsed(run, digest, tag)
 
 
 def _effect_order(effect: ports.Effect) -> tuple[int, str, str, bool]:
@@ -826,6 +853,8 @@ def _effect_order(effect: ports.Effect) -> tuple[int, str, str, bool]:
             return 1, run, strand, False
         case ports.BudgetSliceCharge(budget_slice, _, _):
             return 2, budget_slice.scope, budget_slice.period, False
+        case ports.RunEnd(run, _):
+            return 3, run, "", False
 
 
 def _read_slices(execute: QueryExecutor, place: Mapping[str, object]) -> list[_SliceRow]:

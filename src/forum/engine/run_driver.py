@@ -572,7 +572,12 @@ class RunDriver:
         if case.accepted.parent_run:
             alarms.append(due_now(case.accepted.parent_run, MAIN_STRAND, self._ledger.now()))
         await asyncio.to_thread(
-            self._ledger.close_run, self._main, context.ENGINE, conclusion.outcome, tuple(alarms)
+            self._ledger.close_run,
+            self._main,
+            context.ENGINE,
+            conclusion.outcome,
+            tuple(alarms),
+            parent=case.accepted.parent_run,
         )
         return True
 

@@ -238,16 +238,20 @@ class Ledger:
         outcome: Outcome,
         effects: tuple[ports.Effect, ...] = (),
         ends: Sequence[StrandEnd] | None = None,
+        *,
+        parent: str = "",
     ) -> RecordedEntry:
         """Close a run; nothing may be appended to any of its strands afterwards.
 
-        `ends` are the ends of its other strands, if the caller has read them since `main`.  Return
-        the recorded closing entry if the run is closed already.
+        `ends` are the ends of its other strands, if the caller has read them since `main`; `parent`
+        is the run that delegated it.  Return the recorded closing entry if the run is closed
+        already.
         """
         recorded = main.replay_step("run/close")
         if recorded is not None:
             return recorded
         listed = list(self._ends(main.run)) if ends is None else list(ends)
+        effects += (ports.RunEnd(main.run, parent),)
         return main.append(_closing_draft(actor, outcome, listed, effects))[0]
 
     def is_closed(self, run: str) -> bool:
@@ -257,7 +261,8 @@ class Ledger:
 
     def record_run(self, run: str, actor: str, *steps: Draft) -> None:
         """Record a complete run with a new name, from opening to close, in one commit."""
-        self.open_run(run, actor, *steps, _closing_draft(actor, Outcome.OK, []), new=True)
+        closing = _closing_draft(actor, Outcome.OK, [], (ports.RunEnd(run),))
+        self.open_run(run, actor, *steps, closing, new=True)
 
     def append_log_entry(self, draft: Draft, strand: str = MAIN_STRAND) -> RecordedEntry:
         """Append an entry to a strand of the log's own run, after the entries of other writers."""
@@ -367,7 +372,7 @@ def _opening_draft(actor: str, past: tlog.Checkpoint | None) -> Draft:
 
 
 def _closing_draft(
-    actor: str, outcome: Outcome, ends: list[StrandEnd], effects: tuple[ports.Effect, ...] = ()
+    actor: str, outcome: Outcome, ends: list[StrandEnd], effects: tuple[ports.Effect, ...]
 ) -> Draft:
     # An entry has at most 16 parents; the body lists the ends of all strands.
     parents = tuple(tlog.Hash.from_hex(end.head) for end in ends[:16])

@@ -226,6 +226,14 @@ class InterruptedRun(NamedTuple):
     listed: bool
 
 
+class RunEnd(NamedTuple):
+    """Effect: list a run that ends in this commit, so that `Store.clean_up` finds it later."""
+
+    run: str
+    parent: str = ""
+    """The run that delegated it, which still reads its account; empty if there is none."""
+
+
 Effect = (
     OpenBudgetAccount
     | BudgetCharge
@@ -234,6 +242,7 @@ Effect = (
     | TaggedHead
     | BudgetSliceCharge
     | InterruptedRun
+    | RunEnd
 )
 """A change of a table beside the log, made in the transaction that commits its entry."""
 
@@ -575,6 +584,14 @@ class Store(Reader, Protocol):
 
     def tag_idempotency(self, row: IdempotencyRecord) -> None:
         """Store the writer's tag of an existing idempotency record."""
+
+    def clean_up(self, seconds: float, limit: int) -> int:
+        """Delete the rows beside up to `limit` runs that ended more than `seconds` ago.
+
+        These are account, timers, idempotency keys and the mark of an interruption; entries and
+        bodies stay.  The rows of a run whose parent is open stay as well.  Return the number of
+        runs that were looked at: fewer than `limit` if no more are due.
+        """
 
     def save_strand_head(self, head: TaggedHead) -> None:
         """Store the head of one of the log's own strands."""

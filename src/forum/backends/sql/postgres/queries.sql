@@ -360,6 +360,43 @@ INSERT INTO forum.interrupted (log, run) VALUES (%(log)s, %(run)s) ON CONFLICT D
 -- name: unlist_interrupted
 DELETE FROM forum.interrupted WHERE log = %(log)s AND run = %(run)s
 
+-- name: add_ended
+INSERT INTO forum.ended (log, run, parent, at)
+SELECT %(log)s, run, parent, (extract(epoch FROM statement_timestamp()) * 1000000)::bigint
+FROM unnest(%(runs)b::text[], %(parents)b::text[]) AS u (run, parent) ON CONFLICT DO NOTHING
+
+-- name: due_ended
+-- SKIP LOCKED: of two leaders at once, each deletes rows that the other does not.
+SELECT run FROM forum.ended WHERE log = %(log)s AND at <= %(before)s
+ORDER BY at LIMIT %(limit)s FOR UPDATE SKIP LOCKED
+
+-- name: postpone_ended
+-- The account of a run says what its parent has to pay, so it stays as long as the parent is open.
+-- An open run has an account, and one that has ended is listed until its account is deleted.
+UPDATE forum.ended AS child
+SET at = (extract(epoch FROM statement_timestamp()) * 1000000)::bigint
+WHERE log = %(log)s AND run = ANY(%(runs)s::text[])
+    AND EXISTS (SELECT FROM forum.account WHERE log = child.log AND run = child.parent)
+    AND NOT EXISTS (
+        SELECT FROM forum.ended AS parent WHERE parent.log = child.log AND parent.run = child.parent
+    )
+RETURNING run
+
+-- name: remove_accounts
+DELETE FROM forum.account WHERE log = %(log)s AND run = ANY(%(runs)s::text[])
+
+-- name: remove_timers
+DELETE FROM forum.alarm WHERE log = %(log)s AND run = ANY(%(runs)s::text[])
+
+-- name: remove_idempotency
+DELETE FROM forum.once WHERE log = %(log)s AND run = ANY(%(runs)s::text[])
+
+-- name: remove_interrupted
+DELETE FROM forum.interrupted WHERE log = %(log)s AND run = ANY(%(runs)s::text[])
+
+-- name: remove_ended
+DELETE FROM forum.ended WHERE log = %(log)s AND run = ANY(%(runs)s::text[])
+
 -- name: set_alarms
 INSERT INTO forum.alarm (log, run, strand, at)
 SELECT %(log)s, run, strand, at

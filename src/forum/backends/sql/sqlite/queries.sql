@@ -310,6 +310,41 @@ INSERT INTO interrupted (log, run) VALUES (:log, :run) ON CONFLICT DO NOTHING
 -- name: unlist_interrupted
 DELETE FROM interrupted WHERE log = :log AND run = :run
 
+-- name: add_ended
+INSERT INTO ended (log, run, parent, at)
+VALUES (:log, :run, :parent, CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER))
+ON CONFLICT DO NOTHING
+
+-- name: due_ended
+SELECT run FROM ended INDEXED BY ended_at WHERE log = :log AND at <= :before
+ORDER BY at LIMIT :limit
+
+-- name: postpone_ended
+-- The account of a run says what its parent has to pay, so it stays as long as the parent is open.
+-- An open run has an account, and one that has ended is listed until its account is deleted.
+UPDATE ended AS child SET at = CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)
+WHERE log = :log AND run IN (SELECT value FROM json_each(:runs))
+    AND EXISTS (SELECT 1 FROM account WHERE log = child.log AND run = child.parent)
+    AND NOT EXISTS (
+        SELECT 1 FROM ended AS parent WHERE parent.log = child.log AND parent.run = child.parent
+    )
+RETURNING run
+
+-- name: remove_accounts
+DELETE FROM account WHERE log = :log AND run IN (SELECT value FROM json_each(:runs))
+
+-- name: remove_timers
+DELETE FROM alarm WHERE log = :log AND run IN (SELECT value FROM json_each(:runs))
+
+-- name: remove_idempotency
+DELETE FROM once WHERE log = :log AND run IN (SELECT value FROM json_each(:runs))
+
+-- name: remove_interrupted
+DELETE FROM interrupted WHERE log = :log AND run IN (SELECT value FROM json_each(:runs))
+
+-- name: remove_ended
+DELETE FROM ended WHERE log = :log AND run IN (SELECT value FROM json_each(:runs))
+
 -- name: set_alarm
 INSERT INTO alarm (log, run, strand, at) VALUES (:log, :run, :strand, :at)
 ON CONFLICT DO UPDATE SET at = excluded.at
