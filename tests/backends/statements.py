@@ -112,6 +112,9 @@ def parameters_of(loaded: LoadedLog, database: str) -> dict[str, Parameters]:
         "drop_lease": {"log": log, "worker": "new"},
         "workers": {"log": log},
         "lost_workers": {"log": log},
+        "unarchived_runs": {"log": log, "run": run, "limit": 100},
+        "empty_entries": {**at_strand, "length": 3},
+        "remove_archived_bodies": {**at_strand, "length": 3},
         "due_ended": {"log": log, "before": 100, "limit": 100},
     }  # fmt: skip
     removals = (

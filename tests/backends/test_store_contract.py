@@ -18,6 +18,7 @@ from forum.ledger.ports import (
     BudgetAccount,
     BudgetCharge,
     Effect,
+    EndedRun,
     EntryWrite,
     IdempotencyRecord,
     InterruptedRun,
@@ -25,7 +26,6 @@ from forum.ledger.ports import (
     PendingEntries,
     Position,
     RunClaim,
-    RunEnd,
     RunSummaryRow,
     Store,
     Timer,
@@ -1202,9 +1202,9 @@ def test_what_stands_beside_an_ended_run_is_deleted_after_a_time(
     """And nothing else: neither what is recorded, nor what stands beside runs that go on."""
     store, beside = store_factory(), store_factory.beside()()
     ended, _ = begin(store, "ended"), begin(store, "open")
-    store.append([ended.next(effects=(RunEnd("ended"),))])
+    store.append([ended.next(effects=(EndedRun("ended"),))])
     other = begin(beside, "ended")
-    beside.append([other.next(effects=(RunEnd("ended"),))])
+    beside.append([other.next(effects=(EndedRun("ended"),))])
     before = rows_beside(store)
     early = store.clean_up(3600, 100)
     kept = rows_beside(store)
@@ -1223,8 +1223,8 @@ def test_a_clean_up_is_done_in_small_batches(store_factory: StoreFactory) -> Non
     store = store_factory()
     for number in range(5):
         run = f"run-{number}"
-        store.append([begin(store, run).next(effects=(RunEnd(run),))])
-    counts = []
+        store.append([begin(store, run).next(effects=(EndedRun(run),))])
+    counts: list[int] = []
     while not counts or counts[-1]:
         counts.append(store.clean_up(0, 2))
 
@@ -1238,9 +1238,9 @@ def test_a_child_keeps_its_account_until_its_parent_has_ended(
     """The parent pays what the account of the child says, however late it comes to read it."""
     store = store_factory()
     parent, child = begin(store, "parent"), begin(store, "child")
-    store.append([child.next(effects=(RunEnd("child", "parent"),))])
+    store.append([child.next(effects=(EndedRun("child", "parent"),))])
     while_open = store.clean_up(0, 100), store.account("child") is not None
-    store.append([parent.next(effects=(RunEnd("parent"),))])
+    store.append([parent.next(effects=(EndedRun("parent"),))])
     after = store.clean_up(0, 100)
 
     assert while_open == (1, True)
@@ -1252,9 +1252,9 @@ def test_a_child_is_cleaned_up_after_its_parent(store_factory: StoreFactory) -> 
     """A parent of which nothing is left has ended."""
     store = store_factory()
     parent, child = begin(store, "parent"), begin(store, "child")
-    store.append([parent.next(effects=(RunEnd("parent"),))])
+    store.append([parent.next(effects=(EndedRun("parent"),))])
     store.clean_up(0, 100)
-    store.append([child.next(effects=(RunEnd("child", "parent"),))])
+    store.append([child.next(effects=(EndedRun("child", "parent"),))])
 
     assert store.clean_up(0, 100) == 1
     assert rows_beside(store) == (set(),) * 4
@@ -1264,7 +1264,7 @@ def test_a_key_can_be_used_again_after_the_clean_up(store_factory: StoreFactory)
     """However many ask for it at that moment, one of them gets it."""
     stores = [store_factory() for _ in range(3)]
     store = stores[0]
-    store.append([begin(store, "old").next(effects=(RunEnd("old"),))])
+    store.append([begin(store, "old").next(effects=(EndedRun("old"),))])
 
     def ask(number: int) -> str:
         if number == 3:
@@ -1290,7 +1290,7 @@ def test_two_clean_ups_at_once_delete_everything_once(store_factory: StoreFactor
     stores = [store_factory() for _ in range(3)]
     for number in range(30):
         run = f"run-{number}"
-        stores[0].append([begin(stores[0], run).next(effects=(RunEnd(run),))])
+        stores[0].append([begin(stores[0], run).next(effects=(EndedRun(run),))])
 
     def clean(store: Store) -> int:
         done = 0
@@ -1314,7 +1314,7 @@ def test_a_run_that_was_not_committed_has_not_ended(store_factory: StoreFactory)
     late.records = chain.records[:1]
     store.append([chain.next()])
     with pytest.raises(PositionTaken):
-        store.append([late.next(effects=(RunEnd("run"),))])
+        store.append([late.next(effects=(EndedRun("run"),))])
 
     assert store.clean_up(0, 100) == 0
     assert rows_beside(store) == ({"run"},) * 4

@@ -7,7 +7,7 @@ returned only after it was compared with the commitment in its entry.
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from itertools import islice
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 from msgspec.structs import replace
@@ -75,6 +75,16 @@ class LocatedEntry(msgspec.Struct, frozen=True):
     def position(self) -> ports.Position:
         """The position of the entry: run, strand and n."""
         return ports.Position(self.entry.run, self.entry.strand, self.entry.n)
+
+
+class ArchiveEraser(Protocol):
+    """Erases bodies from the copies of archived runs."""
+
+    def erase_body(self, position: ports.Position, name: str) -> bool:
+        """Replace the copy of a run by one without this body; return whether it had the body."""
+
+    def skip(self, error: errors.ArchiveUnreachable) -> None:
+        """Note that a redacted entry could not be looked up."""
 
 
 _NO_SECRETS = SecretMask()
@@ -251,7 +261,7 @@ class Ledger:
         if recorded is not None:
             return recorded
         listed = list(self._ends(main.run)) if ends is None else list(ends)
-        effects += (ports.RunEnd(main.run, parent),)
+        effects += (ports.EndedRun(main.run, parent),)
         return main.append(_closing_draft(actor, outcome, listed, effects))[0]
 
     def is_closed(self, run: str) -> bool:
@@ -261,7 +271,7 @@ class Ledger:
 
     def record_run(self, run: str, actor: str, *steps: Draft) -> None:
         """Record a complete run with a new name, from opening to close, in one commit."""
-        closing = _closing_draft(actor, Outcome.OK, [], (ports.RunEnd(run),))
+        closing = _closing_draft(actor, Outcome.OK, [], (ports.EndedRun(run),))
         self.open_run(run, actor, *steps, closing, new=True)
 
     def append_log_entry(self, draft: Draft, strand: str = MAIN_STRAND) -> RecordedEntry:
@@ -294,8 +304,11 @@ class Ledger:
         facts = RedactionFacts(target.leaf.hex(), body, reason)
         return self.append_log_entry(Draft(step, actor, facts, (target.leaf, *exports)))
 
-    def erase_redacted(self) -> list[ports.Position]:
-        """Erase every body whose redaction is in a signed checkpoint; return their positions."""
+    def erase_redacted(self, archive: "ArchiveEraser | None" = None) -> list[ports.Position]:
+        """Erase every body whose redaction is in a signed checkpoint; return their positions.
+
+        With `archive`, erase them from the copies of archived runs too.
+        """
         note = self.store.checkpoint()
         size = tlog.parse_checkpoint(note).size if note else 0
         erased = []
@@ -307,9 +320,22 @@ class Ledger:
             # finding of the verifier.
             if index is None or index >= size:
                 continue
-            target = self.find_entry(recorded.entry.facts.entry)
-            if self.store.body(target.position, recorded.entry.facts.body) is not None:
-                self.store.erase_body(target.position, recorded.entry.facts.body)
+            try:
+                target, body = (
+                    self.find_entry(recorded.entry.facts.entry),
+                    recorded.entry.facts.body,
+                )
+                stored = self.store.body(target.position, body)
+            except errors.ArchiveUnreachable as error:
+                if archive is None:
+                    raise
+                archive.skip(error)
+                continue
+            if stored is not None and not stored.archived:
+                self.store.erase_body(target.position, body)
+            # Also after the erasure here: a run may have been copied and not removed yet.
+            is_replaced = archive is not None and archive.erase_body(target.position, body)
+            if is_replaced or (stored is not None and not stored.archived):
                 erased.append(target.position)
         return erased
 

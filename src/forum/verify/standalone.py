@@ -549,6 +549,7 @@ tags.enforce/1 last_untagged:count
 quarantine.discard/1 rows:count digest:text
 log.epoch/1 key:EpochKey held_size:count=0 held_root:text="" +reason
 key.rotate/1 old:text vkey:text
+archive/1 run:text entries:count first:count last:count digest:text place:text
 accepted/1 usd:count=9007199254740991 tokens:count=9007199254740991 calls:count=9007199254740991
     milliseconds:count=9007199254740991 depth:count=0 parent_run:text="" parent_task:text=""
     fork_run:text="" fork_index:count=0 +policy +request

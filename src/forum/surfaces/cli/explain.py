@@ -200,6 +200,7 @@ _DESCRIPTIONS: Mapping[type[Facts], Callable[[Entry[Any]], str]] = {
         f"{e.actor} had body {e.facts.body!r} erased ({e.facts.reason.value})"
     ),
     ledger_kinds.ExportFacts: lambda e: f"{e.actor} exported run {e.facts.run}",
+    ledger_kinds.ArchiveFacts: lambda e: f"{e.actor} archived run {e.facts.run}",
     kinds.AcceptedFacts: _accepted,
     kinds.RouteFacts: lambda e: f"the request was routed: {describe_route(e.facts)}",
     kinds.PlanFacts: lambda e: f"{e.actor} made a plan of {pluralize(e.facts.tasks, 'task')}",

@@ -29,8 +29,8 @@ def seconds(value: str) -> int:
 _SECONDS_BY_UNIT = {"m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
-def parse_moment(value: str, at: int) -> int:
-    """Parse an age such as 12h, or a date, as microseconds since 1970."""
+def parse_moment(value: str, at: int, option: str = "--since") -> int:
+    """Parse an age such as 12h, or a date, of an option as microseconds since 1970."""
     number, unit = value[:-1], value[-1:]
     if number.isascii() and number.isdigit() and unit in _SECONDS_BY_UNIT:
         return at - 1_000_000 * int(number) * _SECONDS_BY_UNIT[unit]
@@ -38,7 +38,7 @@ def parse_moment(value: str, at: int) -> int:
         moment = datetime.fromisoformat(value)
     except ValueError:
         hint = "write 90m, 12h, 2d or 1w, or a date such as 2026-11-16 or 2026-11-16T08:00"
-        raise click.BadParameter(f"{value!r}: {hint}", param_hint="--since") from None
+        raise click.BadParameter(f"{value!r}: {hint}", param_hint=option) from None
     # Without an offset the time is in UTC, like all times that are printed.
     return int(moment.replace(tzinfo=moment.tzinfo or UTC).timestamp() * 1_000_000)
 

@@ -360,6 +360,23 @@ INSERT INTO forum.interrupted (log, run) VALUES (%(log)s, %(run)s) ON CONFLICT D
 -- name: unlist_interrupted
 DELETE FROM forum.interrupted WHERE log = %(log)s AND run = %(run)s
 
+-- name: unarchived_runs
+-- scan: the archive command looks at every run that is stored here
+SELECT run FROM forum.strand s
+WHERE log = %(log)s AND run > %(run)s AND name = 'main' AND EXISTS (
+    SELECT FROM forum.entry e
+    WHERE e.log = s.log AND e.strand = s.id AND e.n = 0 AND length(e.bytes) > 0
+)
+ORDER BY run LIMIT %(limit)s
+
+-- name: empty_entries
+-- The row stays, so that its position stays taken.
+UPDATE forum.entry SET bytes = ''::bytea, tag = ''::bytea
+WHERE log = %(log)s AND strand = %(strand)s AND n < %(length)s AND length(bytes) > 0
+
+-- name: remove_archived_bodies
+DELETE FROM forum.body WHERE log = %(log)s AND strand = %(strand)s AND n < %(length)s
+
 -- name: add_ended
 INSERT INTO forum.ended (log, run, parent, at)
 SELECT %(log)s, run, parent, (extract(epoch FROM statement_timestamp()) * 1000000)::bigint

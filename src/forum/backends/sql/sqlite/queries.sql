@@ -310,6 +310,22 @@ INSERT INTO interrupted (log, run) VALUES (:log, :run) ON CONFLICT DO NOTHING
 -- name: unlist_interrupted
 DELETE FROM interrupted WHERE log = :log AND run = :run
 
+-- name: unarchived_runs
+-- scan: the archive command looks at every run that is stored here
+SELECT run FROM strand
+WHERE log = :log AND run > :run AND name = 'main' AND EXISTS (
+    SELECT 1 FROM entry WHERE entry.strand = strand.id AND n = 0 AND length(bytes) > 0
+)
+ORDER BY run LIMIT :limit
+
+-- name: empty_entries
+-- The row stays, so that its position stays taken.
+UPDATE entry SET bytes = x'', tag = x''
+WHERE strand = :strand AND n < :length AND length(bytes) > 0
+
+-- name: remove_archived_bodies
+DELETE FROM body WHERE strand = :strand AND n < :length
+
 -- name: add_ended
 INSERT INTO ended (log, run, parent, at)
 VALUES (:log, :run, :parent, CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER))
