@@ -121,19 +121,28 @@ class RunArchiver:
 
     def _find_ended(self, before: int) -> tuple[list[str], list[str]]:
         """Return the runs that ended before a time: those to archive, and those still needed."""
-        outlines = dict(self._outline_runs())
+        ended: list[str] = []
+        open_runs: set[str] = set()
+        sources: dict[str, tuple[str, ...]] = {}
+        for run, outline in self._outline_runs():
+            if outline.ended is None:
+                open_runs.add(run)
+            elif outline.ended < before:
+                ended.append(run)
+            if outline.sources:
+                sources[run] = outline.sources
         needed: set[str] = set()
-        waiting = [run for run, outline in outlines.items() if outline.ended is None]
+        waiting = list(open_runs)
         while waiting:
             # What an open run reads may in turn have been forked from another one.
-            outline = outlines.get(waiting.pop())
-            new = set(outline.sources if outline else ()) - needed
+            new = set(sources.get(waiting.pop(), ())) - needed
             needed |= new
             waiting += new
-        ended = [run for run, outline in outlines.items() if (outline.ended or before) < before]
-        open_runs = {run for run, outline in outlines.items() if outline.ended is None}
-        kept = [r for r in ended if r in needed or not open_runs.isdisjoint(outlines[r].sources)]
-        return [run for run in ended if run not in set(kept)], kept
+        # A child is read by its parent, which does not name it in its first entries.  A fork of an
+        # open run stays as well, though that run does not need it.
+        needed |= {run for run in ended if not open_runs.isdisjoint(sources.get(run, ()))}
+        kept = [run for run in ended if run in needed]
+        return [run for run in ended if run not in needed], kept
 
     def _outline_runs(self) -> Iterator[tuple[str, _RunOutline]]:
         """Yield the runs whose entries are in the database."""
