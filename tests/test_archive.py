@@ -646,3 +646,40 @@ def test_a_backup_of_a_log_with_archived_runs_is_restored(tmp_path: Path) -> Non
 
     assert after == before
     assert report.findings == ()
+
+
+@pytest.mark.slow
+def test_a_driven_run_is_shown_replayed_forked_and_exported_from_the_archive(
+    tmp_path: Path,
+) -> None:
+    """Whatever is done with ended runs does not ask where their entries are."""
+    terminal = Terminal(tmp_path)
+    assert terminal.type("init").returncode == 0
+    assert terminal.type("submit", "Say hi", "--cmd", "cat").stdout == "Say hi"
+    (listed,) = terminal.ask("runs")["runs"]
+    run = listed["run"]
+    before = terminal.ask("show", run)
+    costs = terminal.ask("runs")["runs"][0]
+    terminal.ask("ledger", "archive", "--before", "2199-01-01", "--to", str(tmp_path / "archive"))
+    entries = terminal.ask("ledger", "show", run)["entries"]
+    bundle = tmp_path / "run.zip"
+    exported = terminal.type("ledger", "export", run, "--output", str(bundle))
+    commands = {
+        "replay": terminal.type("replay", run),
+        "fork": terminal.type("fork", run, "--at", str(entries[-1]["index"])),
+        "cancel": terminal.type("cancel", run),
+        "verify bundle": terminal.type("verify", str(bundle), "--policy", str(terminal.policy)),
+        "verify": terminal.type("ledger", "verify"),
+    }
+
+    assert exported.returncode == 0
+    assert len(entries) == 9
+    assert {name: done.returncode for name, done in commands.items()} == {
+        "replay": 0,
+        "fork": 0,
+        "cancel": 1,  # it has ended
+        "verify bundle": 0,
+        "verify": 0,
+    }, {name: done.stderr for name, done in commands.items()}
+    assert terminal.ask("show", run) == before
+    assert [r for r in terminal.ask("runs")["runs"] if r["run"] == run] == [costs]
