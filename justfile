@@ -106,6 +106,12 @@ soak-otlp *args:
 soak-gateway *args:
     {{bin}}/python -m tests.soak.gateway {{args}}
 
+# Archive runs in a bucket of a real S3 server, which gets an environment of its own
+archive-s3:
+    python3 -m venv --clear build/moto
+    build/moto/bin/pip install --quiet 'moto[server]'
+    {{bin}}/python -m tests.soak.s3 build/moto/bin/moto_server
+
 # Let ten thousand runs wait at gates, and wake some
 soak-gates *args:
     {{bin}}/python -m tests.soak.gates {{args}}

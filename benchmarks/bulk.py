@@ -156,6 +156,7 @@ def _beside(loaded: LoadedLog) -> Iterator[tuple[str, list[tuple[Any, ...]]]]:
         ],
     )
     yield "once (log, name, run, digest)", [(log, f"name-{run}", run, "digest") for run in runs]
+    yield "ended", [(log, run, runs[nth // 2], nth) for nth, run in enumerate(runs)]
     yield "run_summary", [(log, run, 1, 0, b"[]", b"tag") for run in runs]
     yield "tile", [(log, 0, nth, bytes(8192)) for nth in range(-(-entries // 256))]
     yield "checkpoint", [(log, size, b"note") for size in range(12, entries + 1, 96)]

@@ -258,9 +258,12 @@ def _check_ledger(
     reader: Reader, key: tlog.VerifierKey, source: Path, manifest: BackupManifest
 ) -> None:
     """Verify the log of a backup as of the time of the backup. Raises `BackupRejected`."""
+    from forum.backends.archive_stores import ArchiveReader
+    from forum.ledger.archive import ArchiveLookup
     from forum.verify import Problem, State, Trust, verify_ledger
 
     trust = Trust(keys=(key,), policy=tlog.WitnessPolicy.parse((source / POLICY).read_bytes()))
+    reader.archive = ArchiveLookup(reader, KINDS, ArchiveReader().fetch)
     report = verify_ledger(reader, KINDS, trust, manifest.made)
     # Quarantined rows are in no tree; they are no reason to reject the rest.
     findings = [f for f in report.findings if f.problem is not Problem.ROW_QUARANTINED]

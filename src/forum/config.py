@@ -26,7 +26,7 @@ from forum.errors import BadSettings
 PROJECT_FILE = "forum.toml"
 USER_FILE = "config.toml"
 _KNOWN_SETTINGS = {
-    "ledger": {"origin"},
+    "ledger": {"origin", "cleanup_days"},
     "database": {"url"},
     "worker": {"runner"},
     "keys": {"log", "public", "write"},
@@ -116,6 +116,8 @@ class Settings:
     agents: AgentSandboxRules = AgentSandboxRules()
     runner: str = "dbos"
     """How workers find runs: in the queues of `dbos`, or by `claims` in the ledger itself."""
+    cleanup_days: int = 7
+    """For how many days after its end a run keeps its idempotency keys, account and timers."""
 
     @property
     def public_key_file(self) -> Path:
@@ -193,6 +195,8 @@ def load_settings(start: Path, environ: Mapping[str, str]) -> Settings:
         write_key=_path(raw, "keys.write"),
         agents=_agent_rules(raw),
         runner=_value(raw, "worker.runner", _is_runner, '"dbos" or "claims"') or "dbos",
+        cleanup_days=_value(raw, "ledger.cleanup_days", _is_days, "a number of days from 1 on")
+        or 7,
         file=project,
         team=_collect_sections(raw, _TEAM_SECTIONS),
         doors=_collect_sections(raw, _SURFACE_SECTIONS),
@@ -328,6 +332,10 @@ def _is_flag(value: object) -> bool:
 
 def _is_runner(value: object) -> bool:
     return value in ("dbos", "claims")
+
+
+def _is_days(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= 100_000
 
 
 def _is_list_of_texts(value: object) -> bool:

@@ -982,6 +982,19 @@ class CosignatureRefused(WitnessRefused):
     text = "the cosignature of witness {witness} is not accepted: {why}"
 
 
+class ArchiveUnreachable(Unavailable):
+    """The copy of an archived run cannot be read or written."""
+
+    place: str
+    why: str
+
+    text = (
+        "the archive {place} cannot be reached: {why}. Make it available at this place (mount the "
+        "folder, or set the credentials of the object store), then try again"
+    )
+    remedy = "make the archive {place} available again, then: forum ledger verify"
+
+
 class WitnessUnreachable(Unavailable):
     """A witness did not answer in time, or did not follow the protocol."""
 

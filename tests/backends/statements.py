@@ -112,7 +112,15 @@ def parameters_of(loaded: LoadedLog, database: str) -> dict[str, Parameters]:
         "drop_lease": {"log": log, "worker": "new"},
         "workers": {"log": log},
         "lost_workers": {"log": log},
+        "unarchived_runs": {"log": log, "run": run, "limit": 100},
+        "empty_entries": {**at_strand, "length": 3},
+        "remove_archived_bodies": {**at_strand, "length": 3},
+        "due_ended": {"log": log, "before": 100, "limit": 100},
     }  # fmt: skip
+    removals = (
+        *("postpone_ended", "remove_accounts", "remove_timers", "remove_idempotency"),
+        *("remove_interrupted", "remove_ended"),
+    )
     if database == "sqlite":
         only: dict[str, Parameters] = {
             "add_log": {"origin": "new", "root": b""},
@@ -155,6 +163,8 @@ def parameters_of(loaded: LoadedLog, database: str) -> dict[str, Parameters]:
                 "longest": 15_000_000,
             },
             "clear_alarm": alarm,
+            "add_ended": {"log": log, "run": "new", "parent": ""},
+            **{name: {"log": log, "runs": f'["{run}"]'} for name in removals},
         }
     else:
         runs = {"log": log, "runs": ["new"], "strands": ["main"], "ats": [1]}
@@ -205,6 +215,8 @@ def parameters_of(loaded: LoadedLog, database: str) -> dict[str, Parameters]:
             "release_runs": {"log": log, "worker": "new", "runs": [run]},
             "set_alarms": runs,
             "clear_alarms": {**runs, "runs": [run]},
+            "add_ended": {"log": log, "runs": ["new"], "parents": [""]},
+            **{name: {"log": log, "runs": [run]} for name in removals},
         }  # fmt: skip
     return shared | only
 

@@ -19,8 +19,11 @@ from forum.ledger.ports import (
     Amount,
     BudgetAccount,
     BudgetCharge,
+    Effect,
+    EndedRun,
     EntryWrite,
     IdempotencyRecord,
+    InterruptedRun,
     OpenBudgetAccount,
     PendingEntries,
     Position,
@@ -1225,3 +1228,154 @@ def test_what_was_asked_for_cannot_be_guessed_once_it_is_erased(
         told.append((again.value.run, again.value.digest))
 
     assert told == [("erased", ""), ("kept", "digest")]
+
+
+# Cleaning up
+
+
+def begin(store: Store, run: str, *effects: Effect) -> Chain:
+    """Begin a run that has all rows that can stand beside one."""
+    chain = Chain(store.origin, run)
+    rows = (
+        OpenBudgetAccount(run, Amount(9, 9, 9)),
+        Timer(run, "main", 1),
+        Timer(run, "gate/plan", 2),
+        IdempotencyRecord(f"key-{run}", run, "digest"),
+        InterruptedRun(run, listed=True),
+    )
+    store.append([chain.next(text=text_content("x"), effects=(*rows, *effects))])
+    return chain
+
+
+def rows_beside(store: Store) -> tuple[set[str], set[str], set[str], set[str]]:
+    """Return the runs that have an account, a timer, an idempotency key, an interruption."""
+    return (
+        set(store.account_runs("", 100)),
+        {timer.run for timer in store.timers(None, 100, due=False)},
+        {row.run for row in store.idempotency_rows("", 100)},
+        set(store.interrupted_runs("", 100)),
+    )
+
+
+def test_what_stands_beside_an_ended_run_is_deleted_after_a_time(
+    store_factory: StoreFactory,
+) -> None:
+    """And nothing else: neither what is recorded, nor what stands beside runs that go on."""
+    store, beside = store_factory(), store_factory.beside()()
+    ended, _ = begin(store, "ended"), begin(store, "open")
+    store.append([ended.next(effects=(EndedRun("ended"),))])
+    other = begin(beside, "ended")
+    beside.append([other.next(effects=(EndedRun("ended"),))])
+    before = rows_beside(store)
+    early = store.clean_up(3600, 100)
+    kept = rows_beside(store)
+    cleaned = [store.clean_up(0, 100), store.clean_up(0, 100)]
+
+    assert before == kept == ({"ended", "open"},) * 4
+    assert (early, cleaned) == (0, [1, 0])
+    assert rows_beside(store) == ({"open"},) * 4
+    assert rows_beside(beside) == ({"ended"},) * 4
+    assert list(store.read_strand("ended", "main")) == data_of(ended.records)
+    assert store.body(Position("ended", "main", 0), "text") is not None
+
+
+def test_a_clean_up_is_done_in_small_batches(store_factory: StoreFactory) -> None:
+    """The longest ended come first, and a transaction never deletes the rows of very many."""
+    store = store_factory()
+    for number in range(5):
+        run = f"run-{number}"
+        store.append([begin(store, run).next(effects=(EndedRun(run),))])
+    counts: list[int] = []
+    while not counts or counts[-1]:
+        counts.append(store.clean_up(0, 2))
+
+    assert counts == [2, 2, 1, 0]
+    assert rows_beside(store) == (set(),) * 4
+
+
+def test_a_child_keeps_its_account_until_its_parent_has_ended(
+    store_factory: StoreFactory,
+) -> None:
+    """The parent pays what the account of the child says, however late it comes to read it."""
+    store = store_factory()
+    parent, child = begin(store, "parent"), begin(store, "child")
+    store.append([child.next(effects=(EndedRun("child", "parent"),))])
+    while_open = store.clean_up(0, 100), store.account("child") is not None
+    store.append([parent.next(effects=(EndedRun("parent"),))])
+    after = store.clean_up(0, 100)
+
+    assert while_open == (1, True)
+    assert after == 2
+    assert rows_beside(store) == (set(),) * 4
+
+
+def test_a_child_is_cleaned_up_after_its_parent(store_factory: StoreFactory) -> None:
+    """A parent of which nothing is left has ended."""
+    store = store_factory()
+    parent, child = begin(store, "parent"), begin(store, "child")
+    store.append([parent.next(effects=(EndedRun("parent"),))])
+    store.clean_up(0, 100)
+    store.append([child.next(effects=(EndedRun("child", "parent"),))])
+
+    assert store.clean_up(0, 100) == 1
+    assert rows_beside(store) == (set(),) * 4
+
+
+def test_a_key_can_be_used_again_after_the_clean_up(store_factory: StoreFactory) -> None:
+    """However many ask for it at that moment, one of them gets it."""
+    stores = [store_factory() for _ in range(3)]
+    store = stores[0]
+    store.append([begin(store, "old").next(effects=(EndedRun("old"),))])
+
+    def ask(number: int) -> str:
+        if number == 3:
+            store.clean_up(0, 100)
+        run = f"new-{number}"
+        record = Chain(store.origin, run).next(effects=(IdempotencyRecord("key-old", run, "d"),))
+        try:
+            stores[number % len(stores)].append([record])
+        except IdempotencyKeyUsed as asked:
+            return asked.run
+        return run
+
+    with ThreadPoolExecutor(6) as threads:
+        told = set(threads.map(ask, range(12)))
+
+    (row,) = store.idempotency_rows("", 10)
+    assert told <= {"old", row.run}
+    assert row.run != "old"
+
+
+def test_two_clean_ups_at_once_delete_everything_once(store_factory: StoreFactory) -> None:
+    """Two processes may both believe that they lead."""
+    stores = [store_factory() for _ in range(3)]
+    for number in range(30):
+        run = f"run-{number}"
+        stores[0].append([begin(stores[0], run).next(effects=(EndedRun(run),))])
+
+    def clean(store: Store) -> int:
+        done = 0
+        while count := store.clean_up(0, 4):
+            done += count
+        return done
+
+    with ThreadPoolExecutor(3) as threads:
+        counts = list(threads.map(clean, stores))
+    while stores[0].clean_up(0, 100):  # rows that another one had locked were skipped
+        pass
+
+    assert sum(counts) <= 30
+    assert rows_beside(stores[0]) == (set(),) * 4
+
+
+def test_a_run_that_was_not_committed_has_not_ended(store_factory: StoreFactory) -> None:
+    """The end is listed in the commit of the entry that closes the run, or not at all."""
+    store = store_factory()
+    chain, late = begin(store, "run"), Chain(store.origin, "run")
+    late.records = chain.records[:1]
+    store.append([chain.next()])
+    with pytest.raises(PositionTaken):
+        store.append([late.next(effects=(EndedRun("run"),))])
+
+    assert store.clean_up(0, 100) == 0
+    assert rows_beside(store) == ({"run"},) * 4

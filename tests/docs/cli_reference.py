@@ -35,6 +35,7 @@ that the default. `forum config show` prints every setting with its source:
 | `FORUM_POLICY_FILE` | `[witness] policy` | the logs and witnesses to trust |
 | `FORUM_WORKER_RUNNER` | `[worker] runner` | how workers get runs: `dbos` or `claims` |
 | | `[ledger] origin` | the name of a new log |
+| | `[ledger] cleanup_days` | days for which an ended run keeps its idempotency keys: 7 unless set |
 | | `[models.NAME]` | an agent, see [Connect a model](../guides/connect-a-model.md) |
 | | `[tools.NAME]`, `[servers.NAME]` | a program as a tool, an MCP server |
 | | `[roles]` | which agent has which role; `team = true` for all of them |

@@ -20,7 +20,7 @@ from forum.work.kinds import CallFacts, DelegationFacts, ReplyFacts, StopFacts, 
 from forum.work.panel import Council, Seat
 from forum.work.plan import Plan, RunBudget, Task
 from forum.work.policy import Command, Scripted, ScriptStep
-from forum.work.run_fold import TaskState
+from forum.work.run_fold import Run, TaskState
 from tests.engine.office import (
     KINDS,
     RUN,
@@ -320,6 +320,32 @@ def test_a_run_within_gets_an_allotment_and_returns_the_rest(office: Office) -> 
     assert office.findings() == ()
     inner = office.entries(child)[1].facts
     assert (inner.parent_run, inner.parent_task, inner.depth) == (RUN, "n", 2)
+
+
+def test_a_clean_up_at_any_time_changes_no_account(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A parent that looks for its child very late pays the same, and costs are still told."""
+    cleaned = []
+
+    def clean_and_read(ledger: Ledger, run: str) -> Run:
+        cleaned.append(office.store.clean_up(0, 100))
+        return read_run(ledger, run)
+
+    monkeypatch.setattr("forum.engine.child_runs.read_run", clean_and_read)
+    agents = {"": Scripted(usd=10, tokens=3)}
+    tasks = plan(Task("a", "x"), WITHIN, Task("c", "x", needs=("n",)))
+    run = office.do(RunRequest("x", tasks, quick(agents=agents), RunBudget(usd=70, tokens=100)))
+    used = office.account().used
+    spent = run.spent, read_run(office.ledger, child_of(office)).spent
+    while office.store.clean_up(0, 100):
+        pass
+
+    assert max(cleaned) > 0  # the child was looked at, and kept
+    assert (run.outcome, used) == (Outcome.OK, Amount(40, 0, 4))
+    assert office.store.account_runs("", 10) == []
+    assert spent == tuple(read_run(office.ledger, r).spent for r in (RUN, child_of(office)))
+    assert office.findings() == ()
 
 
 def test_a_run_within_cannot_spend_more_than_it_was_given(office: Office) -> None:

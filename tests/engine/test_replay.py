@@ -47,6 +47,16 @@ PAY = ToolCall("pay", "1200 to ACME")
 TOOLS = {"pay": ToolSpec(("pay",))}
 
 
+def test_a_run_is_played_again_after_the_clean_up(office: Office, tmp_path: Path) -> None:
+    """What stands beside a run is of no use to a replay."""
+    agents = {"": Scripted(usd=10)}
+    office.do(RunRequest("x", chain("a", "b"), quick(agents=agents), RunBudget(usd=70)))
+    cleaned = office.store.clean_up(0, 100)
+
+    assert (cleaned, office.store.account(RUN)) == (1, None)
+    assert play(office, tmp_path) == []
+
+
 def play(office: Office, folder: Path, clock: Callable[[], int] = now) -> list[Divergence]:
     """Play a run again, with agents and tools that must not be asked."""
     store = SqliteStore(folder / "replay.db", office.store.origin)

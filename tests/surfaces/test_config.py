@@ -249,3 +249,18 @@ def test_the_script_for_a_shell_calls_us(terminal: Terminal, shell: str) -> None
     script = terminal.ask("completion", shell)["script"]
 
     assert f"_FORUM_COMPLETE={shell}_complete" in script
+
+
+def test_rows_beside_a_run_are_kept_for_a_week_or_as_long_as_is_set(tmp_path: Path) -> None:
+    """A promise to clients is not broken by a zero, a fraction or a word."""
+    environ = {"FORUM_CONFIG_DIR": str(tmp_path / "config")}
+    kept = [load_settings(tmp_path, environ).cleanup_days]
+    for value in ("30", "0", "-1", "1.5", '"a week"', "true"):
+        (tmp_path / "forum.toml").write_text(f"[ledger]\ncleanup_days = {value}\n")
+        if value == "30":
+            kept.append(load_settings(tmp_path, environ).cleanup_days)
+            continue
+        with pytest.raises(BadSettings, match="cleanup_days is a number of days from 1 on"):
+            load_settings(tmp_path, environ)
+
+    assert kept == [7, 30]

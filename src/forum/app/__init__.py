@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from forum.app.access import AccessOperations, Approver
+from forum.app.archive import ArchiveResult
 from forum.app.environment import (
     KINDS,
     OPERATOR,
@@ -56,6 +57,7 @@ __all__ = [
     "MAX_SCANNED_RUNS",
     "OPERATOR",
     "Approver",
+    "ArchiveResult",
     "BudgetStatus",
     "CostAxis",
     "CostSum",

@@ -46,6 +46,7 @@ from forum.ledger.strand import TAGGED_STRANDS, Attachment, Draft
 from forum.ledger.write_tags import WriteKeys
 
 if TYPE_CHECKING:
+    from forum.app.archive import ArchiveResult, RunArchiver
     from forum.app.open_calls import OpenRunsFile
     from forum.backends.publisher_loop import PublisherLoop
     from forum.verify import (
@@ -57,6 +58,8 @@ if TYPE_CHECKING:
         VerifiedCheckpoint,
     )
 
+_SIGNER_PATIENCE_S = 30.0
+"""How long an archiving machine waits for the machine that signs."""
 _MIN_PARALLEL_ENTRIES = 100_000
 """Log size from which starting verification processes takes less time than it saves."""
 
@@ -177,11 +180,12 @@ class LogOperations:
             yield None
             return
         keeper = PublisherLoop(
-            self._project.store,
-            self._project.sequencer,
-            self.publisher,
-            self._warn_of_clock,
-            self._make_retention_step(),
+            store=self._project.store,
+            sequencer=self._project.sequencer,
+            publisher=self.publisher,
+            on_publication=self._warn_of_clock,
+            retain=self._make_retention_step(),
+            cleanup_delay_s=86_400.0 * self._project.settings.cleanup_days,
         )
         try:
             yield keeper
@@ -194,7 +198,7 @@ class LogOperations:
 
     def make_retention_scan(self) -> RetentionScan:
         """Return a scan that erases bodies whose period is over, step by step."""
-        return RetentionScan(self._project.ledger, self._is_active)
+        return RetentionScan(self._project.ledger, self._is_active, self._make_archiver())
 
     def _make_retention_step(self) -> Callable[[], bool]:
         """Return a function that does one step of retention and tells whether all is done."""
@@ -433,8 +437,26 @@ class LogOperations:
         # Signed before erased: after a crash in between, the redaction is on record, and the next
         # call of `erase_redacted` erases the body.
         publication = self.publish()
-        return RedactionResult(
-            recorded.leaf.hex(), len(self._project.ledger.erase_redacted()), publication
+        archiver = self._make_archiver()
+        erased = self._project.ledger.erase_redacted(archiver)
+        for place, error in archiver.unreachable.items():
+            if place == target.entry.run:
+                raise error  # the copy still has the body; asking again erases it
+            self._project.warn(f"an earlier redaction was not repeated in an archive: {error}")
+        return RedactionResult(recorded.leaf.hex(), len(erased), publication)
+
+    def archive_runs(self, before: int, place: str) -> "ArchiveResult":
+        """Move the runs that ended before a time (microseconds since 1970) to an archive.
+
+        Raises `ArchiveUnreachable`, `BadSettings`, `NotYetSigned`.
+        """
+        return self._make_archiver().archive_runs(before, place)
+
+    def _make_archiver(self) -> "RunArchiver":
+        from forum.app.archive import RunArchiver
+
+        return RunArchiver(
+            self._project, partial(self.publish, _SIGNER_PATIENCE_S), self.read_trust
         )
 
     def export(self, run: str, actor: str = OPERATOR, patience: float = 0.0) -> bytes:
@@ -500,6 +522,7 @@ class LogOperations:
             # The verifier compares the rows itself and reports forged ones; the check would raise
             # instead.
             reader.check = NoRowCheck()
+            reader.archive = self._project.make_archive(reader)
             moment = at or now()
             head = self._project.heads.latest(ACCESS_STRAND)
             report = verify_ledger(
@@ -579,6 +602,7 @@ class LogOperations:
                 self._project.snapshot() as reader,
             ):
                 reader.check = NoRowCheck()
+                reader.archive = self._project.make_archive(reader)
                 last = state.last(_trust_digest(trust))
                 checkpoint = tlog.parse_checkpoint(last_seen)
                 # The saved state is valid for exactly one checkpoint: the one that was seen last.

@@ -29,6 +29,7 @@ from forum.errors import (
     require_extra,
 )
 from forum.ledger import ports
+from forum.ledger.archive import ArchiveLookup
 from forum.ledger.log import (
     Ledger,
 )
@@ -39,6 +40,7 @@ from forum.ledger.strand import WRITE_KEY_MARK
 from forum.ledger.write_tags import WriteKeys
 
 if TYPE_CHECKING:
+    from forum.backends.archive_stores import ArchiveReader
     from forum.backends.delta_bus import DeltaBus
     from forum.backends.project_registry import ProjectEpoch, ProjectLocation, ProjectRegistry
     from forum.backends.state_files import FileCheckpointStore, StrandHeadFile
@@ -230,7 +232,18 @@ class ProjectContext:
         """Make a reader accept only rows that writers of this log wrote, and return the reader."""
         keys = (self.verifier, *self.earlier_keys())
         reader.check = WriterCheck(reader, self.write_keys, keys, self.reload_write_keys)
+        reader.archive = self.make_archive(reader)
         return reader
+
+    def make_archive(self, reader: ports.Reader) -> ArchiveLookup:
+        """Return what finds the archived runs of a log."""
+        return ArchiveLookup(reader, KINDS, self._archive_reader.fetch)
+
+    @cached_property
+    def _archive_reader(self) -> "ArchiveReader":
+        from forum.backends.archive_stores import ArchiveReader
+
+        return ArchiveReader()
 
     @cached_property
     def delta_bus(self) -> "DeltaBus":
@@ -342,6 +355,8 @@ class ProjectContext:
         with ExitStack() as opened:
             try:
                 reader: ports.Reader | None = opened.enter_context(self._reader_of(origin))
+                if reader is not None:
+                    reader.archive = self.make_archive(reader)
             except NoSuchLog:
                 reader = None
             yield reader

@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from forum.app.project import ProjectContext
-from forum.errors import StoreFailed, WrongWriteKey
+from forum.errors import ArchiveUnreachable, StoreFailed, WrongWriteKey
 from forum.ledger.body import StoredBody
 from forum.ledger.entry import LOG_RUN, MAIN_STRAND, leaf_of
 from forum.ledger.kinds import Outcome
@@ -151,6 +151,10 @@ class RunLister:
         self._save(missing)
         return [item for item in listed if item.summary.is_listed is not query.evaluations]
 
+    def save_summaries(self, runs: Sequence[str]) -> None:
+        """Store the summaries of closed runs among these that have none yet."""
+        self._read_page(runs, RunQuery())
+
     def _read_summary(
         self, run: str, row: RunSummaryRow | None
     ) -> tuple[ListedRun, RunSummaryRow | None]:
@@ -216,10 +220,26 @@ class RunLister:
             for run in runs
             for name, body in _texts_of(run)
         ]
-        stored = iter(self._project.store.bodies_at(places))
+        try:
+            stored = iter(self._project.store.bodies_at(places))
+        except ArchiveUnreachable:
+            # A list without the texts of archived runs is of more use than none.
+            return tuple(self._with_text(run) for run in runs)
         return tuple(
             _add_texts(run, {name: next(stored) for name, _ in _texts_of(run)}) for run in runs
         )
+
+    def _with_text(self, run: ListedRun) -> ListedRun:
+        """Return a run with its request and name, or without them if they cannot be reached."""
+        with suppress(ArchiveUnreachable):
+            return _add_texts(
+                run,
+                {
+                    name: self._project.store.body(Position(run.run, MAIN_STRAND, body.n), name)
+                    for name, body in _texts_of(run)
+                },
+            )
+        return run
 
     def _plan_lanes(self, runs: Sequence[ListedRun]) -> dict[str, set[str]]:
         """Return the lanes of the tasks in the plans of these runs, by run."""

@@ -12,10 +12,12 @@ from threading import Lock
 
 import msgspec
 
+from forum.backends.archive_stores import ArchiveReader
 from forum.backends.parallel_verify import KNOWN_KINDS, LedgerAddress
 from forum.backends.run_progress import open_run_progress
 from forum.backends.state_files import write_durably
 from forum.errors import NoSuchLog
+from forum.ledger.archive import ArchiveLookup
 from forum.ledger.ports import Reader
 from forum.tlog import Checkpoint
 from forum.verify import AuditReport, GrowthReport, audit_growth
@@ -43,11 +45,12 @@ class LogAuditor:
     def audit(self, checkpoint: Checkpoint) -> AuditReport:
         """Check a log up to a checkpoint, and store and return the report.
 
-        Raises `NoSuchLog` or `StoreFailed` if the log cannot be read.
+        Raises `NoSuchLog`, `StoreFailed` or `ArchiveUnreachable` if the log cannot be read.
         """
         # One audit at a time: a second one for the same log reuses the result of the first.
         with self._lock, ExitStack() as stack:
             reader = self._open(checkpoint.origin, stack)
+            reader.archive = ArchiveLookup(reader, KNOWN_KINDS, ArchiveReader().fetch)
             state = stack.enter_context(open_run_progress(self._path(checkpoint.origin, "db")))
             now, last = self._clock(), state.last(_NO_TRUST)
             if last is not None and last.size > checkpoint.size:

@@ -428,6 +428,9 @@ class PostgresStore(_PostgresQueries, sql_store.SqlStore, ForkAware):
                 runs, strands, ats = (list(column) for column in zip(*some, strict=True))
                 execute(query, runs=runs, strands=strands, ats=ats)
 
+    def _add_ended(self, execute: sql_store.QueryExecutor, ends: Sequence[ports.EndedRun]) -> None:
+        execute("add_ended", runs=[e.run for e in ends], parents=[e.parent for e in ends])
+
     def _claim_due_timers(
         self, claim: ports.TimerClaim, pauses: dict[str, int]
     ) -> list[ports.Timer]:

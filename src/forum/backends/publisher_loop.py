@@ -1,4 +1,4 @@
-"""Background threads that sequence and publish a log.
+"""Background threads that sequence and publish a log, and clean up behind its ended runs.
 
 While this process leads, a committed entry gets its index within about a tenth of a second and is
 covered by a signed checkpoint within about a second.
@@ -26,6 +26,10 @@ PUBLISH_INTERVAL_S = 0.8
 FIRST_RETENTION_DELAY_S = 15.0
 RETENTION_DELAY_S = 60.0
 """The interval at which bodies are looked for whose period is over."""
+CLEAN_UP_INTERVAL_S = 60.0
+CLEAN_UP_BATCH = 500
+"""The number of ended runs whose rows are deleted in one transaction."""
+DEFAULT_CLEAN_UP_DELAY_S = 7 * 86_400.0
 
 
 class _Look(NamedTuple):
@@ -38,9 +42,9 @@ class _Look(NamedTuple):
 class PublisherLoop(ForkAware):
     """A background service that sequences, signs and publishes one log.
 
-    It has three threads, so that a slow or unreachable witness delays neither signatures nor
-    indexes, and a fourth that erases what the rules of retention no longer keep.  Appending does
-    not depend on any of them.
+    Its threads do not wait for each other: neither a slow or unreachable witness, nor the erasure
+    of what the rules of retention no longer keep, nor a clean-up delays signatures and indexes.
+    Appending does not depend on any of them.
     """
 
     def __init__(
@@ -50,8 +54,14 @@ class PublisherLoop(ForkAware):
         publisher: Publisher,
         on_publication: Callable[[Publication], None] = lambda _: None,
         retain: Callable[[], bool] | None = None,
+        cleanup_delay_s: float = DEFAULT_CLEAN_UP_DELAY_S,
     ) -> None:
-        """Take what sequences and signs, and a step of retention that tells whether all is done."""
+        """Start the threads.
+
+        `retain` does one step of retention and tells whether all is done.  Rows beside a run
+        (account, keys) stay `cleanup_delay_s` after its end.
+        """
+        self._cleanup_delay_s = cleanup_delay_s
         self._store, self._sequencer, self._publisher = store, sequencer, publisher
         self._on_publication, self._retain = on_publication, retain
         self._stop, self._caught_up = Event(), Event()
@@ -70,6 +80,7 @@ class PublisherLoop(ForkAware):
                 ("signer", self._sign, PUBLISH_INTERVAL_S),
                 ("publisher", self._publish, PUBLISH_INTERVAL_S),
                 ("retention", self._erase, PUBLISH_INTERVAL_S),
+                ("cleaner", self._clean_up, CLEAN_UP_INTERVAL_S),
             )
             if name != "retention" or retain is not None
         ]
@@ -171,6 +182,17 @@ class PublisherLoop(ForkAware):
                 break
             # Each step is recorded and signed before the next one erases what it announced.
             self._stop.wait(PUBLISH_INTERVAL_S)
+
+    def _clean_up(self) -> None:
+        """Delete the rows beside runs that ended long ago, a batch at a time."""
+        if not self._leads:
+            # A process that has just started leads after its first look.  One that ends within this
+            # time leaves the clean-up to others.
+            self._stop.wait(LEADER_POLL_INTERVAL_S)
+        while self._leads and not self._stop.wait(SEQUENCE_INTERVAL_S):
+            # Two processes that lead at once delete different rows, or one of them finds nothing.
+            if self._store.clean_up(self._cleanup_delay_s, CLEAN_UP_BATCH) < CLEAN_UP_BATCH:
+                return
 
     def _publish(self) -> None:
         # Sequence the entries that a crash left pending before anything is published.  If an old

@@ -44,6 +44,11 @@ _SLICE_DIVISOR = 8
 _MAX_CHARGE_ATTEMPTS = 5
 """The number of attempts of a guarded charge while concurrent refunds change the account."""
 
+_CLEAN_UP_QUERIES = (
+    *("remove_accounts", "remove_idempotency", "remove_interrupted", "remove_timers"),
+    "remove_ended",
+)
+
 
 BASE_SCHEMA_VERSION = 3
 """The schema of release 0.1.0.  Later additive migrations are recorded in a separate table."""
@@ -168,6 +173,44 @@ def _group_into_pages(strands: Sequence[_StrandRow]) -> Iterator[list[_StrandRow
         yield page
 
 
+class _ArchivedRows:
+    """The rows of archived runs, during one call of a reader: each run is looked up once."""
+
+    def __init__(self, archive: ports.RunArchive | None) -> None:
+        self._archive = archive
+        self._runs: dict[str, ports.ArchivedRun | None] = {}
+
+    def restore(self, row: ports.EntryRow) -> ports.EntryRow:
+        """Return a row with its bytes, from the archive if the database has none.
+
+        Raises `ArchiveUnreachable`, and `TamperDetected` if no archive has them.
+        """
+        if row.data:
+            return row
+        data = self.find(row.run).entry(row.strand, row.n)
+        if data is None:
+            raise _emptied(str(row.position))
+        # With a tag that no writer made: only the signed tree can vouch for the bytes.
+        return row._replace(data=data, tag=b"")
+
+    def find(self, run: str) -> ports.ArchivedRun:
+        """Return an archived run.  Raises as `restore` does."""
+        if self._archive is None:
+            raise errors.ArchiveUnreachable(f"of run {run}", "this process does not read archives")
+        if run not in self._runs:
+            self._runs[run] = self._archive.find(run)
+        archived = self._runs[run]
+        if archived is None:
+            raise _emptied(run)
+        return archived
+
+
+def _emptied(place: str) -> errors.TamperDetected:
+    return errors.TamperDetected(
+        f"entry {place}", "its bytes were removed, and no archive has them"
+    )
+
+
 class SqlReader(ABC):
     """A reader of one log that runs the named queries of a database."""
 
@@ -176,6 +219,7 @@ class SqlReader(ABC):
         self._log = 0
         self._strand_ids: dict[tuple[str, str], int] = {}
         self.check: ports.RowCheck = PositionCheck(origin)
+        self.archive: ports.RunArchive | None = None
 
     @abstractmethod
     def _fetch(self, query: str, parameters: dict[str, object]) -> list[Any]:
@@ -212,13 +256,34 @@ class SqlReader(ABC):
 
     def entries(self, start: int, stop: int) -> Iterator[bytes | None]:
         """Yield the checked entry at each index from `start` to `stop`; None if it is missing."""
-        for row in self.rows(start, stop):
-            if row is not None:
-                self.check.check_row(row)
-            yield None if row is None else row.data
+        archived = _ArchivedRows(self.archive)
+        for row in self._stored_rows(start, stop):
+            if row is None:
+                yield None
+                continue
+            whole = archived.restore(row)
+            self.check.check_row(whole)
+            yield whole.data
 
     def rows(self, start: int, stop: int) -> Iterator[ports.EntryRow | None]:
-        """Yield the unchecked row at each index from `start` to `stop`; None if it is missing."""
+        """Yield the unchecked row at each index from `start` to `stop`; None if it is missing.
+
+        A row without bytes is in an archive that cannot be reached.
+        """
+        archived = _ArchivedRows(self.archive)
+        for row in self._stored_rows(start, stop):
+            if row is None or row.data:
+                yield row
+                continue
+            try:
+                yield archived.restore(row)
+            except errors.ArchiveUnreachable:
+                yield row
+            except errors.TamperDetected:
+                yield None
+
+    def _stored_rows(self, start: int, stop: int) -> Iterator[ports.EntryRow | None]:
+        """Yield the row at each index; those of archived runs have no bytes."""
         for low in range(start, stop, PAGE_ROWS):
             high = min(low + PAGE_ROWS, stop)
             page = self._fetch_rows("entries", start=low, stop=high)
@@ -283,14 +348,15 @@ class SqlReader(ABC):
         """Yield the rows of a strand from position `start`, without checking them."""
         key = self._strand_key(run, strand)
         if key is not None:
+            archived = _ArchivedRows(self.archive)
             for columns in self._fetch_pages("strand_entries", "n", start, strand=key):
-                yield ports.EntryRow(run, strand, *columns)
+                yield archived.restore(ports.EntryRow(run, strand, *columns))
 
     def last_entry(self, run: str, strand: str) -> bytes | None:
         """Return the last entry of a strand, or None if the strand has no entries."""
         key = self._strand_key(run, strand)
         for columns in [] if key is None else self._fetch_rows("last", strand=key):
-            row = ports.EntryRow(run, strand, *columns)
+            row = _ArchivedRows(self.archive).restore(ports.EntryRow(run, strand, *columns))
             self.check.check_row(row)
             return row.data
         return None
@@ -298,11 +364,14 @@ class SqlReader(ABC):
     def last_entries(self, places: Sequence[tuple[str, str]]) -> list[bytes | None]:
         """Return the last entry of each (run, strand), in one query; None for an empty strand."""
         ends: list[bytes | None] = []
+        archived = _ArchivedRows(self.archive)
         for (run, strand), columns in zip(places, self._last_entries(places), strict=True):
-            row = None if columns[0] is None else ports.EntryRow(run, strand, *columns)
-            if row is not None:
-                self.check.check_row(row)
-            ends.append(row.data if row else None)
+            if columns[0] is None:
+                ends.append(None)
+                continue
+            row = archived.restore(ports.EntryRow(run, strand, *columns))
+            self.check.check_row(row)
+            ends.append(row.data)
         return ends
 
     @abstractmethod
@@ -341,9 +410,9 @@ class SqlReader(ABC):
     ) -> Iterator[tuple[ports.Position, bytes]]:
         """Yield all entries of a run from their rows, ordered by strand and position."""
         self._cache_strand_keys({(run, row[1]): row[0] for row in rows})
-        expected = ("", 0)
+        expected, archived = ("", 0), _ArchivedRows(self.archive)
         for _, strand, *columns in rows:
-            row = ports.EntryRow(run, strand, *columns)
+            row = archived.restore(ports.EntryRow(run, strand, *columns))
             self.check.check_row(row)
             if row.n != (expected[1] if strand == expected[0] else 0):
                 raise errors.TamperDetected(
@@ -356,6 +425,7 @@ class SqlReader(ABC):
         keys = self._list([strand.key for strand in strands])
         rows: dict[int, list[ports.EntryRow]] = {strand.key: [] for strand in strands}
         names = {strand.key: strand.name for strand in strands}
+        archived = _ArchivedRows(self.archive)
         for key, *values in self._fetch_rows("entries_of_strands", strands=keys):
             rows[key].append(ports.EntryRow(run, names[key], *values))
         for strand in strands:
@@ -364,7 +434,7 @@ class SqlReader(ABC):
                 raise errors.TamperDetected(
                     f"strand {run}/{strand.name}", "some of its entries are not there"
                 )
-            yield from rows[strand.key]
+            yield from map(archived.restore, rows[strand.key])
 
     def entries_at(self, run: str, places: Sequence[tuple[str, int]]) -> list[bytes | None]:
         """Return the checked entry at each (strand, position) of a run; None if it is missing."""
@@ -373,12 +443,15 @@ class SqlReader(ABC):
         for low in range(0, len(keyed), PAGE_ROWS):
             rows += self._entries_at(keyed[low : low + PAGE_ROWS])
         entries: list[bytes | None] = []
+        archived = _ArchivedRows(self.archive)
         for (strand, n), (data, tag) in zip(places, rows, strict=True):
-            if data is not None:
-                self.check.check_row(
-                    ports.EntryRow(run=run, strand=strand, n=n, data=data, tag=tag)
-                )
-            entries.append(data)
+            if data is None:
+                entries.append(None)
+                continue
+            row = ports.EntryRow(run=run, strand=strand, n=n, data=data, tag=tag)
+            whole = archived.restore(row)
+            self.check.check_row(whole)
+            entries.append(whole.data)
         return entries
 
     @abstractmethod
@@ -386,8 +459,11 @@ class SqlReader(ABC):
         """Return bytes and tag for each (strand key, position), in the order of the request."""
 
     def bodies_of_run(self, run: str) -> Iterator[tuple[ports.Position, str, StoredBody]]:
-        """Yield the stored bodies of a run, each with the position of its entry and its name."""
+        """Yield the bodies of a run, each with the position of its entry and its name."""
+        emptied: set[str] = set()
         for strands in _group_into_pages(self._strands_of(run)):
+            are_emptied = self._are_emptied([(s.key, s.length - 1) for s in strands])
+            emptied.update(s.name for s, gone in zip(strands, are_emptied, strict=True) if gone)
             names = {strand.key: strand.name for strand in strands}
             keys = self._list(list(names))
             # One query returns all small bodies of the page.  A large body is read part by part,
@@ -402,6 +478,17 @@ class SqlReader(ABC):
                     else partial(iter, [data])
                 )
                 yield ports.Position(run, names[key], n), name, StoredBody(salt, read)
+        # A strand is emptied in one transaction, so its last entry decides.
+        for position, name, body in self._find_archived(run).bodies() if emptied else ():
+            if position.strand in emptied:
+                yield position, name, body
+
+    def _find_archived(self, run: str) -> ports.ArchivedRun:
+        return _ArchivedRows(self.archive).find(run)
+
+    def _are_emptied(self, places: list[tuple[int | None, int]]) -> list[bool]:
+        """Return for each position whether its entry was moved to an archive."""
+        return [data == b"" for data, _ in self._entries_at(places)] if places else []
 
     def _strands_of(self, run: str) -> list[_StrandRow]:
         strands = [_StrandRow(*row) for row in self._fetch_rows("strand_lengths", run=run)]
@@ -434,6 +521,7 @@ class SqlReader(ABC):
         bodies: list[StoredBody | None] = []
         for low in range(0, len(places), PAGE_ROWS):
             page = places[low : low + PAGE_ROWS]
+            found: list[StoredBody | None] = []
             rows = self._bodies_at([(*position, name) for position, name in page])
             for (position, name), (strand, salt, data) in zip(page, rows, strict=True):
                 place = {"strand": strand, "n": position.n, "name": name}
@@ -442,7 +530,21 @@ class SqlReader(ABC):
                     if data is None
                     else partial(iter, [data])
                 )
-                bodies.append(None if salt is None else StoredBody(salt, read))
+                found.append(None if salt is None else StoredBody(salt, read))
+            bodies += self._add_archived(page, found)
+        return bodies
+
+    def _add_archived(
+        self, places: Sequence[tuple[ports.Position, str]], bodies: list[StoredBody | None]
+    ) -> list[StoredBody | None]:
+        """Return the bodies with those that are in an archive in place of None."""
+        archived = _ArchivedRows(self.archive)
+        missing = [at for at, body in enumerate(bodies) if body is None]
+        keys = [(self._strand_key(*places[at][0][:2]), places[at][0].n) for at in missing]
+        for at, is_emptied in zip(missing, self._are_emptied(keys), strict=True):
+            if is_emptied:
+                (run, strand, n), name = places[at]
+                bodies[at] = archived.find(run).body(strand, n, name)
         return bodies
 
     @abstractmethod
@@ -770,6 +872,39 @@ class SqlStore(SqlReader):
         """Store the writer's tag of an idempotency record."""
         self._change("tagging", "tag_idempotency", name=row.name, tag=row.tag)
 
+    def unarchived_runs(self, after: str, limit: int) -> list[str]:
+        """Return up to `limit` runs after `after` whose entries are stored here, in name order."""
+        return self._fetch_column("unarchived_runs", run=after, limit=limit)
+
+    def remove_archived(self, run: str, lengths: Mapping[str, int]) -> None:
+        """Remove the bytes of the entries of an archived run, and its bodies, strand by strand.
+
+        The rows stay without their bytes: a position that was taken can never be taken again.
+        """
+        # `main` comes last.  After a crash before it, the run is still listed as one that is
+        # stored here, and the next call removes the rest.
+        for strand in sorted(self._strands_of(run), key=lambda row: row.name == MAIN_STRAND):
+            place = {"strand": strand.key, "length": lengths.get(strand.name, 0)}
+            with self._write_transaction("removing an archived run") as execute:
+                execute("remove_archived_bodies", **place)
+                execute("empty_entries", **place)
+
+    def clean_up(self, seconds: float, limit: int) -> int:
+        """Delete the rows beside up to `limit` runs that ended more than `seconds` ago."""
+        # If no run is due, nothing is locked.
+        due = {"before": self.now() - _micros(seconds), "limit": limit}
+        if not self._fetch_rows("due_ended", **due):
+            return 0
+        # One transaction: after a crash either all rows beside a run are there, and the run is
+        # still listed, or none of them is.
+        with self._write_transaction("cleaning up") as execute:
+            runs = [row[0] for row in execute("due_ended", **due).fetchall()]
+            postponed = execute("postpone_ended", runs=self._list(runs)).fetchall()
+            ended = self._list(sorted(set(runs).difference(row[0] for row in postponed)))
+            for query in _CLEAN_UP_QUERIES:
+                execute(query, runs=ended)
+        return len(runs)
+
     def save_strand_head(self, head: ports.TaggedHead) -> None:
         """Store the head of one of the log's own strands."""
         self._change("keeping a head", "set_strand_head", **head._asdict())
@@ -793,6 +928,8 @@ class SqlStore(SqlReader):
                 )
             elif kind is ports.Timer:
                 self._set_timers(execute, [e for e in alike if isinstance(e, ports.Timer)])
+            elif kind is ports.EndedRun:
+                self._add_ended(execute, [e for e in alike if isinstance(e, ports.EndedRun)])
             else:
                 for effect in alike:
                     self._apply_effect(execute, effect)
@@ -806,6 +943,10 @@ class SqlStore(SqlReader):
     @abstractmethod
     def _set_timers(self, execute: QueryExecutor, alarms: Sequence[ports.Timer]) -> None:
         """Set these timers, or clear those without a time, in the given order."""
+
+    @abstractmethod
+    def _add_ended(self, execute: QueryExecutor, ends: Sequence[ports.EndedRun]) -> None:
+        """List runs that end in this transaction, in the given order."""
 
     def _apply_effect(self, execute: QueryExecutor, effect: ports.Effect) -> None:
         if isinstance(effect, ports.BudgetCharge):
@@ -842,10 +983,10 @@ class SqlStore(SqlReader):
         execute("charge_slice", **(parameters | {"owner": ""}), guarded=False)
 
     def _record_idempotency(self, execute: QueryExecutor, once: ports.IdempotencyRecord) -> None:
-        if execute("ask_once", **once._asdict()).rowcount == 1:
-            return
-        run, digest, tag = execute("asked", name=once.name).fetchall()[0]
-        raise errors.IdempotencyKeyUsed(run, digest, tag)
+        while execute("ask_once", **once._asdict()).rowcount != 1:
+            # Without a row, the clean-up has deleted it since: then the key is free.
+            for run, digest, tag in execute("asked", name=once.name).fetchall():
+                raise errors.IdempotencyKeyUsed(run, digest, tag)
 
 
 def _effect_order(effect: ports.Effect) -> tuple[int, str, str, bool]:
@@ -861,6 +1002,8 @@ def _effect_order(effect: ports.Effect) -> tuple[int, str, str, bool]:
             return 1, run, strand, False
         case ports.BudgetSliceCharge(budget_slice, _, _):
             return 2, budget_slice.scope, budget_slice.period, False
+        case ports.EndedRun(run, _):
+            return 3, run, "", False
 
 
 def _read_slices(execute: QueryExecutor, place: Mapping[str, object]) -> list[_SliceRow]:

@@ -322,6 +322,10 @@ class SqliteStore(SqliteReader, sql_store.SqlStore):
             else:
                 execute("set_alarm", run=run, strand=strand, at=at)
 
+    def _add_ended(self, execute: sql_store.QueryExecutor, ends: Sequence[ports.EndedRun]) -> None:
+        for end in ends:
+            execute("add_ended", **end._asdict())
+
     def _claim_due_timers(
         self, claim: ports.TimerClaim, pauses: dict[str, int]
     ) -> list[ports.Timer]:

@@ -27,7 +27,7 @@ from forum.ledger.body import BytesContent, text_content
 from forum.ledger.entry import MAIN_STRAND, MAX_PARENTS
 from forum.ledger.kinds import RunCloseFacts
 from forum.ledger.log import StrandEnd, draft_closing
-from forum.ledger.ports import Timer, due_now
+from forum.ledger.ports import Effect, EndedRun, Timer, due_now
 from forum.ledger.strand import Attachment, Draft, Strand
 from forum.tlog import Hash
 from forum.work import kinds, run_fold
@@ -583,6 +583,7 @@ class RunDriver:
             context.ENGINE,
             conclusion.outcome,
             self._closing_effects(case),
+            parent=case.accepted.parent_run,
         )
         return True
 
@@ -598,7 +599,9 @@ class RunDriver:
         ends = await asyncio.to_thread(self._ledger.strand_ends, case.run)
         ends.append(StrandEnd(kinds.CONTROL, 0, closed.leaf.hex()))
         ends.sort(key=lambda end: end.strand)
-        close = draft_closing(context.ENGINE, conclusion.outcome, ends, self._closing_effects(case))
+        ended = EndedRun(case.run, case.accepted.parent_run)
+        effects: tuple[Effect, ...] = (*self._closing_effects(case), ended)
+        close = draft_closing(context.ENGINE, conclusion.outcome, ends, effects)
         commit.add(self._main, *drafts, close)
         await commit.commit_async()
 

@@ -75,6 +75,8 @@ class StoredBody(msgspec.Struct, frozen=True):
 
     salt: bytes
     read: Callable[[], Iterable[bytes]]
+    archived: bool = False
+    """Whether it comes from an archive and is not stored in the database."""
 
     def matches(self, commitment: Commitment) -> bool:
         """Return whether this is the body that an entry committed to."""

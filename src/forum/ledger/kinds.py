@@ -245,6 +245,24 @@ class ExportFacts(Facts, frozen=True):
     size: Count
 
 
+class ArchiveFacts(Facts, frozen=True):
+    """A run was copied to an archive; the database need not hold its entries and bodies any more.
+
+    It is in the strand `archive/RUN` of the log's own run.  The last one of a run is in force: a
+    redaction has the copy replaced.
+    """
+
+    run: str
+    entries: Count
+    first: Count
+    """The index of the first entry of the run."""
+    last: Count
+    """The index of its last entry."""
+    digest: str
+    """SHA-256 of the copy, which is a bundle."""
+    place: str
+
+
 class RunOpenFacts(Facts, frozen=True):
     """A run begins.  It names a checkpoint, which proves that no entry of the run is older."""
 
@@ -383,5 +401,6 @@ LEDGER_KINDS = Kinds(
         Kind("redact/2", RedactionBatchFacts),
         Kind("retention/1", RetentionFacts),
         Kind("hold/1", HoldFacts, frozenset({"reason"})),
+        Kind("archive/1", ArchiveFacts),
     ]
 )

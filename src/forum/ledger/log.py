@@ -30,7 +30,7 @@ from forum.ledger.kinds import (
     RunOpenFacts,
     TagEnforcementFacts,
 )
-from forum.ledger.redaction import BodyEraser
+from forum.ledger.redaction import ArchiveEraser, BodyEraser
 from forum.ledger.retention import read_retention
 from forum.ledger.secret_mask import SecretMask
 from forum.ledger.strand import (
@@ -259,16 +259,20 @@ class Ledger:
         outcome: Outcome,
         effects: tuple[ports.Effect, ...] = (),
         ends: Sequence[StrandEnd] | None = None,
+        *,
+        parent: str = "",
     ) -> RecordedEntry:
         """Close a run; nothing may be appended to any of its strands afterwards.
 
-        `ends` are the ends of its other strands, if the caller has read them since `main`.  Return
-        the recorded closing entry if the run is closed already.
+        `ends` are the ends of its other strands, if the caller has read them since `main`; `parent`
+        is the run that delegated it.  Return the recorded closing entry if the run is closed
+        already.
         """
         recorded = main.replay_step("run/close")
         if recorded is not None:
             return recorded
         listed = self.strand_ends(main.run) if ends is None else list(ends)
+        effects += (ports.EndedRun(main.run, parent),)
         return main.append(draft_closing(actor, outcome, listed, effects))[0]
 
     def is_closed(self, run: str) -> bool:
@@ -278,7 +282,8 @@ class Ledger:
 
     def record_run(self, run: str, actor: str, *steps: Draft) -> None:
         """Record a complete run with a new name, from opening to close, in one commit."""
-        self.open_run(run, actor, *steps, draft_closing(actor, Outcome.OK, []), new=True)
+        closing = draft_closing(actor, Outcome.OK, [], (ports.EndedRun(run),))
+        self.open_run(run, actor, *steps, closing, new=True)
 
     def append_log_entry(self, draft: Draft, strand: str = MAIN_STRAND) -> RecordedEntry:
         """Append an entry to a strand of the log's own run, after the entries of other writers."""
@@ -314,9 +319,12 @@ class Ledger:
         facts = RedactionFacts(target.leaf.hex(), body, reason)
         return self.append_log_entry(Draft(step, actor, facts, (target.leaf, *exports)))
 
-    def erase_redacted(self) -> list[ports.Position]:
-        """Erase every body whose redaction is in a signed checkpoint; return their positions."""
-        return BodyEraser(self.store, self.kinds).erase()
+    def erase_redacted(self, archive: ArchiveEraser | None = None) -> list[ports.Position]:
+        """Erase every body whose redaction is in a signed checkpoint; return their positions.
+
+        With `archive`, erase them from the copies of archived runs too.
+        """
+        return BodyEraser(self.store, self.kinds, archive).erase()
 
     def record_export(self, run: str, entries: int, size: int, actor: str) -> RecordedEntry:
         """Record that the bodies of a run leave the ledger in a bundle."""
@@ -390,7 +398,7 @@ def _opening_draft(actor: str, past: tlog.Checkpoint | None) -> Draft:
 
 
 def draft_closing(
-    actor: str, outcome: Outcome, ends: Sequence[StrandEnd], effects: tuple[ports.Effect, ...] = ()
+    actor: str, outcome: Outcome, ends: Sequence[StrandEnd], effects: tuple[ports.Effect, ...]
 ) -> Draft:
     """Return the entry that closes a run whose other strands have these ends."""
     # An entry has at most 16 parents; the body lists the ends of all strands.

@@ -226,6 +226,14 @@ class InterruptedRun(NamedTuple):
     listed: bool
 
 
+class EndedRun(NamedTuple):
+    """Effect: list a run that ends in this commit, so that `Store.clean_up` finds it later."""
+
+    run: str
+    parent: str = ""
+    """The run that delegated it, which still reads its account; empty if there is none."""
+
+
 Effect = (
     OpenBudgetAccount
     | BudgetCharge
@@ -234,6 +242,7 @@ Effect = (
     | TaggedHead
     | BudgetSliceCharge
     | InterruptedRun
+    | EndedRun
 )
 """A change of a table beside the log, made in the transaction that commits its entry."""
 
@@ -276,6 +285,29 @@ class RowCheck(Protocol):
 
     def check_index(self, index: int, leaf: Hash) -> None:
         """Check that the entry with this leaf hash has this index.  Raises `TamperDetected`."""
+
+
+class ArchivedRun(Protocol):
+    """The entries and bodies of a run that are in an archive."""
+
+    def entry(self, strand: str, n: int) -> bytes | None:
+        """Return the entry at a position, or None if the copy does not have it."""
+
+    def body(self, strand: str, n: int, name: str) -> StoredBody | None:
+        """Return a body of an entry, or None if the copy does not have it."""
+
+    def bodies(self) -> Iterator[tuple[Position, str, StoredBody]]:
+        """Yield all bodies, each with the position of its entry and its name."""
+
+
+class RunArchive(Protocol):
+    """Finds runs whose entries and bodies were moved to an archive."""
+
+    def find(self, run: str) -> ArchivedRun | None:
+        """Return an archived run; None if it is not archived.
+
+        Raises `ArchiveUnreachable`, `TamperDetected`.
+        """
 
 
 class TableCounts(NamedTuple):
@@ -341,8 +373,12 @@ class Reader(Protocol):
 
     The cost of a call does not grow with the length of the log, except for `count_entries` and
     `count_rows`.  Entries returned as bytes have passed `check`; rows are returned unchecked, for
-    verification.
+    verification.  The entries and bodies of an archived run are read from its archive; that raises
+    `ArchiveUnreachable` where it cannot be reached.
     """
+
+    archive: RunArchive | None
+    """Where archived runs are; None if this process has no access to archives."""
 
     check: RowCheck
     """The check of every row read as bytes; by default, columns must agree with the bytes."""
@@ -433,7 +469,10 @@ class Reader(Protocol):
         """Yield the rows that have no index yet, unchecked; None where a row is missing."""
 
     def rows(self, start: int, stop: int) -> Iterator[EntryRow | None]:
-        """Yield the row at each of these indexes, unchecked; None where it is missing."""
+        """Yield the row at each of these indexes, unchecked; None where it is missing.
+
+        A row without bytes is in an archive that cannot be reached.
+        """
 
     def strand_rows(self, run: str, strand: str) -> Iterator[EntryRow]:
         """Yield the rows of a strand, unchecked."""
@@ -604,6 +643,24 @@ class Store(Reader, Protocol):
 
     def tag_idempotency(self, row: IdempotencyRecord) -> None:
         """Store the writer's tag of an existing idempotency record."""
+
+    def unarchived_runs(self, after: str, limit: int) -> list[str]:
+        """Return the next runs after a name whose entries are stored here, in ascending order."""
+
+    def remove_archived(self, run: str, lengths: Mapping[str, int]) -> None:
+        """Remove the bytes of the entries of an archived run, and its bodies.
+
+        `lengths` are the numbers of entries of its strands in the archive; later entries stay.  The
+        positions stay taken.  After a crash, a second call removes the rest.
+        """
+
+    def clean_up(self, seconds: float, limit: int) -> int:
+        """Delete the rows beside up to `limit` runs that ended more than `seconds` ago.
+
+        These are account, timers, idempotency keys and the mark of an interruption; entries and
+        bodies stay.  The rows of a run whose parent is open stay as well.  Return the number of
+        runs that were looked at: fewer than `limit` if no more are due.
+        """
 
     def save_strand_head(self, head: TaggedHead) -> None:
         """Store the head of one of the log's own strands."""

@@ -7,11 +7,11 @@ redaction in a signed tree is a finding of the verifier.
 import re
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from forum import tlog
+from forum import errors, tlog
 from forum.ledger import ports
 from forum.ledger.entry import LOG_RUN, MAIN_STRAND, Entry, leaf_of, peek_kind
 from forum.ledger.kinds import Kinds, RedactionBatchFacts, RedactionFacts
@@ -86,11 +86,23 @@ class PendingRedaction(msgspec.Struct, frozen=True):
     bodies: tuple[BodyName, ...]
 
 
+class ArchiveEraser(Protocol):
+    """Erases bodies from the copies of archived runs."""
+
+    def erase_body(self, position: ports.Position, name: str) -> bool:
+        """Replace the copy of a run by one without this body; return whether it had the body."""
+
+    def skip(self, error: errors.ArchiveUnreachable) -> None:
+        """Note that a redacted entry could not be looked up."""
+
+
 class BodyEraser:
     """Erases the bodies of signed redactions; each call goes on where the last one ended."""
 
-    def __init__(self, store: ports.Store, kinds: Kinds) -> None:
-        self._store, self._kinds = store, kinds
+    def __init__(
+        self, store: ports.Store, kinds: Kinds, archive: ArchiveEraser | None = None
+    ) -> None:
+        self._store, self._kinds, self._archive = store, kinds, archive
         self._read = dict.fromkeys(REDACTION_STRANDS, 0)
         self._pending: list[PendingRedaction] = []
         self._retention = RetentionState()
@@ -136,16 +148,33 @@ class BodyEraser:
             if index is None or index >= size:
                 waiting.append(redaction)
                 continue
-            located = list(self._locate(redaction.bodies))
+            try:
+                located = list(self._locate(redaction.bodies))
+                stored = self._store.bodies_at([(at, body.name) for body, at in located])
+            except errors.ArchiveUnreachable as error:
+                if self._archive is None:
+                    raise
+                self._archive.skip(error)
+                waiting.append(redaction)
+                continue
             held = [body for body, at in located if self._retention.is_held(at.run)]
-            places += [(at, body.name) for body, at in located if body not in held]
+            places += [
+                (at, body.name, copy is not None and not copy.archived)
+                for (body, at), copy in zip(located, stored, strict=True)
+                if body not in held
+            ]
             if held:
                 waiting.append(PendingRedaction(redaction.leaf, tuple(held)))
-        stored = self._store.bodies_at(places)
-        erased = [place for place, body in zip(places, stored, strict=True) if body is not None]
-        if erased:
-            self._store.erase_bodies(erased)
-        return [position for position, _ in erased], waiting
+        own = [(position, name) for position, name, is_here in places if is_here]
+        if own:
+            self._store.erase_bodies(own)
+        # Also after the erasure here: a run may have been copied and not removed yet.
+        erased = [
+            position
+            for position, name, is_here in places
+            if (self._archive is not None and self._archive.erase_body(position, name)) or is_here
+        ]
+        return erased, waiting
 
     def _locate(self, bodies: Sequence[BodyName]) -> Iterator[tuple[BodyName, ports.Position]]:
         """Yield bodies with the positions of their entries, if these have an index."""

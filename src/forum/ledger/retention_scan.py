@@ -19,7 +19,12 @@ from forum.ledger.log import (
     locate_run,
     read_strand_entries,
 )
-from forum.ledger.redaction import MAX_REDACTED_BODIES, MAX_REDACTED_ENTRIES, BodyEraser
+from forum.ledger.redaction import (
+    MAX_REDACTED_BODIES,
+    MAX_REDACTED_ENTRIES,
+    ArchiveEraser,
+    BodyEraser,
+)
 from forum.ledger.retention import (
     RETENTION_STRAND,
     BodyName,
@@ -60,10 +65,15 @@ class RetentionStep(msgspec.Struct, frozen=True):
 class RetentionScan:
     """Applies the rules of retention to the whole log, and then to what becomes due."""
 
-    def __init__(self, ledger: Ledger, is_active: Callable[[str], bool]) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        is_active: Callable[[str], bool],
+        archive: ArchiveEraser | None = None,
+    ) -> None:
         """Take a ledger, and a function that tells whether a run still reads its own bodies."""
         self._ledger, self._is_active = ledger, is_active
-        self._eraser = BodyEraser(ledger.store, ledger.kinds)
+        self._eraser = BodyEraser(ledger.store, ledger.kinds, archive)
         self._state = RetentionState()
         self._scanned: dict[int, int] = {}
         """For each period, the index before which every body was looked at."""

@@ -90,6 +90,8 @@ class EntryChecker:
         """The cosignature time of each signed checkpoint by size and root; 0 if it is unknown."""
         self._earliest, self._latest = -MAX_CLOCK_SKEW_US, MAX_TIME_US + MAX_CLOCK_SKEW_US
         self.entries = self.runs = self.ok = self.mismatch = 0
+        self.archived = 0
+        """The number of bodies that were found in an archive, and not in the database."""
         self.unlisted: list[str] = []
         """The runs whose closing list of strands is no longer stored."""
         self.not_checked: list[str] = []
@@ -380,6 +382,7 @@ class EntryChecker:
         self, index: int, leaf: bytes, entry: Entry[Any], name: str, commitment: Commitment
     ) -> None:
         body = self._body(index, Position(entry.run, entry.strand, entry.n), name)
+        self.archived += body is not None and body.archived
         if body is None:
             self._absent[leaf.decode(), name] = (index, _format_position(entry))
         elif body.matches(commitment):

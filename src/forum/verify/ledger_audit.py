@@ -48,6 +48,7 @@ GRACE_PERIOD_US = 10 * 1_000_000
 """The time, in microseconds, that an entry may lack an index or a cosignature."""
 
 _CHUNK_ENTRIES = 16 * tlog.TILE_WIDTH
+_MAX_LISTED_RUNS = 100
 _NOTHING = b""
 _NO_LEAF = tlog.hash_leaf(_NOTHING)
 """The leaf hash that stands for a missing entry; no real entry is empty."""
@@ -152,6 +153,8 @@ class LedgerAudit:
         self._findings = Findings()
         self._tree = tlog.Tree()
         self._unknown: Counter[str] = Counter()
+        self._unreachable: Counter[str] = Counter()
+        """The number of entries of each run that are in an archive that cannot be reached."""
         self._seen: dict[int, tuple[tlog.Cosignature, ...]] = {}
         self._signed: list[tlog.Checkpoint] = []
         self._times = CheckpointTimes(now)
@@ -268,9 +271,10 @@ class LedgerAudit:
         except ForumError:
             # The caller checks this segment again with the state before it, and reports the error.
             return segment_summary.SegmentSummary(segment.start, segment.stop, 1, b"")
-        if self._findings.count:
+        if self._findings.count or self._unreachable:
+            # The caller checks the segment again, and may reach archives that this process cannot.
             return segment_summary.SegmentSummary(
-                segment.start, segment.stop, self._findings.count, before
+                segment.start, segment.stop, max(1, self._findings.count), before
             )
         return replace(
             chronicle.summarize(segment, before),
@@ -355,6 +359,8 @@ class LedgerAudit:
     def _check_chunk(self, start: int, stop: int) -> None:
         rows = list(self._reader.rows(start, stop))
         leaves = tlog.hash_leaves([row.data if row else _NOTHING for row in rows])
+        if any(row is not None and not row.data for row in rows):
+            self._skip_unreachable(start, rows, leaves)
         # Compare the leaves first, so that the altered entry is the first finding, before the
         # findings that follow from it.
         self._compare_tiles(leaves)
@@ -363,12 +369,32 @@ class LedgerAudit:
         for index, (row, leaf) in enumerate(zip(rows, leaves, strict=True), start):
             if row is None:
                 self._findings.add(Problem.ENTRY_MISSING, "the log has no such entry", index)
+            if row is None or not row.data:
                 continue
             name = hexlify(leaf)
             # Nearly all entries take the fast path, which decodes nothing.
             if not follow(name, row, kinds):
                 self._tables.check_row(index, row)
                 self._check_entry(index, name, row.data)
+
+    def _skip_unreachable(
+        self, start: int, rows: list[EntryRow | None], leaves: list[bytes]
+    ) -> None:
+        """Take the leaves of entries in unreachable archives from the stored tree, and count them.
+
+        The root that follows is compared with the signed one, so these leaves are the signed ones;
+        whether anybody still has their entries was not checked.
+        """
+        for place, row in enumerate(rows):
+            if row is not None and not row.data:
+                self._unreachable[row.run] += 1
+                leaves[place] = self._stored_leaf(start + place)
+                self._tables.strands += row.n == 0
+
+    def _stored_leaf(self, index: int) -> bytes:
+        tile, place = divmod(index, tlog.TILE_WIDTH)
+        hashes = self._reader.read_tile(tlog.TileId(0, tile), place + 1)
+        return hashes[32 * place :] or _NO_LEAF
 
     def _check_entry(self, index: int, leaf: bytes, data: bytes) -> None:
         try:
@@ -387,7 +413,9 @@ class LedgerAudit:
 
     def _check_score(self, index: int, entry: Entry[ScoreFacts]) -> None:
         """Compare a score with the entry that it is about."""
-        fault = find_score_fault(entry, self._parent_of(index, entry))
+        parent = self._parent_of(index, entry)
+        # An entry in an archive that cannot be reached is no reason to reject its score.
+        fault = None if parent is None and self._unreachable else find_score_fault(entry, parent)
         if fault:
             where = f"{entry.run}/{entry.strand}/{entry.n}"
             self._findings.add(Problem.SCORE_INVALID, fault, index, where)
@@ -564,7 +592,7 @@ class LedgerAudit:
 
     def _check_tables(self, waiting: list[EntryRow]) -> None:
         """Compare the tables with all entries, including those that are not signed yet."""
-        bodies = self._chronicle.ok + self._chronicle.mismatch
+        bodies = self._chronicle.ok + self._chronicle.mismatch - self._chronicle.archived
         for row in waiting:
             with suppress(Malformed):
                 entry = self._kinds.read(row.data)
@@ -717,6 +745,24 @@ class LedgerAudit:
         except Malformed:
             return 0
 
+    def _judge_complete(self, holds: str) -> ClaimResult:
+        """Return the claim Complete, which is not checked where an archive cannot be reached."""
+        result = self._findings.judge_claim(Claim.COMPLETE, holds)
+        if not self._unreachable or result.state is not State.HOLDS:
+            return result
+        reason = (
+            f"{self._unreachable.total()} entries of {len(self._unreachable)} runs are in an "
+            "archive that cannot be reached; make it available and verify again"
+        )
+        return ClaimResult(State.NOT_CHECKED, reason)
+
+    def _list_unreachable(self) -> Iterator[str]:
+        for run, entries in sorted(self._unreachable.items())[:_MAX_LISTED_RUNS]:
+            yield f"{entries} entries of run {run}: their archive cannot be reached"
+        more = len(self._unreachable) - _MAX_LISTED_RUNS
+        if more > 0:
+            yield f"the entries of {more} more runs in archives that cannot be reached"
+
     def _report(self, size: int, pending: int) -> Report:
         bodies = self._chronicle.finish()
         cosignatures = self._check_witnessed(size) if self._trust.policy else ()
@@ -737,7 +783,7 @@ class LedgerAudit:
             size=size,
             root=self._signed[-1].root.hex() if self._signed else "",
             intact=intact,
-            complete=findings.judge_claim(Claim.COMPLETE, complete),
+            complete=self._judge_complete(complete),
             independent=self._trust.judge_independence(cosignatures, findings),
             findings=tuple(findings.listed),
             found=findings.count,
@@ -745,6 +791,7 @@ class LedgerAudit:
                 *entry_checker.describe_unknown_kinds(self._unknown.items()),
                 *chronicle.not_checked,
                 *not_checked,
+                *self._list_unreachable(),
                 *self._sessions.list_not_checked(),
                 *self._tables.not_checked,
             ),

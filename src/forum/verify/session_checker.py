@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from forum.deliberation import session_audit
 from forum.deliberation.record_comparison import IndexedEntry, SessionEntries
@@ -60,7 +61,8 @@ class SessionChecker:
         if self._policy[0] != (index, position):
             body = self._stored(index, position, name)
             if body is not None:
-                body = StoredBody(body.salt, BytesContent(b"".join(body.read())).chunks)
+                content = BytesContent(b"".join(body.read()))
+                body = replace(body, read=content.chunks)
             self._policy = (index, position), body
         return self._policy[1]
 

@@ -560,6 +560,7 @@ incident.open/1 incident:text severity:IncidentSeverity by:Authority known:count
     +identity +text
 incident.close/1 incident:text by:Authority +identity +text
 config.seen/1 engine:text roster:text policies:text models:text tools:text
+archive/1 run:text entries:count first:count last:count digest:text place:text
 accepted/1 usd:count=9007199254740991 tokens:count=9007199254740991 calls:count=9007199254740991
     milliseconds:count=9007199254740991 depth:count=0 parent_run:text="" parent_task:text=""
     fork_run:text="" fork_index:count=0 +policy +request

@@ -242,6 +242,7 @@ _DESCRIPTIONS: Mapping[type[Facts], Callable[[Entry[Any]], str]] = {
         f"Forum {e.facts.engine} began to use a configuration: roster {e.facts.roster[:8]}, "
         f"policies {e.facts.policies[:8]}, models {e.facts.models[:8]}, tools {e.facts.tools[:8]}"
     ),
+    ledger_kinds.ArchiveFacts: lambda e: f"{e.actor} archived run {e.facts.run}",
     kinds.AcceptedFacts: _accepted,
     kinds.RouteFacts: lambda e: f"the request was routed: {describe_route(e.facts)}",
     kinds.PlanFacts: lambda e: f"{e.actor} made a plan of {pluralize(e.facts.tasks, 'task')}",

@@ -1,4 +1,4 @@
-"""`forum ledger`: read, prove, redact, export and verify the ledger."""
+"""`forum ledger`: read, prove, redact, export, archive and verify the ledger."""
 
 import os
 import sys
@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from forum import app
 from forum.app import KINDS
 from forum.errors import IdempotencyKeyUsed, NoSuchEntry, NotYetSigned
 from forum.ledger import log
@@ -17,7 +18,7 @@ from forum.ledger.redaction import find_redaction
 from forum.ledger.retention import BodyName
 from forum.surfaces.cli import EXIT_REJECTED, common_options, output
 from forum.surfaces.cli.explain import describe_entry
-from forum.surfaces.cli.units import format_moment
+from forum.surfaces.cli.units import format_moment, parse_moment
 from forum.surfaces.schemas import ledger as ledger_forms
 from forum.tlog import Checkpoint, Note, is_witnessed
 from forum.verify import Trust
@@ -26,7 +27,7 @@ from forum.work.report_causes import within_finder
 
 @click.group(cls=common_options.FullHelpGroup)
 def ledger() -> None:
-    """Read, prove, redact, export and verify the ledger.
+    """Read, prove, redact, export, archive and verify the ledger.
 
     ENTRY is an index, an id or the first digits of one, or a position run/strand/n.
     """
@@ -279,6 +280,46 @@ def export(run: str, path: Path | None, *, as_json: bool) -> None:
         click.echo("send the keys separately: forum ledger policy > policy", err=True)
         click.echo(f"to verify it: forum verify {path} --policy policy", err=True)
         click.echo("or in a browser: forum verify --page verify.html", err=True)
+
+
+@ledger.command(
+    examples=(
+        "forum ledger archive --before 90d --to /mnt/archive",
+        "forum ledger archive --before 2026-07-01 --to s3://bucket/forum",
+    )
+)
+@click.option(
+    "--before",
+    metavar="WHEN",
+    required=True,
+    help="Only runs that ended before: 12h, 90d, 4w ago, or 2026-07-01, or 2026-07-01T08:00.",
+)
+@click.option(
+    "--to",
+    "place",
+    metavar="PLACE",
+    required=True,
+    help="A folder, or a bucket: s3://BUCKET/PATH, gs://BUCKET/PATH, az://ACCOUNT/CONTAINER/PATH.",
+)
+@common_options.as_json
+def archive(before: str, place: str, *, as_json: bool) -> None:
+    """Move ended runs out of the database, into evidence bundles in an archive.
+
+    Each copy is read back and verified, and its digest is recorded and signed, before anything is
+    removed.  Archived runs are listed, shown, verified and exported as before, as long as the
+    archive can be reached at the same PLACE.  Runs that an open run still needs stay.  Exit status
+    3 if a run could not be archived because its copy does not verify.
+    """
+    moment = parse_moment(before, app.now(), "--before")
+    with common_options.open_forum() as forum:
+        result = forum.log.archive_runs(moment, place)
+    form = ledger_forms.archive_form(result)
+    lines = [
+        *(f"{run.run}  not archived: {run.why}" for run in result.rejected),
+        f"{len(result.archived)} runs archived, {len(result.needed)} kept for open runs",
+    ]
+    output.print_result("forum.archive/1", form, lines, as_json=as_json)
+    raise SystemExit(EXIT_REJECTED if result.rejected else 0)
 
 
 @ledger.command()

@@ -99,7 +99,10 @@ _IDEMPOTENCY = {
     "name": "Idempotency-Key",
     "in": "header",
     "required": False,
-    "description": "Asking again under the same key gives the same run, and begins no other.",
+    "description": (
+        "Asking again under the same key gives the same run, and begins no other, until seven days "
+        "after its end; the operator may set another number of days, at least one."
+    ),
     "schema": {"type": "string", "minLength": 1, "maxLength": 200, "pattern": "^[!-~]+$"},
 }
 

@@ -5,6 +5,7 @@ from typing import Annotated
 
 from msgspec import Meta, Raw, Struct
 
+from forum.app import ArchiveResult
 from forum.ledger.log import LocatedEntry
 from forum.ledger.ports import QuarantinedRow
 from forum.ledger.sequencer import Publication
@@ -159,6 +160,29 @@ def checkpoint_form(signed: Checkpoint, note: bytes, *, witnessed: bool) -> Chec
         witnessed=witnessed,
         note=note.decode(),
     )
+
+
+class RejectedRunForm(Struct, frozen=True):
+    """A run that was not archived, and why."""
+
+    run: str
+    why: str
+
+
+class ArchiveForm(Struct, frozen=True):
+    """What `forum ledger archive` did."""
+
+    archived: tuple[str, ...]
+    needed: Annotated[
+        tuple[str, ...], Meta(description="Runs that were kept because open runs need them.")
+    ]
+    rejected: tuple[RejectedRunForm, ...]
+
+
+def archive_form(result: ArchiveResult) -> ArchiveForm:
+    """Return what was archived as its JSON form."""
+    rejected = tuple(RejectedRunForm(run.run, run.why) for run in result.rejected)
+    return ArchiveForm(result.archived, result.needed, rejected)
 
 
 class SummaryForm(Struct, frozen=True):

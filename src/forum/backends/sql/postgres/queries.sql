@@ -385,6 +385,60 @@ SELECT pg_notify('forum_due', %(log)s::text)
 -- name: unlist_interrupted
 DELETE FROM forum.interrupted WHERE log = %(log)s AND run = %(run)s
 
+-- name: unarchived_runs
+-- scan: the archive command looks at every run that is stored here
+SELECT run FROM forum.strand s
+WHERE log = %(log)s AND run > %(run)s AND name = 'main' AND EXISTS (
+    SELECT FROM forum.entry e
+    WHERE e.log = s.log AND e.strand = s.id AND e.n = 0 AND length(e.bytes) > 0
+)
+ORDER BY run LIMIT %(limit)s
+
+-- name: empty_entries
+-- The row stays, so that its position stays taken.
+UPDATE forum.entry SET bytes = ''::bytea, tag = ''::bytea
+WHERE log = %(log)s AND strand = %(strand)s AND n < %(length)s AND length(bytes) > 0
+
+-- name: remove_archived_bodies
+DELETE FROM forum.body WHERE log = %(log)s AND strand = %(strand)s AND n < %(length)s
+
+-- name: add_ended
+INSERT INTO forum.ended (log, run, parent, at)
+SELECT %(log)s, run, parent, (extract(epoch FROM statement_timestamp()) * 1000000)::bigint
+FROM unnest(%(runs)b::text[], %(parents)b::text[]) AS u (run, parent) ON CONFLICT DO NOTHING
+
+-- name: due_ended
+-- SKIP LOCKED: of two leaders at once, each deletes rows that the other does not.
+SELECT run FROM forum.ended WHERE log = %(log)s AND at <= %(before)s
+ORDER BY at LIMIT %(limit)s FOR UPDATE SKIP LOCKED
+
+-- name: postpone_ended
+-- The account of a run says what its parent has to pay, so it stays as long as the parent is open.
+-- An open run has an account, and one that has ended is listed until its account is deleted.
+UPDATE forum.ended AS child
+SET at = (extract(epoch FROM statement_timestamp()) * 1000000)::bigint
+WHERE log = %(log)s AND run = ANY(%(runs)s::text[])
+    AND EXISTS (SELECT FROM forum.account WHERE log = child.log AND run = child.parent)
+    AND NOT EXISTS (
+        SELECT FROM forum.ended AS parent WHERE parent.log = child.log AND parent.run = child.parent
+    )
+RETURNING run
+
+-- name: remove_accounts
+DELETE FROM forum.account WHERE log = %(log)s AND run = ANY(%(runs)s::text[])
+
+-- name: remove_timers
+DELETE FROM forum.alarm WHERE log = %(log)s AND run = ANY(%(runs)s::text[])
+
+-- name: remove_idempotency
+DELETE FROM forum.once WHERE log = %(log)s AND run = ANY(%(runs)s::text[])
+
+-- name: remove_interrupted
+DELETE FROM forum.interrupted WHERE log = %(log)s AND run = ANY(%(runs)s::text[])
+
+-- name: remove_ended
+DELETE FROM forum.ended WHERE log = %(log)s AND run = ANY(%(runs)s::text[])
+
 -- name: set_alarms
 -- Workers that wait are told with the commit if a timer is due at once.
 WITH new AS (

@@ -328,6 +328,57 @@ INSERT INTO interrupted (log, run) VALUES (:log, :run) ON CONFLICT DO NOTHING
 -- name: unlist_interrupted
 DELETE FROM interrupted WHERE log = :log AND run = :run
 
+-- name: unarchived_runs
+-- scan: the archive command looks at every run that is stored here
+SELECT run FROM strand
+WHERE log = :log AND run > :run AND name = 'main' AND EXISTS (
+    SELECT 1 FROM entry WHERE entry.strand = strand.id AND n = 0 AND length(bytes) > 0
+)
+ORDER BY run LIMIT :limit
+
+-- name: empty_entries
+-- The row stays, so that its position stays taken.
+UPDATE entry SET bytes = x'', tag = x''
+WHERE strand = :strand AND n < :length AND length(bytes) > 0
+
+-- name: remove_archived_bodies
+DELETE FROM body WHERE strand = :strand AND n < :length
+
+-- name: add_ended
+INSERT INTO ended (log, run, parent, at)
+VALUES (:log, :run, :parent, CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER))
+ON CONFLICT DO NOTHING
+
+-- name: due_ended
+SELECT run FROM ended INDEXED BY ended_at WHERE log = :log AND at <= :before
+ORDER BY at LIMIT :limit
+
+-- name: postpone_ended
+-- The account of a run says what its parent has to pay, so it stays as long as the parent is open.
+-- An open run has an account, and one that has ended is listed until its account is deleted.
+UPDATE ended AS child SET at = CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)
+WHERE log = :log AND run IN (SELECT value FROM json_each(:runs))
+    AND EXISTS (SELECT 1 FROM account WHERE log = child.log AND run = child.parent)
+    AND NOT EXISTS (
+        SELECT 1 FROM ended AS parent WHERE parent.log = child.log AND parent.run = child.parent
+    )
+RETURNING run
+
+-- name: remove_accounts
+DELETE FROM account WHERE log = :log AND run IN (SELECT value FROM json_each(:runs))
+
+-- name: remove_timers
+DELETE FROM alarm WHERE log = :log AND run IN (SELECT value FROM json_each(:runs))
+
+-- name: remove_idempotency
+DELETE FROM once WHERE log = :log AND run IN (SELECT value FROM json_each(:runs))
+
+-- name: remove_interrupted
+DELETE FROM interrupted WHERE log = :log AND run IN (SELECT value FROM json_each(:runs))
+
+-- name: remove_ended
+DELETE FROM ended WHERE log = :log AND run IN (SELECT value FROM json_each(:runs))
+
 -- name: set_alarm
 INSERT INTO alarm (log, run, strand, at) VALUES (:log, :run, :strand, :at)
 ON CONFLICT DO UPDATE SET at = excluded.at
