@@ -45,6 +45,9 @@ _TOOLS_TTL_S = 60.0
 _RETRY_DELAY_S = 5.0
 """Delay before MCP servers that could not be asked are asked again."""
 
+_MAX_INLINE_REQUEST_BYTES = 128
+"""Length of a request that is routed by its words in less than a millisecond."""
+
 # Created at import: two threads in which msgspec inspects a type at the same time crash the
 # process.
 _roster = msgspec.json.Decoder(Roster)
@@ -410,15 +413,39 @@ class AgentRegistry(Planner):
     def warm_up(self) -> None:
         """Load everything that the first request would have to wait for.
 
-        Some models are loaded at their first use, so a sample request is routed and dropped.
+        Some models are loaded at their first use, so a sample request is routed and dropped, and
+        the modules of all agents are imported.
         """
         from forum.engine import RunRequest
+        from forum.models import make_model
+        from forum.models.agent_inspection import require_agent
 
         if self.team_settings.agents:
             order = RunRequest(_SAMPLE_REQUEST, None, self.base_policy, RunBudget())
-            routed = self.route_request(order, "", team=False)
-            with suppress(errors.AgentUnusable):  # reported to the client that needs this agent
-                require_agents(routed.policy, routed.plan, keys=False)
+            self.route_request(order, "", team=False)
+            for name, agent in self.team_settings.agents.items():
+                with suppress(errors.AgentUnusable):  # reported to the client that needs this agent
+                    require_agent(name, agent, make_model, key=False)
+
+    def can_route_inline(self, request: str, *, lane: str = "", team: bool | None = None) -> bool:
+        """Tell whether routing takes less than a millisecond, whatever the request says.
+
+        So it does by words alone for a short text, and if the caller names the lane. A team looks
+        for more lanes, and a router that is not loaded yet takes seconds. Code of others that makes
+        an agent may take as long as it likes.
+        """
+        whole = self.team_settings.team if team is None else team
+        router: Router | None = self.__dict__.get("router")  # of `cached_property`
+        if whole or router is None or self._has_slow_agents:
+            return False
+        # In bytes: scripts without spaces have more features for each character.
+        is_short = len(request.encode(errors="surrogatepass")) <= _MAX_INLINE_REQUEST_BYTES
+        return bool(lane) or (router.is_lexical and is_short)
+
+    @cached_property
+    def _has_slow_agents(self) -> bool:
+        agents = self.team_settings.agents.values()
+        return any(isinstance(agent, Library | Extension) for agent in agents)
 
     def refresh_server_tools(self) -> None:
         """Update the tools that the MCP servers offer. Raises `ServerUnusable`."""

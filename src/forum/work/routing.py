@@ -138,6 +138,11 @@ class Router:
             SEMANTIC_CALIBRATION if semantic else LEXICAL_CALIBRATION
         )
 
+    @property
+    def is_lexical(self) -> bool:
+        """Whether it decides by words alone, without a second stage."""
+        return self._semantic is None
+
     def route(self, text: str) -> Route:
         """Return the route of a request; every text has one."""
         opinions = self._weigh_features(text)

@@ -80,8 +80,9 @@ class Tenant:
         May contact a tool server or a model.  Raises `CheckTooExpensive`, and the errors of
         `build`.
         """
-        # Not in the CPU-bounded pool: a tool server that hangs must not occupy its few threads.
-        await run_in_threadpool(self.staff.refresh_server_tools)
+        if self.staff.team_settings.servers:
+            # Not in the CPU-bounded pool: a tool server that hangs must not occupy its few threads.
+            await run_in_threadpool(self.staff.refresh_server_tools)
         return await run_cpu_bounded(build)
 
     async def submit(
