@@ -11,7 +11,7 @@ from time import monotonic
 from forum.backends.fork_safety import ForkAware, register_fork_aware
 from forum.errors import ConcurrentUpdate, StoreFailed
 from forum.ledger.ports import Store
-from forum.ledger.sequencer import Publication, Publisher, Sequencer
+from forum.ledger.sequencer import MAX_BATCH_ENTRIES, Publication, Publisher, Sequencer
 
 SEQUENCE_INTERVAL_S = 0.1
 LEADER_POLL_INTERVAL_S = 1.0
@@ -106,8 +106,12 @@ class PublisherLoop(ForkAware):
         if not self._leads:
             self._stop.wait(LEADER_POLL_INTERVAL_S)
             return
-        while self._sequencer.sequence_batch() and not self._stop.is_set():
-            pass
+        while (entries := self._sequencer.sequence_batch()) and not self._stop.is_set():
+            # Once caught up, what arrives meanwhile waits for the next round unless a batch is
+            # full: under load every batch would be small, and each costs a commit and nine
+            # statements.
+            if self._caught_up.is_set() and entries < MAX_BATCH_ENTRIES:
+                return
         self._caught_up.set()
 
     def _sign(self) -> None:
