@@ -132,8 +132,8 @@ def _pause(forum: CountedForum, needs: Needs) -> float:
 
 def _worst_growth(costs: dict[str, dict[int, RunCost]], what: str, workers: int) -> float:
     """Return how much more a run costs with so many workers than with one: the worse shape."""
-    growth = (getattr(row[workers], what) / getattr(row[1], what) for row in costs.values())
-    return round(max(growth), 3)
+    growth = [getattr(row[workers], what) / getattr(row[1], what) for row in costs.values()]
+    return round(float(max(growth)), 3)
 
 
 def _table(costs: dict[str, dict[int, RunCost]], what: str) -> dict[str, dict[str, float]]:

@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 
@@ -11,13 +12,13 @@ from forum.config import Settings
 
 def settings_of(folder: Path, database: str | None, runner: str = "") -> Settings:
     """Return the settings of the ledger that has its key in a folder; "" is the default runner."""
-    return Settings(
+    settings = Settings(
         data=folder / "data",
         state=folder / "state",
         key_file=folder / "data" / "log.key",
         database=database,
-        **({"runner": runner} if runner else {}),
     )
+    return replace(settings, runner=runner) if runner else settings
 
 
 def main() -> None:

@@ -260,8 +260,9 @@ class Planner:
         elif order.plan is not None:
             order = self._add_lanes(order, order.plan, team=whole)
         else:
-            alone = single_task_plan(order.request)  # refuses an empty request for a team, too
             is_routed = self.is_routed(order.policy, lane=lane, team=team, route=route)
+            # A team makes its own plan, and is not given an empty request either.
+            alone = single_task_plan(order.request) if whole or not is_routed else None
             order = (
                 self.route_request(order, lane, team=whole)
                 if is_routed
@@ -413,19 +414,18 @@ class AgentRegistry(Planner):
     def warm_up(self) -> None:
         """Load everything that the first request would have to wait for.
 
-        Some models are loaded at their first use, so a sample request is routed and dropped, and
-        the modules of all agents are imported.
+        Some models are loaded at their first use, so a sample request is routed and dropped.
         """
         from forum.engine import RunRequest
-        from forum.models import make_model
-        from forum.models.agent_inspection import require_agent
 
+        if any(isinstance(agent, Chat) for agent in self.team_settings.agents.values()):
+            # The HTTP client, before there is a router: no request may load it on an event loop.
+            import forum.models.http_model  # noqa: F401
         if self.team_settings.agents:
             order = RunRequest(_SAMPLE_REQUEST, None, self.base_policy, RunBudget())
-            self.route_request(order, "", team=False)
-            for name, agent in self.team_settings.agents.items():
-                with suppress(errors.AgentUnusable):  # reported to the client that needs this agent
-                    require_agent(name, agent, make_model, key=False)
+            routed = self.route_request(order, "", team=False)
+            with suppress(errors.AgentUnusable):  # reported to the client that needs this agent
+                require_agents(routed.policy, routed.plan, keys=False)
 
     def can_route_inline(self, request: str, *, lane: str = "", team: bool | None = None) -> bool:
         """Tell whether routing takes less than a millisecond, whatever the request says.

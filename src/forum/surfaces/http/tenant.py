@@ -15,7 +15,7 @@ from forum.surfaces.http.log_follower import LogFollower
 from forum.surfaces.logs import LOG, format_error_line
 from forum.work.team_settings import TeamSettings
 
-_ADMITTED_PER_LOOP_ITERATION = 8
+_ADMITTED_PER_LOOP_ITERATION = 4
 """Requests admitted per iteration of the event loop, before it serves other tasks."""
 
 HoldOpen = Callable[[], AbstractContextManager[object]]
