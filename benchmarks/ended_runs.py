@@ -63,7 +63,7 @@ def ended_figures(
             forum.counts.wait_for_ends()
         costs = {name: forum.carry_out(ONE_TASK, sizes.runs) for name, forum in both.items()}
         time.sleep(SETTLE_SECONDS)
-        idle = {name: watch_idle(forum, sizes.seconds) for name, forum in both.items()}
+        idle = dict(zip(both, watch_idle(sizes.seconds, *both.values()), strict=True))
     figures: dict[str, dict[str, float]] = {
         name: {
             "submit_ms": round(1000 * median(submits[name]), 3),

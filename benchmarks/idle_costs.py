@@ -17,12 +17,12 @@ SETTLE_SECONDS = 1.0
 def idle_figures(forum: CountedForum, *, seconds: float) -> dict[str, Any]:
     """Watch an idle worker, then with more logs in its database."""
     time.sleep(SETTLE_SECONDS)
-    alone = watch_idle(forum, seconds)
+    (alone,) = watch_idle(seconds, forum)
     database = forum.ours.forum.settings.database or ""
     for nth in range(IDLE_LOGS):
         PostgresStore(database, f"idle.example/{nth}", connections=1).close()
     time.sleep(SETTLE_SECONDS)
-    among = watch_idle(forum, seconds)
+    (among,) = watch_idle(seconds, forum)
     return {
         "idle_statements_per_second": max(row["statements_per_s"] for row in (alone, among)),
         "idle_cpu_percent": max(row["cpu_percent"] for row in (alone, among)),
@@ -32,14 +32,17 @@ def idle_figures(forum: CountedForum, *, seconds: float) -> dict[str, Any]:
     }
 
 
-def watch_idle(forum: CountedForum, seconds: float) -> dict[str, float]:
-    """Return what the workers do in some seconds without work."""
-    before, cpu = forum.counts.statements(), forum.ours.cpu_seconds()
+def watch_idle(seconds: float, *forums: CountedForum) -> list[dict[str, float]]:
+    """Return what the workers of each ledger do in some seconds without work."""
+    before = [(forum.counts.statements(), forum.ours.cpu_seconds()) for forum in forums]
     started = time.monotonic()
     time.sleep(seconds)
     passed = time.monotonic() - started
-    return {
-        "statements_per_s": round((forum.counts.statements() - before) / passed, 1),
-        "cpu_percent": round(100 * (forum.ours.cpu_seconds() - cpu) / passed, 2),
-        "connections": forum.counts.connections(),
-    }
+    return [
+        {
+            "statements_per_s": round((forum.counts.statements() - statements) / passed, 1),
+            "cpu_percent": round(100 * (forum.ours.cpu_seconds() - cpu) / passed, 2),
+            "connections": forum.counts.connections(),
+        }
+        for forum, (statements, cpu) in zip(forums, before, strict=True)
+    ]
