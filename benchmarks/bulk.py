@@ -89,14 +89,14 @@ def load_postgres(url: str, entries: int) -> LoadedLog:
     with psycopg.connect(url, autocommit=True) as db:
         measured = _fill_postgres(db, 1, entries)
         logs = ((f"bulk.example/idle/{nth}", b"") for nth in range(IDLE_LOGS))
-        _copy(db, "log (origin, root)", logs)
-        _copy(db, "lease", ((nth + 3, "worker", 2**62) for nth in range(IDLE_LOGS)))
+        copy_rows(db, "log (origin, root)", logs)
+        copy_rows(db, "lease", ((nth + 3, "worker", 2**62) for nth in range(IDLE_LOGS)))
         _fill_postgres(db, 2, entries // 4)
         strands, n = entries // PER_STRAND, PER_STRAND
         waiting = [(measured.strand(i % strands), n + i // strands) for i in range(PENDING)]
         rows = ((1, strand, n, _DATA) for strand, n in waiting)
-        _copy(db, "entry (log, strand, n, bytes)", rows)
-        _copy(db, "pending (log, strands, ns)", ((1, [s], [n]) for s, n in waiting))
+        copy_rows(db, "entry (log, strand, n, bytes)", rows)
+        copy_rows(db, "pending (log, strands, ns)", ((1, [s], [n]) for s, n in waiting))
         db.execute("VACUUM ANALYZE")
     return measured
 
@@ -184,7 +184,7 @@ def _fill_postgres(db: psycopg.Connection[Any], log: int, entries: int) -> Loade
     loaded = LoadedLog(log, row[0], entries)
     names = [loaded.run(s // STRANDS) for s in range(strands)]
     rows = [(loaded.strand(s), log, run, _name(s)) for s, run in enumerate(names)]
-    _copy(db, "strand (id, log, run, name)", rows)
+    copy_rows(db, "strand (id, log, run, name)", rows)
     db.execute("SELECT setval('forum.strand_id_seq', %s)", (row[0] + strands,))
     values = {
         "log": log, "first": row[0], "entries": entries, "per": PER_STRAND, "batch": BATCH,
@@ -207,14 +207,15 @@ def _fill_postgres(db: psycopg.Connection[Any], log: int, entries: int) -> Loade
         " FROM generate_series(0, %(entries)s - 1) AS i GROUP BY i / %(batch)s",
         values,
     )
-    _copy(db, "leaf (log, prefix, idx)", ((log, loaded.prefix(i), i) for i in range(entries)))
+    copy_rows(db, "leaf (log, prefix, idx)", ((log, loaded.prefix(i), i) for i in range(entries)))
     db.execute("UPDATE forum.log SET size = %s WHERE id = %s", (entries, log))
     for table, beside in _beside(loaded):
-        _copy(db, table, beside)
+        copy_rows(db, table, beside)
     return loaded
 
 
-def _copy(db: psycopg.Connection[Any], into: str, rows: Iterable[tuple[Any, ...]]) -> None:
+def copy_rows(db: psycopg.Connection[Any], into: str, rows: Iterable[tuple[Any, ...]]) -> None:
+    """Load rows into a table of the ledger, with its columns if they are not all given."""
     with db.cursor().copy(f"COPY forum.{into} FROM STDIN") as copy:
         for row in rows:
             copy.write_row(row)

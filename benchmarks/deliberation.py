@@ -38,9 +38,9 @@ from typing import Any
 import msgspec
 
 from benchmarks import seats
-from benchmarks.engine import LOOK_SECONDS, PATIENCE_SECONDS, Ours
 from benchmarks.ledger import say
 from benchmarks.seats import COORDINATOR, Decision, Honesty, Nature, Question, chance, plurality
+from benchmarks.sides import LOOK_SECONDS, PATIENCE_SECONDS, Ours
 from forum.deliberation.council_report import CouncilReport, read_report
 from forum.deliberation.protocols import start_protocol
 from forum.deliberation.steps import (

@@ -28,8 +28,8 @@ from typing import Any
 
 import httpx2
 
-from benchmarks.engine import Ours, Spent, cpu_ms, per_s
 from benchmarks.ledger import say
+from benchmarks.sides import Ours, Spent, cpu_ms, per_s
 from forum.engine import ModelCall, RunRequest
 from forum.ledger.body import BytesContent
 from forum.ledger.kinds import Outcome

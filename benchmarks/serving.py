@@ -1,31 +1,46 @@
-"""One process that works on a ledger: `python -m benchmarks.serving FOLDER [DATABASE]`."""
+"""One process that works on a ledger: `python -m benchmarks.serving FOLDER`."""
 
+import argparse
 import sys
+from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 
 from forum.app import Forum
 from forum.config import Settings
 
 
-def settings_of(folder: Path, database: str | None) -> Settings:
-    """Return the settings of the ledger that has its key in a folder."""
-    return Settings(
+def settings_of(folder: Path, database: str | None, runner: str = "") -> Settings:
+    """Return the settings of the ledger that has its key in a folder; "" is the default runner."""
+    settings = Settings(
         data=folder / "data",
         state=folder / "state",
         key_file=folder / "data" / "log.key",
         database=database,
     )
+    return replace(settings, runner=runner) if runner else settings
 
 
-def main(folder: str, database: str | None = None) -> None:
+def main() -> None:
     """Serve until the standard input ends."""
-    with (
-        Forum(settings_of(Path(folder), database)) as forum,
-        forum.runs.run_worker(report=lambda error: print(repr(error), file=sys.stderr)),
-    ):
-        print("ready", flush=True)
-        sys.stdin.read()
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.serving")
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--database")
+    parser.add_argument("--runner", default="")
+    parser.add_argument("--held", action="store_true", help="wait for a line before working")
+    options = parser.parse_args()
+    with Forum(settings_of(options.folder, options.database, options.runner)) as ledger:
+        if options.held:
+            # Loads what a worker needs, so that it works as soon as it may.
+            import_module("forum.models")
+            ledger.runs._choose_worker()  # noqa: SLF001
+            print("ready", flush=True)
+            sys.stdin.readline()
+        with ledger.runs.run_worker(report=lambda error: print(repr(error), file=sys.stderr)):
+            if not options.held:
+                print("ready", flush=True)
+            sys.stdin.read()
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()

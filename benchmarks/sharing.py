@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import ledger
-from benchmarks.engine import Ours, Spent, cpu_ms, order_of, per_s
 from benchmarks.ledger import say
+from benchmarks.sides import Ours, Spent, cpu_ms, order_of, per_s
 from tests.soak.cluster import scratch_database
 
 WORKERS = (1, 2, 4)
@@ -48,7 +48,8 @@ def measure(folder: Path, url: str, runs: int, rounds: int) -> dict[str, Any]:
         for turn in range(rounds):
             for number in WORKERS if turn % 2 == 0 else reversed(WORKERS):
                 say(f"{runs} runs with {number} workers")
-                _set_workers(ours, number)
+                ours.set_workers(number)
+                time.sleep(SETTLE_SECONDS)
                 ours.finish([order_of({"answer": []})] * WARM_UP * number)
                 spent[number].append(
                     ours.timed(lambda: ours.finish([order_of({"answer": []})] * runs))
@@ -62,11 +63,3 @@ def measure(folder: Path, url: str, runs: int, rounds: int) -> dict[str, Any]:
         "runs": runs,
         "rounds": rounds,
     }
-
-
-def _set_workers(ours: Ours, number: int) -> None:
-    while len(ours.servers) < number:
-        ours.add_worker()
-    while len(ours.servers) > number:
-        ours.drop_worker()
-    time.sleep(SETTLE_SECONDS)

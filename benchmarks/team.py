@@ -43,8 +43,8 @@ from typing import Any
 import httpx2
 
 from benchmarks import reference, team_lookup, team_requests
-from benchmarks.engine import LOOK_SECONDS, Server, open_forum
 from benchmarks.ledger import say
+from benchmarks.sides import LOOK_SECONDS, Server, open_forum
 from benchmarks.team_requests import TeamRequest, reply_tokens
 from benchmarks.team_skills import Material, answer_asks, asks_of, find_faults
 from forum.app import Forum

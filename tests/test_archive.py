@@ -374,8 +374,8 @@ def killed_at(forum: Forum, points: Points) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(archive_stores, "open_archive", lambda base: Surrounded(opened(base), points))
         patch.setattr(forum.store, "_write_transaction", surrounded)
-        pen = replace(forum.ledger.writer, append=append_and_reach)  # noqa: SLF001
-        patch.setattr(forum.ledger, "_pen", pen)
+        pen = replace(forum.ledger.writer, append=append_and_reach)
+        patch.setattr(forum.ledger, "writer", pen)
         yield
 
 

@@ -18,9 +18,10 @@ from benchmarks import (
     team,
     team_requests,
 )
+from benchmarks.database_counts import private_cluster
 from benchmarks.seats import Nature, Question, Seat
 from forum.demo.frauds import TAMPER_CASES
-from tests.soak.cluster import scratch_database
+from tests.soak.cluster import scratch_database, server_binaries
 
 
 @pytest.mark.postgres
@@ -53,17 +54,36 @@ def test_the_gateway_benchmark_has_every_figure(monkeypatch: pytest.MonkeyPatch)
     assert all(figures[name] > 0 for name in ("calls_ratio", "step_ratio", "otlp_span_ms"))
 
 
-@pytest.mark.postgres
 @pytest.mark.slow
-def test_the_engine_benchmark_has_every_figure(postgres_url: str, tmp_path: Path) -> None:
+@pytest.mark.skipif(server_binaries() is None, reason="no Postgres server is installed")
+def test_the_engine_benchmark_has_every_figure(tmp_path: Path) -> None:
     """All sides carry out the same plan to its end, in processes of their own."""
-    sizes = engine.Sizes(2, 2, 1, 2_000, 3, 2, 1, (10,))
-    with scratch_database(postgres_url) as url:
-        figures = engine.measure(tmp_path, url, sizes)
+    sizes = engine.Sizes(
+        depth=2,
+        width=2,
+        rounds=1,
+        entries=2_000,
+        submits=3,
+        reference=(10,),
+        runs=3,
+        run_rounds=1,
+        offered_seconds=0.5,
+        idle_seconds=0.5,
+        starts=2,
+        kills=1,
+        ended=100,
+        waiting=10,
+    )
+    with private_cluster() as cluster:
+        figures = engine.measure(tmp_path, cluster.url, sizes, "claims")
 
-    ratios = ("throughput_ratio", "throughput_ratio_sqlite", "submit_growth")
-    assert all(figures[name] > 0 for name in ratios)
-    assert figures["workers"]["runs_per_s_2"] > 0
+    ratios = ("throughput_ratio", "throughput_ratio_sqlite", "ratio_to_bare_steps", "submit_growth")
+    costs = [name for group in ("cost", "scaling", "drain") for name in engine.GOALS[group]]
+    assert all(figures[name] > 0 for name in (*ratios, *costs, "idle_connections"))
+    assert figures["start_latency_ms"]["p99"] >= figures["start_latency_ms"]["p50"] > 0
+    assert figures["takeover_seconds"]["p50"] > 0 < figures["takeover_seconds_sqlite"]["p50"]
+    assert set(figures["growth_of_ended_runs"]) >= {"submit_ms", "cpu_ms_per_run"}
+    assert figures["runner"] == "claims"
     assert [theirs["entries"] for theirs in figures["forum_engine"]] == [10]
 
 

@@ -136,3 +136,43 @@ def test_a_panel_is_shown_all_of_a_long_question(tmp_path: Path) -> None:
     order = decide(staff, AskForm(question, panel=PanelAsk()))
 
     assert order.policy.input_bytes == len(question.encode())
+
+
+SLOW_AGENT = '[models.slow]\nkind = "pydantic-ai"\nmodel = "test:one"\n'
+SHORT, LONG = "Draw the login flow.", "Draw the login flow. " * 10
+
+
+@pytest.mark.parametrize(
+    ("form", "settings", "is_inline"),
+    [
+        (AskForm(SHORT), "", True),
+        (AskForm(LONG), "", False),
+        (AskForm(LONG, lane="backend"), "", True),
+        (AskForm(SHORT, team=True), "", False),
+        (AskForm(SHORT), "[roles]\nteam = true\n", False),
+        (AskForm(SHORT), SLOW_AGENT, False),
+    ],
+    ids=["short", "long", "lane given", "team", "team by default", "foreign code"],
+)
+def test_only_what_is_cheap_is_routed_on_an_event_loop(
+    tmp_path: Path, form: AskForm, settings: str, *, is_inline: bool
+) -> None:
+    """All others wait for whoever is routed there."""
+    text = f'{settings}[roster]\nrung = "lexical"\n\n[models.default]\nkind = "scripted"\n'
+    (tmp_path / "forum.toml").write_text(text)
+    staff = AgentRegistry(load_settings(tmp_path, {"FORUM_STATE_DIR": str(tmp_path / "state")}))
+
+    assert not staff.can_route_inline(form.request, lane=form.lane, team=form.team)  # not loaded
+    staff.warm_up()
+    assert staff.can_route_inline(form.request, lane=form.lane, team=form.team) is is_inline
+
+
+def test_a_router_with_a_second_stage_is_not_asked_on_an_event_loop(
+    staff: AgentRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It calls a model of sentences, which takes milliseconds for the shortest request."""
+    staff.warm_up()
+    monkeypatch.setattr(type(staff.router), "is_lexical", False)
+
+    assert not staff.can_route_inline(SHORT)
+    assert staff.can_route_inline(SHORT, lane="backend")

@@ -20,7 +20,7 @@ from forum.errors import Malformed, SignatureRejected
 from forum.ledger.entry import MAIN_STRAND, peek_kind
 from forum.ledger.kinds import Kinds, RunCloseFacts, Scope
 from forum.ledger.ports import EntryWrite, Store, decode_due_time
-from forum.work.kinds import AcceptedFacts, CallFacts, ReplyFacts, ReplyOrigin, StopFacts
+from forum.work.kinds import CallFacts, ReplyFacts, ReplyOrigin, StopFacts
 
 METRICS_SCOPES: Final = frozenset({Scope.METRICS, Scope.READ, Scope.AUDIT, Scope.ADMIN})
 """Scopes of which any one allows a key to read metrics."""
@@ -121,8 +121,13 @@ class EntryCounters:
     def count(self, records: Sequence[EntryWrite]) -> None:
         """Count entries that have become durable."""
         for record in records:
-            # Peeking at the kind avoids decoding the entries that are not counted.
-            if peek_kind(record.data) in _COUNTED_KINDS:
+            # Peeking at the kind avoids decoding the entries that are not counted, or that count
+            # whatever they say.
+            kind = peek_kind(record.data)
+            if kind == _ACCEPTED_KIND:
+                with self._lock:
+                    self._add(RUNS_ACCEPTED)
+            elif kind in _COUNTED_KINDS:
                 self._count(record)
 
     def samples(self) -> list[Sample]:
@@ -137,8 +142,6 @@ class EntryCounters:
         place = (record.position.run, record.position.strand)
         with self._lock:
             match facts:
-                case AcceptedFacts():
-                    self._add(RUNS_ACCEPTED)
                 case RunCloseFacts():
                     self._add(RUNS_ENDED, outcome=facts.outcome)
                 case StopFacts() if place[1] == MAIN_STRAND:
@@ -167,7 +170,8 @@ class EntryCounters:
         self._counts[metric, tuple((name, str(value)) for name, value in labels.items())] += amount
 
 
-_COUNTED_KINDS: Final = frozenset({b"accepted/1", b"run.close/1", b"stop/1", b"call/1", b"reply/1"})
+_ACCEPTED_KIND: Final = b"accepted/1"
+_COUNTED_KINDS: Final = frozenset({b"run.close/1", b"stop/1", b"call/1", b"reply/1"})
 
 
 class _EntryTime(Struct):

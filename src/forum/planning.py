@@ -45,6 +45,9 @@ _TOOLS_TTL_S = 60.0
 _RETRY_DELAY_S = 5.0
 """Delay before MCP servers that could not be asked are asked again."""
 
+_MAX_INLINE_REQUEST_BYTES = 128
+"""Length of a request that is routed by its words in less than a millisecond."""
+
 # Created at import: two threads in which msgspec inspects a type at the same time crash the
 # process.
 _roster = msgspec.json.Decoder(Roster)
@@ -257,8 +260,9 @@ class Planner:
         elif order.plan is not None:
             order = self._add_lanes(order, order.plan, team=whole)
         else:
-            alone = single_task_plan(order.request)  # refuses an empty request for a team, too
             is_routed = self.is_routed(order.policy, lane=lane, team=team, route=route)
+            # A team makes its own plan, and is not given an empty request either.
+            alone = single_task_plan(order.request) if whole or not is_routed else None
             order = (
                 self.route_request(order, lane, team=whole)
                 if is_routed
@@ -414,11 +418,34 @@ class AgentRegistry(Planner):
         """
         from forum.engine import RunRequest
 
+        if any(isinstance(agent, Chat) for agent in self.team_settings.agents.values()):
+            # The HTTP client, before there is a router: no request may load it on an event loop.
+            import forum.models.http_model  # noqa: F401
         if self.team_settings.agents:
             order = RunRequest(_SAMPLE_REQUEST, None, self.base_policy, RunBudget())
             routed = self.route_request(order, "", team=False)
             with suppress(errors.AgentUnusable):  # reported to the client that needs this agent
                 require_agents(routed.policy, routed.plan, keys=False)
+
+    def can_route_inline(self, request: str, *, lane: str = "", team: bool | None = None) -> bool:
+        """Tell whether routing takes less than a millisecond, whatever the request says.
+
+        So it does by words alone for a short text, and if the caller names the lane. A team looks
+        for more lanes, and a router that is not loaded yet takes seconds. Code of others that makes
+        an agent may take as long as it likes.
+        """
+        whole = self.team_settings.team if team is None else team
+        router: Router | None = self.__dict__.get("router")  # of `cached_property`
+        if whole or router is None or self._has_slow_agents:
+            return False
+        # In bytes: scripts without spaces have more features for each character.
+        is_short = len(request.encode(errors="surrogatepass")) <= _MAX_INLINE_REQUEST_BYTES
+        return bool(lane) or (router.is_lexical and is_short)
+
+    @cached_property
+    def _has_slow_agents(self) -> bool:
+        agents = self.team_settings.agents.values()
+        return any(isinstance(agent, Library | Extension) for agent in agents)
 
     def refresh_server_tools(self) -> None:
         """Update the tools that the MCP servers offer. Raises `ServerUnusable`."""

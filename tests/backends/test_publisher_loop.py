@@ -12,7 +12,7 @@ from forum.backends.publisher_loop import PublisherLoop
 from forum.backends.state_files import FileCheckpointStore
 from forum.errors import GuardMissing, StoreConnectionLost, StoreFailed, WitnessUnreachable
 from forum.ledger.ports import Cosigner, Store
-from forum.ledger.sequencer import Publication, Publisher, Sequencer
+from forum.ledger.sequencer import MAX_BATCH_ENTRIES, Publication, Publisher, Sequencer
 from forum.tlog import Checkpoint, Note, WitnessPolicy
 from tests.support import SOON, Chain, StoreFactory, Wrapped, key_of, wait_until
 from tests.tlog.trees import compute_root
@@ -62,6 +62,40 @@ def test_a_log_is_sequenced_and_signed_by_itself(log: Log) -> None:
 
     assert log.store.head().root == compute_root([record.leaf for record in log.chain.records])
     assert [publication.checkpoint.size for publication in log.heard][-1] == 4
+
+
+class BusySequencer(Sequencer):
+    """Finds entries in every batch: first those that a crash left, then those of busy writers."""
+
+    def __init__(self, store: Store, *first: int) -> None:
+        super().__init__(store)
+        self.batches, self._first = 0, list(first)
+
+    def sequence_batch(self, limit: int = MAX_BATCH_ENTRIES) -> int:
+        """Count the batch."""
+        self.batches += 1
+        return self._first.pop(0) if self._first else min(limit, 5)
+
+
+def test_entries_that_arrive_while_a_batch_is_sequenced_wait_for_the_next_round(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the leader of busy writers would make one small batch after the other, without end."""
+    monkeypatch.setattr(module, "SEQUENCE_INTERVAL_S", 1000.0)
+    store = log.factory()
+    sequencer = BusySequencer(store, 7, 3, 0)
+    publisher = Publisher(store, key_of(store.origin), log.guard, NO_WITNESSES)
+    keeper = PublisherLoop(store, sequencer, publisher)
+
+    wait_until(keeper._caught_up.is_set)  # noqa: SLF001
+    assert sequencer.batches == 3  # what was left is sequenced to its end at once
+    keeper._sequence()  # noqa: SLF001  a round
+    assert sequencer.batches == 4
+    sequencer._first += [MAX_BATCH_ENTRIES, MAX_BATCH_ENTRIES, 5]  # noqa: SLF001  more than fits
+    keeper._sequence()  # noqa: SLF001
+    assert sequencer.batches == 7
+    monkeypatch.setattr(sequencer, "drain", lambda: 0)
+    keeper.close()
 
 
 def test_a_keeper_that_is_closed_leaves_nothing_undone(log: Log) -> None:

@@ -54,11 +54,12 @@ def scratch_database(url: str) -> Iterator[str]:
 class Cluster:
     """A private cluster, running between enter and exit."""
 
-    def __init__(self) -> None:
+    def __init__(self, **settings: str) -> None:
+        """Take further settings of the server, such as `shared_preload_libraries`."""
         binaries = server_binaries()
         if binaries is None:
             raise FileNotFoundError(BINARIES / "*/bin/initdb")
-        self._binaries = binaries
+        self._binaries, self._settings = binaries, settings
         self._port = _free_port()
         self._server: subprocess.Popen[bytes] | None = None
         self.folder = Path(tempfile.mkdtemp(prefix="forum-postgres-"))
@@ -100,6 +101,7 @@ class Cluster:
             "unix_socket_directories": self.folder,
             "fsync": "on",
             "logging_collector": "off",
+            **self._settings,
         }
         settings = [f"--{name}={value}" for name, value in options.items()]
         with (self.folder / "log").open("ab") as log:

@@ -70,6 +70,31 @@ def test_what_is_done_on_the_event_loop_takes_less_than_a_millisecond(
 
 
 @pytest.mark.parametrize(
+    "text",
+    ["".join(map(chr, range(0x4E00, 0x4E00 + 42))), " ".join("qxzjkvwpybghdmnu" * 4)],
+    ids=["unspaced script", "words of one letter"],
+)
+def test_a_request_that_is_routed_on_the_event_loop_takes_less_than_a_millisecond(
+    tmp_path: Path, text: str
+) -> None:
+    """The longest one by its bytes, with the most features, none of which the router knows."""
+    staff = AgentRegistry(
+        open_forum(tmp_path, f'[roster]\nrung = "lexical"\n\n{SETTINGS}').settings
+    )
+    staff.warm_up()
+    assert len(text.encode()) > 120
+    assert staff.can_route_inline(text)
+    assert not staff.can_route_inline(f"{text}, please")
+    taken = []
+    for _ in range(100):
+        begun = thread_time()
+        run_request_from_form(AskForm(text), staff, CallerAuthority.CLIENT)
+        taken.append(thread_time() - begun)
+
+    assert min(taken) < 1e-3
+
+
+@pytest.mark.parametrize(
     ("task", "why"),
     [
         ({"done_when": "a\n" * 20_001}, "lines of done_when"),

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from forum.backends.fork_safety import ForkAware, register_fork_aware
 from forum.errors import ConcurrentUpdate, StoreFailed
 from forum.ledger.ports import Store
-from forum.ledger.sequencer import Publication, Publisher, Sequencer
+from forum.ledger.sequencer import MAX_BATCH_ENTRIES, Publication, Publisher, Sequencer
 
 SEQUENCE_INTERVAL_S = 0.1
 IDLE_INTERVAL_S = 0.5
@@ -148,8 +148,13 @@ class PublisherLoop(ForkAware):
             self._stop.wait(LEADER_POLL_INTERVAL_S)
             return
         is_idle = True
-        while self._sequencer.sequence_batch() and not self._stop.is_set():
+        while (entries := self._sequencer.sequence_batch()) and not self._stop.is_set():
             is_idle = False
+            # Once caught up, what arrives meanwhile waits for the next round unless a batch is
+            # full: under load every batch would be small, and each costs a commit and nine
+            # statements.
+            if self._caught_up.is_set() and entries < MAX_BATCH_ENTRIES:
+                break
         self._caught_up.set()
         self._batches += not is_idle
         # Entries of other processes are looked for less often while there are none.

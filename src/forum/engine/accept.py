@@ -200,9 +200,12 @@ def _mask_request(ledger: Ledger, order: RunRequest) -> RunRequest:
     """
     if not ledger.mask:
         return order
-    plan = order.plan and read_plan(_mask_bytes(ledger, write_plan(order.plan)))
-    policy = read_policy(_mask_bytes(ledger, write_policy(order.policy)))
-    return replace(order, plan=plan, policy=policy)
+    written_plan = write_plan(order.plan) if order.plan else b""
+    written_policy = write_policy(order.policy)
+    if not any(map(ledger.mask.has_secret, (written_plan, written_policy))):
+        return order  # as it was written, so reading it again would change nothing
+    plan = order.plan and read_plan(_mask_bytes(ledger, written_plan))
+    return replace(order, plan=plan, policy=read_policy(_mask_bytes(ledger, written_policy)))
 
 
 def _mask_bytes(ledger: Ledger, data: bytes) -> bytes:

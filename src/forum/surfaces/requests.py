@@ -180,7 +180,8 @@ def run_request_from_form(
     Raises `BadPlan`, `Malformed`, `AgentUnusable`, `ServerUnusable`.
     """
     # First, because everything below takes time in proportion to the plan.
-    check_plan_size(form.tasks)
+    if form.tasks:
+        check_plan_size(form.tasks)
     for name in ("tasks", "lane", "team") if form.panel else ():
         if getattr(form, name):
             raise BadPlan(f"{name}: a panel deliberates, and carries out no plan; leave it out")
@@ -213,7 +214,7 @@ def run_request_from_form(
 def replace_given(value: StructT, **wished: object) -> StructT:
     """Return a struct with new values, except those that are None."""
     changes = {name: wish for name, wish in wished.items() if wish is not None}
-    return msgspec.structs.replace(value, **changes)
+    return msgspec.structs.replace(value, **changes) if changes else value
 
 
 def council_from_form(form: PanelAsk) -> Council:

@@ -5,6 +5,7 @@ key comes from the caller.
 """
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from hashlib import sha256
 from typing import Self
 
@@ -89,6 +90,12 @@ class SigningKey:
 
     def verifier(self) -> VerifierKey:
         """Return the public key."""
+        return self._verifier
+
+    @cached_property
+    def _verifier(self) -> VerifierKey:
+        # Kept: deriving and checking it takes half a millisecond, and a server asks for the name
+        # of its log with every request.
         public = Ed25519PrivateKey.from_private_bytes(self.seed).public_key().public_bytes_raw()
         return VerifierKey(self.name, self.algorithm, public)
 

@@ -138,6 +138,11 @@ class Router:
             SEMANTIC_CALIBRATION if semantic else LEXICAL_CALIBRATION
         )
 
+    @property
+    def is_lexical(self) -> bool:
+        """Whether it decides by words alone, without a second stage."""
+        return self._semantic is None
+
     def route(self, text: str) -> Route:
         """Return the route of a request; every text has one."""
         opinions = self._weigh_features(text)
@@ -315,7 +320,8 @@ def _sum_weights(opinions: Iterable[FeatureWeights], classes: int) -> list[float
 
 def _two_highest(scores: Sequence[float]) -> tuple[int, int]:
     """Return the positions of the two highest scores; the first of equal ones comes first."""
-    first, second, *_ = sorted(range(len(scores)), key=lambda n: (-scores[n], n))
+    first = max(range(len(scores)), key=scores.__getitem__)
+    second = max((n for n in range(len(scores)) if n != first), key=scores.__getitem__)
     return first, second
 
 

@@ -32,7 +32,10 @@ SECURITY_HEADERS = {
     "Referrer-Policy": "no-referrer",
 }
 """Recorded content is untrusted: no browser may interpret it as a page."""
-
+_RAW_SECURITY_HEADERS = [
+    (name.lower().encode(), value.encode()) for name, value in SECURITY_HEADERS.items()
+]
+_SECURITY_HEADER_NAMES = frozenset(name for name, _ in _RAW_SECURITY_HEADERS)
 
 _MIN_COMPRESSED_BYTES = 1024
 _GZIP_LEVEL = 5
@@ -58,7 +61,7 @@ def make_request_handler(
         if request.method == "HEAD" and isinstance(response, StreamingResponse):
             response = _head_only(response)
         response = await _compress(request, response)
-        response.headers.update(SECURITY_HEADERS)
+        _add_security_headers(response)
         metrics.record_request(endpoint.name, response.status_code, monotonic() - start)
         return response
 
@@ -96,6 +99,13 @@ async def _call_handler(endpoint: endpoints.Endpoint, context: endpoints.Request
     if inspect.iscoroutinefunction(endpoint.handle):
         return await endpoint.handle(context)
     return await run_in_threadpool(lambda: _to_response(endpoint.handle(context), endpoint))
+
+
+def _add_security_headers(response: Response) -> None:
+    """Set the security headers, in place of any that the handler has set."""
+    # Once for each request: `headers.update` searches all headers for each name.
+    others = [item for item in response.raw_headers if item[0] not in _SECURITY_HEADER_NAMES]
+    response.raw_headers[:] = others + _RAW_SECURITY_HEADERS
 
 
 def _head_only(response: StreamingResponse) -> Response:
@@ -142,8 +152,11 @@ def _to_response(result: Any, endpoint: endpoints.Endpoint) -> Response:  # noqa
 
 
 def _parse_query(request: Request, endpoint: endpoints.Endpoint) -> Any:  # noqa: ANN401  what the endpoint declares
-    if len(request.scope["query_string"]) > _MAX_QUERY_BYTES:
+    length = len(request.scope["query_string"])
+    if length > _MAX_QUERY_BYTES:
         raise _bad_request(f"a query of more than {_MAX_QUERY_BYTES} bytes")
+    if not length and endpoint.query is None:
+        return None
     params = request.query_params
     if endpoint.query is None:
         if params:

@@ -85,34 +85,47 @@ async def create_run(context: RequestContext) -> Response:
     tenant, form, actor = context.desk, context.body, context.principal.name
     check_gate_authority(form.gates, context.principal.scopes)
     build = partial(run_request_from_form, form, tenant.staff, context.principal.authority)
-    if _is_small(context):
-        # On the event loop: for small requests this is cheaper
-        # than a change of threads, and many may arrive at once.
+    if not _is_small(context):
+        order = await tenant.build_run_request(build)
+        return _accepted_run(await tenant.submit(order, actor, lambda: context.idempotency_key))
+    if _is_planned_in_thread(context):
+        order = await tenant.build_run_request(build)
+    else:
         await tenant.admission.wait_for_slot()
-        order, past = build(), tenant.log_follower.latest_checkpoint
-        return _accepted_run(
-            await tenant.forum.runs.submit_async(order, actor, past, context.idempotency_key)
-        )
-    order = await tenant.build_run_request(build)
-    return _accepted_run(await tenant.submit(order, actor, lambda: context.idempotency_key))
+        order = build()
+    # On the event loop: for a small request this is cheaper than a change of threads, and none of
+    # the few threads waits until the commit is durable.
+    past = tenant.log_follower.latest_checkpoint
+    return _accepted_run(
+        await tenant.forum.runs.submit_async(order, actor, past, context.idempotency_key)
+    )
 
 
 def _is_small(context: RequestContext) -> bool:
-    """Return whether a request is accepted in less than a millisecond, whatever its content.
+    """Return whether a request is recorded in less than a millisecond, whatever its content.
 
-    It then needs no router, model or MCP server.  `tests/surfaces/test_limits.py` measures the most
-    expensive one.
+    `tests/surfaces/test_limits.py` measures the most expensive one.
     """
     form: AskForm = context.body
-    staff = context.desk.staff
-    if context.size > MAX_INLINE_BODY_BYTES or staff.team_settings.servers or form.panel:
+    if (
+        context.size > MAX_INLINE_BODY_BYTES
+        or context.desk.staff.team_settings.servers
+        or form.panel
+    ):
         return False
-    if not form.tasks:
-        return not staff.is_routed(
-            staff.base_policy, lane=form.lane, team=form.team, route=form.route
-        )
     is_plain = not any(task.done_when or task.tasks or task.panel for task in form.tasks)
     return is_plain and len(form.tasks) <= _MAX_INLINE_TASKS
+
+
+def _is_planned_in_thread(context: RequestContext) -> bool:
+    """Return whether deciding the plan of a small request may take longer than a millisecond."""
+    form: AskForm = context.body
+    staff = context.desk.staff
+    if form.tasks or not staff.is_routed(
+        staff.base_policy, lane=form.lane, team=form.team, route=form.route
+    ):
+        return False
+    return not staff.can_route_inline(form.request, lane=form.lane, team=form.team)
 
 
 def _accepted_run(run: str) -> Response:

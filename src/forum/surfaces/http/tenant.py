@@ -15,7 +15,7 @@ from forum.surfaces.http.log_follower import LogFollower
 from forum.surfaces.logs import LOG, format_error_line
 from forum.work.team_settings import TeamSettings
 
-_ADMITTED_PER_LOOP_ITERATION = 8
+_ADMITTED_PER_LOOP_ITERATION = 4
 """Requests admitted per iteration of the event loop, before it serves other tasks."""
 
 HoldOpen = Callable[[], AbstractContextManager[object]]
@@ -84,8 +84,9 @@ class Tenant:
         May contact a tool server or a model.  Raises `CheckTooExpensive`, and the errors of
         `build`.
         """
-        # Not in the CPU-bounded pool: a tool server that hangs must not occupy its few threads.
-        await run_in_threadpool(self.staff.refresh_server_tools)
+        if self.staff.team_settings.servers:
+            # Not in the CPU-bounded pool: a tool server that hangs must not occupy its few threads.
+            await run_in_threadpool(self.staff.refresh_server_tools)
         return await run_cpu_bounded(build)
 
     async def submit(
