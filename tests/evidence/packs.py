@@ -15,23 +15,24 @@ from forum.evidence.attestation import (
     make_statement,
     sign_statement,
 )
+from forum.evidence.control_maps import ControlMap
 from forum.evidence.gathering import PackContents, collect_files, gather_part
 from forum.evidence.report import Arguments, PackReport, make_report
 from forum.ledger import kinds
 from forum.ledger.body import text_content
 from forum.ledger.kinds import Outcome
-from forum.ledger.strand import Attachment, Draft
+from forum.ledger.strand import Attachment, Draft, Strand
 from forum.ledger.zip_archive import pack_archive, unpack_archive
-from forum.tlog import SigningKey
+from forum.tlog import Hash, SigningKey
 from forum.verify import PackResult, Trust, check_log_part, record_check, verify_pack
 from forum.work.kinds import (
-    Answer,
     Authority,
     GateDecisionByFacts,
     GateOpenFacts,
     StopFacts,
     StopReason,
 )
+from forum.work.policy import Answer
 from forum.work.report_kinds import (
     GapReason,
     Operation,
@@ -84,7 +85,7 @@ class Audited(World):
         tool = ReportStepFacts(op=Operation.TOOL, name="mail", outcome=outcome, span="a2")
         for step in (call, tool):
             strand = self.ledger.open_strand(run, span_strand(step.span))
-            strand.append(Draft("step", "alice", step, (main.head,)))
+            strand.append(Draft("step", "alice", step, _head(main)))
         if close:
             self.ledger.close_run(main, "alice", outcome)
 
@@ -133,12 +134,18 @@ def _add_gate(world: Audited, run: str) -> None:
     gate = world.ledger.open_strand(run, "gate/plan")
     shown = Attachment("shown", text_content("the plan"))
     opened = GateOpenFacts("plan", 60_000, Answer.REJECT)
-    gate.append(Draft("open", "engine", opened, (main.head,), (shown,)))
+    gate.append(Draft("open", "engine", opened, _head(main), (shown,)))
     world.now += 90 * SECOND
     decision = GateDecisionByFacts(Answer.APPROVE, sha256(b"the plan").hexdigest(), Authority.KEY)
     gate.append(Draft("decide", "carol", decision))
     main.append(Draft("stop", "engine", StopFacts(StopReason.BUDGET, "usd")))
     world.ledger.close_run(main, "engine", Outcome.FAILED)
+
+
+def _head(strand: Strand) -> tuple[Hash, ...]:
+    """Return the last entry of a strand, as a cause."""
+    assert strand.head is not None
+    return (strand.head,)
 
 
 def period(first: int, last: int, **changes: object) -> Arguments:
@@ -166,15 +173,23 @@ def compute(world: Audited, arguments: Arguments) -> tuple[Files, PackReport]:
         return collect_files(reader, KINDS, contents), report
 
 
-def make(world: Audited, arguments: Arguments) -> bytes:
+class PackBytes(bytes):
+    """A pack that a failing test does not print."""
+
+    def __repr__(self) -> str:
+        return f"<pack of {len(self)} bytes>"
+
+
+def make(world: Audited, arguments: Arguments) -> PackBytes:
     """Return a pack."""
     files, report = compute(world, arguments)
-    return pack_file.seal_pack(world.key.name, files, report, world.attestation_key)
+    data = pack_file.seal_pack(world.key.name, files, report, world.attestation_key)
+    return PackBytes(data)
 
 
-def verify(data: bytes, trust: Trust) -> PackResult:
-    """Verify a pack, as a reader does who has this release."""
-    return verify_pack(data, KINDS, trust, shipped_maps())
+def verify(data: bytes, trust: Trust, maps: Mapping[str, ControlMap] | None = None) -> PackResult:
+    """Verify a pack, as a reader does who has this release, or these maps."""
+    return verify_pack(data, KINDS, trust, shipped_maps() if maps is None else maps)
 
 
 def forge(data: bytes, world: Audited, change: Callable[[Files], None]) -> bytes:

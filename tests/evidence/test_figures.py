@@ -9,11 +9,11 @@ from forum.evidence.figures import MAX_GROUPS, OTHERS, Figure
 from forum.evidence.log_part import PartEntry
 from forum.evidence.queries import QUERIES, Condition, Measure, Over, Query
 from forum.evidence.report import draw_sample
-from forum.evidence.tally import Period, PeriodTally
+from forum.evidence.tally import PeriodTally, ReportPeriod
 
 SECOND = 1_000_000
 DAY = 86_400 * SECOND
-PERIOD = Period(10 * DAY, 20 * DAY)
+PERIOD = ReportPeriod(10 * DAY, 20 * DAY)
 
 
 class Written:

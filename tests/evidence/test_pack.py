@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forum.app.evidence import shipped_maps
@@ -155,6 +155,8 @@ def test_any_figure_changed_in_the_report_is_named(world: Audited, pack: bytes) 
         assert not result.ok
 
 
+@pytest.mark.slow
+@settings(max_examples=60)
 @given(st.data())
 def test_any_number_changed_on_the_page_is_named(
     world: Audited, pack: bytes, data: st.DataObject
@@ -179,6 +181,8 @@ def test_any_number_changed_on_the_page_is_named(
     assert not result.ok
 
 
+@pytest.mark.slow
+@settings(max_examples=60)
 @given(st.floats(0, 1, exclude_max=True), st.floats(0, 1, exclude_max=True))
 def test_any_byte_changed_in_a_file_that_counts_is_found(
     world: Audited, pack: bytes, file: float, place: float
@@ -200,6 +204,8 @@ def test_any_byte_changed_in_a_file_that_counts_is_found(
     assert result.found, (name, at)
 
 
+@pytest.mark.slow
+@settings(max_examples=60)
 @given(st.data())
 def test_a_run_that_is_left_out_is_found(world: Audited, pack: bytes, data: st.DataObject) -> None:
     """Its entries are missing between two roots, whatever else is made to fit."""
@@ -310,7 +316,7 @@ def test_an_altered_map_is_named(world: Audited, name: str) -> None:
         data = make(world, period(1, 4, maps=(name,)))
 
     result = verify(data, world.trust)
-    mine = packs.verify_pack(data, packs.KINDS, world.trust, {name: honest})
+    mine = verify(data, world.trust, {name: honest})
 
     assert rows(mine) == {f"map {name} rows {row.id} yours": "map-changed"}
     assert rows(result) == rows(mine)
@@ -318,7 +324,7 @@ def test_an_altered_map_is_named(world: Audited, name: str) -> None:
 
 def test_an_unknown_map_is_not_said_to_be_checked(world: Audited, pack: bytes) -> None:
     """A map of the user's own is the user's own."""
-    result = packs.verify_pack(pack, packs.KINDS, world.trust, {})
+    result = verify(pack, world.trust, {})
 
     assert result.ok
     assert any("the text of map ai-act" in line for line in result.not_checked)

@@ -6,7 +6,7 @@ from html import escape
 from typing import NamedTuple
 
 MAX_BARS = 62
-_WIDTH, _HEIGHT, _LEFT, _TOP, _BOTTOM = 520, 190, 56, 12, 24
+_WIDTH, _HEIGHT, _LEFT, _TOP, _BOTTOM = 520, 190, 76, 12, 24
 
 
 class Layer(NamedTuple):

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
-from typing import Any, NamedTuple, assert_never
+from typing import Any, assert_never
 
 import msgspec
 
@@ -39,7 +39,7 @@ class Figure(msgspec.Struct, frozen=True):
     query: Query
 
 
-class Item(NamedTuple):
+class CountedItem(msgspec.Struct, frozen=True, gc=False):
     """Something that a query may count: its entry, its run, and its members."""
 
     index: int
@@ -74,7 +74,7 @@ class FigureTally:
         self._total = _Number(query.measure)
         self._groups: dict[tuple[str, ...], _Number] = {}
 
-    def add(self, item: Item) -> None:
+    def add(self, item: CountedItem) -> None:
         """Count an item, if the conditions of the query are met."""
         query, members = self.query, item.members
         if not all(_is_met(condition, members) for condition in query.where):

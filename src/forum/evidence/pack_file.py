@@ -137,6 +137,11 @@ class PackReader:
         earlier = self.read(EARLIER).split(b"\n")
         if entries.pop() or earlier.pop():
             raise Malformed("pack", "the last line of the log part does not end")
+        for name in sorted(self.names & {START, END}):
+            try:
+                tlog.parse_checkpoint(self.read(name))
+            except Malformed as error:
+                raise Malformed(name, str(error)) from None
         try:
             decoder = msgspec.json.Decoder(EarlierEntry)
             return LogPart(
@@ -165,7 +170,10 @@ class PackReader:
 
     def read_attestation_key(self) -> AttestationKey:
         """Return the entry that publishes the key of the attestation.  Raises `Malformed`."""
-        proof = tlog.TlogProof.parse(self.read(KEY_PROOF))
+        data = self.read(KEY_PROOF)
+        proof = tlog.TlogProof.parse(data)
+        if proof.encode() != data:
+            raise Malformed(KEY_PROOF, "it is not in canonical form")
         return AttestationKey(self.read(KEY_ENTRY), proof)
 
     def _read_map(self, name: str) -> ControlMap:

@@ -39,7 +39,12 @@ code { font-size: .87em; }
 .tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(8.5rem, 1fr)); gap: .6rem;
   margin: 1rem 0; }
 .tile { background: var(--soft); padding: .6rem .7rem; border-radius: .4rem; }
-.tile b { display: block; font-size: 1.45rem; line-height: 1.2; font-weight: 650; }
+.tile b { display: block; font-size: 1.3rem; line-height: 1.25; font-weight: 650;
+  white-space: nowrap; }
+.figures { table-layout: fixed; } .figures th:nth-child(1) { width: 44%; }
+.figures th:nth-child(2) { width: 13%; text-align: right; } .figures th:nth-child(4) { width: 14%; }
+.claim { white-space: nowrap; } .map { table-layout: fixed; }
+.map th:nth-child(1) { width: 31%; } .map th:nth-child(2) { width: 25%; }
 .charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(22rem, 1fr)); gap: 1rem; }
 .charts figure { margin: 0; } svg { width: 100%; height: auto; display: block; }
 svg text { fill: var(--dim); font: 12px system-ui, sans-serif; }
@@ -216,13 +221,13 @@ def _record(report: PackReport) -> Iterator[str]:
     yield "<table>\n<tbody>"
     for name in report.check.__struct_fields__:
         claim = getattr(report.check, name)
-        cells = f"<td>{escape(claim.state)}</td><td>{escape(claim.reason)}</td>"
-        yield f'<tr data-row="check {name}"><td><b>{name.capitalize()}</b></td>{cells}</tr>'
+        cells = f'<td class="claim"><b>{name.capitalize()}</b></td><td>{escape(claim.state)}</td>'
+        yield f'<tr data-row="check {name}">{cells}<td>{escape(claim.reason)}</td></tr>'
     start, end = report.start, report.end
     trees = f"entries {start.size:,} to {end.size - 1:,}" if end.size else "none"
     yield (
-        f'<tr data-row="checkpoints"><td><b>Log part</b></td><td>{trees}</td><td>between the '
-        f"signed trees of size {start.size:,} and {end.size:,}; root of the second "
+        f'<tr data-row="checkpoints"><td class="claim"><b>Log part</b></td><td>{trees}</td>'
+        f"<td>between the signed trees of size {start.size:,} and {end.size:,}; root of the second "
         f"<code>{end.root}</code></td></tr>"
     )
     yield "</tbody></table>"
@@ -231,7 +236,7 @@ def _record(report: PackReport) -> Iterator[str]:
 def _charts(report: PackReport, figures: dict[str, Figure]) -> Iterator[str]:
     last = max(report.arguments.since, report.arguments.until - 1)
     days = list_days(day_of(report.arguments.since), day_of(last))
-    charts = (
+    charts: tuple[tuple[str, str, dict[str, str]], ...] = (
         ("runs.daily", "Runs by the day they began, and outcome", _OUTCOME_COLORS),
         ("cost.daily", "Cost", {}),
         ("stops.daily", "Stops, by reason", {}),
@@ -306,7 +311,7 @@ def _section(section: str, title: str, figures: Iterable[Figure]) -> Iterator[st
 
 def _figure_table(anchor: str, title: str, figures: Sequence[Figure]) -> Iterator[str]:
     yield f'<h2 id="{escape(anchor)}">{escape(title)}</h2>'
-    yield from _table_head("figure", "value", "of which", "entries, for example")
+    yield from _table_head("figure", "value", "of which", "entries, e.g.", style="figures")
     for figure in figures:
         value = format_value(figure.value, figure.unit)
         if figure.unit is Unit.SECONDS and not figure.items:
@@ -358,7 +363,7 @@ def _map(result: MapResult) -> Iterator[str]:
             "reviewed: nobody has compared this map with the original texts.</p>"
         )
     yield f'<p data-row="map {name}">{escape(control_map.applies)}</p>'
-    yield from _table_head("duty", "in this period", "stays yours", "not covered here")
+    yield from _table_head("duty", "in this period", "stays yours", "not covered here", style="map")
     rows = zip(control_map.rows, result.rows, strict=True)
     for row, shown in rows:
         source = escape(f"{row.source} (read: {row.read})")
@@ -400,9 +405,10 @@ def _bundles(report: PackReport) -> Iterator[str]:
     yield "</tbody></table>"
 
 
-def _table_head(*names: str) -> Iterator[str]:
+def _table_head(*names: str, style: str = "") -> Iterator[str]:
     cells = "".join(f'<th scope="col">{escape(name)}</th>' for name in names)
-    yield f"<table>\n<thead><tr>{cells}</tr></thead>\n<tbody>"
+    table = f'<table class="{style}">' if style else "<table>"
+    yield f"{table}\n<thead><tr>{cells}</tr></thead>\n<tbody>"
 
 
 def _moment(text: str) -> str:

@@ -12,7 +12,7 @@ from forum.evidence.control_maps import ControlMap, MapResult, apply_map, encode
 from forum.evidence.figures import Figure
 from forum.evidence.log_part import LogPart, read_part_entry
 from forum.evidence.queries import QUERIES
-from forum.evidence.tally import Period, PeriodTally, TimelineEntry
+from forum.evidence.tally import PeriodTally, ReportPeriod, TimelineEntry
 from forum.tlog import parse_checkpoint
 
 FORMAT: Literal["forum/evidence/1"] = "forum/evidence/1"
@@ -71,14 +71,14 @@ class RecordCheck(msgspec.Struct, frozen=True):
     independent: RecordClaim
 
 
-class Tree(msgspec.Struct, frozen=True):
+class TreeSize(msgspec.Struct, frozen=True):
     """A tree that the log has signed."""
 
     size: int
     root: str
 
 
-class Sample(msgspec.Struct, frozen=True):
+class RunSample(msgspec.Struct, frozen=True):
     """Runs that nobody chose: their order follows from the seed."""
 
     seed: str
@@ -122,8 +122,8 @@ class PackReport(msgspec.Struct, frozen=True):
     since: str
     until: str
     arguments: Arguments
-    start: Tree
-    end: Tree
+    start: TreeSize
+    end: TreeSize
     check: RecordCheck
     entries: int
     """How many entries are between the two checkpoints."""
@@ -133,7 +133,7 @@ class PackReport(msgspec.Struct, frozen=True):
     named: tuple[NamedRun, ...]
     named_of: int
     """How many runs there are to look at; only the first of them are named."""
-    sample: Sample
+    sample: RunSample
     bundles: tuple[EnclosedBundle, ...]
     maps: tuple[MapResult, ...]
     limits: tuple[str, ...]
@@ -177,7 +177,7 @@ def make_report(
     """Return the report of a period.  Raises `Malformed` for a log part that has none."""
     used = tuple(maps)
     asked = (*QUERIES, *(query for control_map in used for query in control_map.queries))
-    tally = PeriodTally(Period(arguments.since, arguments.until), asked, arguments.incident)
+    tally = PeriodTally(ReportPeriod(arguments.since, arguments.until), asked, arguments.incident)
     for index, data in part.indexed_entries():
         tally.add(index, read_part_entry(data))
     if tally.unopened:
@@ -206,8 +206,8 @@ def make_report(
         since=format_moment(arguments.since),
         until=format_moment(arguments.until),
         arguments=arguments,
-        start=Tree(start.size, start.root.hex()) if start else Tree(0, ""),
-        end=Tree(end.size, end.root.hex()),
+        start=TreeSize(start.size, start.root.hex()) if start else TreeSize(0, ""),
+        end=TreeSize(end.size, end.root.hex()),
         check=check,
         entries=len(part.entries),
         counted=tally.counted,
@@ -222,15 +222,15 @@ def make_report(
     )
 
 
-def _sample(tally: PeriodTally, arguments: Arguments, root: str) -> Sample:
+def _sample(tally: PeriodTally, arguments: Arguments, root: str) -> RunSample:
     seed = arguments.seed or root
     runs = draw_sample(tally.active, seed, arguments.sample)
     seed_from: Literal["checkpoint", "auditor"] = "auditor" if arguments.seed else "checkpoint"
-    return Sample(seed, seed_from, len(tally.active), runs)
+    return RunSample(seed, seed_from, len(tally.active), runs)
 
 
 def _list_bundles(
-    sample: Sample, named: Iterable[NamedRun], incident: Incident | None
+    sample: RunSample, named: Iterable[NamedRun], incident: Incident | None
 ) -> tuple[EnclosedBundle, ...]:
     why: dict[str, list[str]] = {}
     if incident:

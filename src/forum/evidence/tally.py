@@ -5,12 +5,12 @@ and steps that go on in it; entries after it are not read, so that a run which e
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
 from forum.evidence import queries
-from forum.evidence.figures import Figure, FigureTally, Item, day_of
+from forum.evidence.figures import CountedItem, Figure, FigureTally, day_of
 from forum.evidence.log_part import PartEntry
 from forum.evidence.queries import Over, Query
 from forum.ledger.access import ACCESS_STRAND
@@ -29,7 +29,7 @@ _RELATED_FACTS = {
 _NO_OUTCOME = {"outcome": queries.NO_END}
 
 
-class Period(msgspec.Struct, frozen=True):
+class ReportPeriod(msgspec.Struct, frozen=True):
     """The times between which entries are counted, in microseconds since 1970."""
 
     since: int
@@ -56,8 +56,8 @@ class _RunState:
         self.is_opened = False
 
 
-class _Begun(NamedTuple):
-    """A call, a use of a tool or a span whose end was not read yet."""
+class _OpenItem(msgspec.Struct, frozen=True):
+    """A gate, a step or a key whose end was not read yet."""
 
     index: int
     ts: int
@@ -68,16 +68,16 @@ class PeriodTally:
     """Counts the entries of a log part, in the order of the log."""
 
     def __init__(
-        self, period: Period, asked: Iterable[Query] = queries.QUERIES, incident: str = ""
+        self, period: ReportPeriod, asked: Iterable[Query] = queries.QUERIES, incident: str = ""
     ) -> None:
         self._period, self._incident = period, incident
         self._tallies = [FigureTally(query) for query in asked]
         self._by_over = {over: [t for t in self._tallies if t.query.over is over] for over in Over}
         self._by_kind: dict[str, list[FigureTally]] = {}
         self._runs: dict[str, _RunState] = {}
-        self._gates: dict[tuple[str, str], _Begun] = {}
-        self._steps: dict[tuple[str, str], _Begun] = {}
-        self._grants: dict[str, _Begun] = {}
+        self._gates: dict[tuple[str, str], _OpenItem] = {}
+        self._steps: dict[tuple[str, str], _OpenItem] = {}
+        self._grants: dict[str, _OpenItem] = {}
         self._access_length = 0
         self._related: set[str] = set()
         self.timeline: list[TimelineEntry] = []
@@ -155,7 +155,7 @@ class PeriodTally:
         }
 
     def _emit(self, over: Over, index: int, members: Mapping[str, Any]) -> None:
-        item = Item(index, members["run"], members)
+        item = CountedItem(index, members["run"], members)
         for tally in self._by_over[over]:
             tally.add(item)
 
@@ -169,7 +169,7 @@ class PeriodTally:
             ]
         members = entry.facts | self._common_members(entry)
         members |= {"kind": entry.kind, "actor": entry.actor}
-        item = Item(index, entry.run, members)
+        item = CountedItem(index, entry.run, members)
         for tally in wanted:
             tally.add(item)
 
@@ -207,11 +207,11 @@ class PeriodTally:
         if entry.kind.startswith("access.grant/"):
             members = {"run": LOG_RUN, "actor": entry.actor, "revoked": 0} | _pick(facts, "name")
             members |= {"scopes": facts.get("scopes", []), "expires": facts.get("expires", 0)}
-            self._grants[key] = _Begun(index, entry.ts, members)
+            self._grants[key] = _OpenItem(index, entry.ts, members)
         elif key in self._grants:
             self._grants[key].members["revoked"] = entry.ts
 
-    def _count_key(self, begun: _Begun) -> None:
+    def _count_key(self, begun: _OpenItem) -> None:
         """Count an API key, if it was valid in the period."""
         ends = {
             "revoked": begun.members["revoked"],
@@ -225,7 +225,7 @@ class PeriodTally:
     def _add_to_gate(self, index: int, entry: PartEntry) -> None:
         place = (entry.run, entry.strand)
         if entry.kind == "gate.open/1":
-            self._gates[place] = _Begun(index, entry.ts, self._common_members(entry))
+            self._gates[place] = _OpenItem(index, entry.ts, self._common_members(entry))
             return
         if not entry.kind.startswith("gate.decision/"):
             return
@@ -245,7 +245,7 @@ class PeriodTally:
         if entry.kind in ("call/1", "intent/1", "report.begin/1"):
             self._give_up_step(place)  # no end of the step before will come any more
             members = self._common_members(entry) | _describe_begin(entry)
-            self._steps[place] = _Begun(index, entry.ts, members)
+            self._steps[place] = _OpenItem(index, entry.ts, members)
         elif entry.kind in ("reply/1", "outcome/1"):
             begun = self._steps.pop(place, None)
             if begun is not None and entry.ts >= self._period.since:

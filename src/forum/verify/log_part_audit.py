@@ -68,7 +68,8 @@ class _LogPartAudit:
         cosignatures = trust.verify_cosignatures(part.end, findings)
         if trust.policy is not None and not trust.is_satisfied_by(cosignatures):
             findings.add(
-                report.Problem.NOT_WITNESSED, "the witnesses of the policy have not cosigned it"
+                report.Problem.NOT_WITNESSED,
+                "log/end.note: the witnesses of the policy have not cosigned it",
             )
         for note in trust.remembered_checkpoints(part.origin, findings):
             if end and note.size == end.size and note.root != end.root:
@@ -199,7 +200,11 @@ class _LogPartAudit:
 
     def _check_start_time(self, start: bytes) -> bool:
         """Compare the time of the first tree with the period; return whether there is one."""
-        seen = self._trust.quorum_time(self._trust.verify_cosignatures(start, self._findings))
+        cosignatures = self._trust.verify_cosignatures(start, self._findings)
+        seen = self._trust.quorum_time(cosignatures)
+        if not self._trust.is_satisfied_by(cosignatures):
+            detail = "log/start.note: the witnesses of the policy have not cosigned it"
+            self._findings.add(report.Problem.NOT_WITNESSED, detail)
         if not seen:
             return False
         # Witnesses state whole seconds, and may have cosigned up to a second later.

@@ -24,7 +24,7 @@ from forum.evidence.attestation import (
     make_statement,
     open_envelope,
 )
-from forum.evidence.control_maps import ControlMap
+from forum.evidence.control_maps import ControlMap, encode_map
 from forum.evidence.entry_list import list_entries
 from forum.evidence.log_part import LogPart, read_part_entry
 from forum.evidence.pack_file import PackReader
@@ -294,7 +294,7 @@ class _PackAudit:
                     "program has no such map"
                 )
                 continue
-            pairs = (msgspec.to_builtins(control_map), msgspec.to_builtins(known))
+            pairs = [msgspec.json.decode(encode_map(m)) for m in (control_map, known)]
             for row, there, here in _differences(f"map {control_map.name}", *pairs):
                 detail = f"the pack says {there}; the map of this version says {here}"
                 self._add(PackProblem.MAP_CHANGED, row, detail)
@@ -386,13 +386,27 @@ class _PackAudit:
         if key.name != attestation_key_name(self._pack.origin):
             raise Malformed(pack_file.KEY_ENTRY, f"{key.name} is not the key of attestations")
         checkpoint = tlog.Checkpoint.parse(published.proof.note.text)
-        if self._trust.log_keys:
-            tlog.open_checkpoint(published.proof.note, self._trust.log_keys)
+        self._open_note(published.proof.note)
         if checkpoint.origin != self._pack.origin:
             raise Malformed(pack_file.KEY_PROOF, "it is of another log")
         leaf, index = tlog.hash_leaf(published.entry), published.proof.index
         tlog.check_inclusion(published.proof.hashes, leaf, index, checkpoint.size, checkpoint.root)
         return key, index
+
+    def _open_note(self, note: tlog.Note) -> None:
+        """Check the signatures of the checkpoint that covers the key, as far as keys are known.
+
+        Without witnesses, the log could show another key to another reader.
+        """
+        trust = self._trust
+        if trust.log_keys:
+            tlog.open_checkpoint(note, trust.log_keys)
+        if trust.policy is not None:
+            cosignatures = tlog.verify_cosignatures(note, trust.policy.witness_keys)
+            if not trust.is_satisfied_by(cosignatures):
+                raise SignatureRejected(
+                    pack_file.KEY_PROOF, "the witnesses of the policy have not cosigned it"
+                )
 
     def _list_not_checked(self) -> None:
         if self._arguments.seed:

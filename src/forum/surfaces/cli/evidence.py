@@ -14,7 +14,7 @@ from forum.surfaces.formatting import pluralize
 from forum.surfaces.verify_page import build_page
 
 
-class Moment(click.ParamType):
+class Moment(click.ParamType[int]):
     """A day or a moment in ISO 8601; in UTC unless it names another zone."""
 
     name = "TIME"
@@ -104,8 +104,14 @@ def evidence(
         pack = forum.evidence.make_pack(request, page)
     path.write_bytes(pack.data)
     if as_json:
-        facts = {"path": str(path), "since": pack.report.since, "until": pack.report.until}
-        facts |= {"size": pack.report.end.size, "root": pack.report.end.root}
+        report = pack.report
+        facts = {
+            "path": str(path),
+            "since": report.since,
+            "until": report.until,
+            "size": report.end.size,
+            "root": report.end.root,
+        }
         output.print_json("forum.evidence/1", facts)
         return
     click.echo(str(path))

@@ -68,8 +68,8 @@ def verify(
     trust = common_options.read_trust(keys, policy, seen)
     if is_pack_file(bundle):
         result = verify_pack_file(bundle, trust)
-        form = pack_form(result)
-        output.print_result("forum.pack-report/1", form, _pack_lines(result), as_json=as_json)
+        lines = _pack_lines(result)
+        output.print_result("forum.pack-report/1", pack_form(result), lines, as_json=as_json)
         raise SystemExit(0 if result.ok else EXIT_REJECTED)
     report = verify_bundle_file(bundle, trust, output.make_progress_bar("verified"))
     # The contents are shown even if verification failed: `_story_lines` then says in its title that
