@@ -196,7 +196,9 @@ class EvidenceOperations:
             first, last = self._find_times(run)
             since = first - _DAY if since is None else since
             until = last if until is None else until
-        since = self._find_beginning() if since is None else since
+        beginning = self._find_beginning()
+        # A period before the log would only add empty days to the charts.
+        since = beginning if since is None else max(since, beginning)
         until = now() if until is None else until
         # Witnesses state whole seconds: only a whole second can be compared with theirs.
         until = -(-until // _SECOND) * _SECOND

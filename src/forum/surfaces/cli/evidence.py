@@ -1,7 +1,6 @@
 """`forum evidence`: write one file about a period or an incident, for an auditor."""
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ import click
 from forum.app.evidence import EvidenceRequest, choose_maps
 from forum.evidence.report import PackReport
 from forum.surfaces.cli import common_options, output
-from forum.surfaces.formatting import pluralize
+from forum.surfaces.formatting import parse_moment, pluralize
 from forum.surfaces.verify_page import build_page
 
 
@@ -29,11 +28,9 @@ class Moment(click.ParamType[int]):
         if isinstance(value, int):
             return value
         try:
-            moment = datetime.fromisoformat(value)
-        except ValueError:
-            self.fail(f"{value!r} is no time; write 2026-10-01, or 2026-10-01T08:00", param, ctx)
-        moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-        return int(moment.timestamp()) * 1_000_000
+            return parse_moment(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
 
 
 @dataclass(frozen=True, slots=True)
