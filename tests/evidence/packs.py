@@ -167,7 +167,7 @@ def compute(world: Audited, arguments: Arguments) -> tuple[Files, PackReport]:
     with world.store.snapshot() as reader:
         part = gather_part(reader, world.policy, arguments)
         check = check_log_part(part, KINDS, world.trust, arguments)
-        report = make_report(part, arguments, maps, record_check(check), "tests/1")
+        report = make_report(part, arguments, maps, record_check(check))
         key = world.attestation_key.verifier()
         contents = PackContents(part, report, world.policy, key, EXTRAS)
         return collect_files(reader, KINDS, contents), report

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from forum.app.evidence import shipped_maps
 from forum.evidence import pack_file
+from forum.evidence.control_maps import MapReview, ReviewStatus
+from forum.evidence.queries import Query
 from forum.evidence.report import PackReport
 from forum.ledger.body import text_content
 from forum.ledger.kinds import NoteFacts, RedactionReason
@@ -382,6 +384,35 @@ def test_texts_of_others_stay_text(tmp_path: Path) -> None:
     assert b"<script" not in files["report.html"]
     assert b"'=1+1" in files["entries.csv"]
     assert b",=1+1" not in files["entries.csv"]
+
+
+def test_a_map_of_somebody_else_stays_text(world: Audited) -> None:
+    """Every text of a map is shown as text, and none of it can run or load anything."""
+    evil = "<script src=//x>&\"'"
+    honest = shipped_maps()["pci-dss"]
+    row = msgspec.structs.replace(
+        honest.rows[0], id=evil, duty=evil, source=evil, yours=evil, not_covered=evil
+    )
+    query = Query(evil, evil, evil)
+    hostile = msgspec.structs.replace(
+        honest,
+        name="own",
+        title=evil,
+        version=evil,
+        applies=evil,
+        review=MapReview(ReviewStatus.REVIEWED, evil, evil),
+        rows=(row,),
+        queries=(query,),
+        not_shown=(evil,),
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(packs, "shipped_maps", lambda: {"own": hostile})
+        data = make(world, period(1, 4, maps=("own",), seed=evil))
+
+    page = unpack_archive(data)["report.html"].decode()
+    assert verify(data, world.trust).ok
+    assert "<script" not in page
+    assert page.count("&lt;script src=//x&gt;&amp;&quot;&#x27;") > 10
 
 
 def test_nothing_says_compliant(pack: bytes) -> None:

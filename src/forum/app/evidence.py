@@ -8,7 +8,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from forum import __version__, tlog
+from forum import tlog
 from forum.app.bill_of_materials import list_installed_parts
 from forum.app.environment import KINDS, OPERATOR, now
 from forum.app.log import LogOperations
@@ -88,6 +88,9 @@ def choose_maps(names: Sequence[str], *, unreviewed: bool) -> tuple[ControlMap, 
             f"nobody has compared the map {unread[0]} with the original texts; to use it with a "
             "mark on every page: --unreviewed"
         )
+    ids = [query.id for control_map in chosen.values() for query in control_map.queries]
+    if doubled := [query_id for query_id in ids if ids.count(query_id) > 1]:
+        raise EvidenceRefused(f"two maps have a query {doubled[0]}: choose another id")
     return tuple(chosen[name] for name in sorted(chosen))
 
 
@@ -142,8 +145,7 @@ class EvidenceOperations:
         with self._project.open_reader() as reader:
             part = gather_part(reader, policy, arguments)
             check = check_log_part(part, KINDS, Trust(policy=policy), arguments)
-            program = f"forumd/{__version__}"
-            report = make_report(part, arguments, request.maps, record_check(check), program)
+            report = make_report(part, arguments, request.maps, record_check(check))
         # Recorded and signed before anything leaves the ledger.
         for bundle in report.bundles:
             self._record_export(bundle.run, actor)

@@ -4,6 +4,7 @@ A map is data, a TOML file.  It never says that a duty is met.
 """
 
 from enum import StrEnum
+from typing import Annotated
 
 import msgspec
 
@@ -62,7 +63,7 @@ class MapRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class ControlMap(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The duties of one source, with their figures."""
 
-    name: str
+    name: Annotated[str, msgspec.Meta(pattern="^[a-z0-9][a-z0-9-]{0,63}$")]
     title: str
     version: str
     applies: str

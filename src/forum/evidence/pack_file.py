@@ -156,13 +156,13 @@ class PackReader:
         except (msgspec.MsgspecError, UnicodeError, ValueError) as error:
             raise Malformed("pack", f"the log part: {error}") from None
 
-    def read_arguments(self) -> tuple[Arguments, str]:
-        """Return what was asked for, and the program that made the pack.  Raises `Malformed`."""
+    def read_arguments(self) -> Arguments:
+        """Return what was asked for.  Raises `Malformed`."""
         try:
             report = msgspec.json.decode(self.read(REPORT), type=_ReportHead)
         except (msgspec.MsgspecError, UnicodeError) as error:
             raise Malformed("report.json", str(error)) from None
-        return report.arguments, report.program
+        return report.arguments
 
     def read_maps(self) -> tuple[ControlMap, ...]:
         """Return the maps in the pack, by name.  Raises `Malformed`."""
@@ -204,7 +204,6 @@ class PackReader:
 
 class _ReportHead(msgspec.Struct, frozen=True):
     v: Literal["forum/evidence/1"]
-    program: str
     arguments: Arguments
 
 

@@ -355,8 +355,9 @@ def _map(result: MapResult) -> Iterator[str]:
     name = escape(control_map.name)
     yield f'<h2 id="map-{name}" data-row="map {name}">{escape(control_map.title)}</h2>'
     if review.by:
-        words = escape(f"Compared with the original texts by {review.by}, {review.on}.")
-        yield f'<p class="dim" data-row="map {name}">Version {control_map.version}. {words}</p>'
+        words = f"Compared with the original texts by {review.by}, {review.on}."
+        text = escape(f"Version {control_map.version}. {words}")
+        yield f'<p class="dim" data-row="map {name}">{text}</p>'
     else:
         yield (
             f'<p class="mark" data-row="map {name}">Version {escape(control_map.version)}. Not '

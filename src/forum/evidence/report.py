@@ -117,7 +117,6 @@ class PackReport(msgspec.Struct, frozen=True):
     """The content of `report.json`."""
 
     v: Literal["forum/evidence/1"]
-    program: str
     origin: str
     since: str
     until: str
@@ -172,7 +171,6 @@ def make_report(
     arguments: Arguments,
     maps: Iterable[ControlMap],
     check: RecordCheck,
-    program: str,
 ) -> PackReport:
     """Return the report of a period.  Raises `Malformed` for a log part that has none."""
     used = tuple(maps)
@@ -201,7 +199,6 @@ def make_report(
     start = parse_checkpoint(part.start) if part.start else None
     return PackReport(
         v=FORMAT,
-        program=program,
         origin=part.origin,
         since=format_moment(arguments.since),
         until=format_moment(arguments.until),

@@ -25,6 +25,8 @@ class LogPartCheck(msgspec.Struct, frozen=True):
     complete: report.ClaimResult
     independent: report.ClaimResult
     findings: tuple[report.Finding, ...]
+    trust: Trust
+    """The trust of the reader, with the keys that follow from key rotations in the log part."""
     is_readable: bool
     """Whether every entry is well-formed, so that figures can be computed."""
 
@@ -99,6 +101,7 @@ class _LogPartAudit:
             complete=complete,
             independent=trust.judge_independence(cosignatures, findings),
             findings=tuple(findings.listed),
+            trust=trust,
             is_readable=self._is_readable,
         )
 

@@ -128,8 +128,7 @@ def verify_pack(
     """
     try:
         pack = PackReader(source)
-        arguments, program = pack.read_arguments()
-        audit = _PackAudit(pack, kinds, trust, arguments, program)
+        audit = _PackAudit(pack, kinds, trust, pack.read_arguments())
     except Malformed as error:
         unread = ClaimResult(State.NOT_CHECKED, "the pack could not be read")
         finding = PackFinding(PackProblem.PACK_ALTERED, error.what, error.why)
@@ -154,11 +153,9 @@ def verify_pack(
 class _PackAudit:
     """The state of one verification of a pack."""
 
-    def __init__(
-        self, pack: PackReader, kinds: Kinds, trust: Trust, arguments: Arguments, program: str
-    ) -> None:
+    def __init__(self, pack: PackReader, kinds: Kinds, trust: Trust, arguments: Arguments) -> None:
         self._pack, self._kinds, self._trust = pack, kinds, trust
-        self._arguments, self._program = arguments, program
+        self._arguments = arguments
         self._part: LogPart = pack.read_part()
         self._end = tlog.parse_checkpoint(self._part.end)
         self._findings: list[PackFinding] = []
@@ -175,6 +172,7 @@ class _PackAudit:
         figures = self._check_figures(report, check)
         if report is not None:
             self._check_bundles(report, progress)
+        self._trust = check.trust  # with the keys that follow from the log's own key rotations
         attested = self._check_attestation(report)
         self._list_not_checked()
         return PackResult(
@@ -207,9 +205,7 @@ class _PackAudit:
             named = tuple(control_map.name for control_map in maps)
             if named != self._arguments.maps:
                 self._add(PackProblem.MAP_CHANGED, "maps", f"the pack holds {', '.join(named)}")
-            return make_report(
-                self._part, self._arguments, maps, record_check(check), self._program
-            )
+            return make_report(self._part, self._arguments, maps, record_check(check))
         except Malformed as error:
             self._add(PackProblem.PACK_ALTERED, error.what, error.why)
             return None
