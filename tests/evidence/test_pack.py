@@ -60,6 +60,8 @@ def test_the_figures_are_those_of_the_days(pack: bytes) -> None:
     assert figures["runs.not-ok"].value == 2
     assert figures["gates.median"].value == 90
     assert figures["gaps.steps"].value == 7
+    (decision,) = report.decisions
+    assert (decision.run, decision.subject, decision.actor) == ("run-gate", "plan", "carol")
     assert figures["access.denied"].value == 4
     assert {group.key: group.value for group in figures["access.keys"].groups} == {
         ("name of k1", "read", "revoked"): 1,

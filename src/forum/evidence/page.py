@@ -168,6 +168,8 @@ def _body(report: PackReport) -> Iterator[str]:
     yield from _named(report)
     for section, title in SECTIONS.items():
         yield from _section(section, title, report.figures)
+        if section == queries.DECISIONS:
+            yield from _decisions(report)
     others = [figure for figure in report.figures if figure.section not in SECTIONS]
     if others:
         yield from _figure_table("added", "Figures that a map adds", others)
@@ -302,6 +304,26 @@ def _named(report: PackReport) -> Iterator[str]:
             f"<td>{entries}</td></tr>"
         )
     yield "</tbody></table>"
+
+
+def _decisions(report: PackReport) -> Iterator[str]:
+    if not report.decisions:
+        return
+    yield from _table_head("entry", "decision", "of run", "by", "after", "digest of what was shown")
+    for decision in report.decisions:
+        cells = (
+            f"{decision.answer}: {decision.subject}",
+            decision.run,
+            f"{decision.actor} ({decision.authority})",
+            f"{_format_seconds(decision.seconds)}, {_moment(format_moment(decision.ts))}",
+            decision.digest[:16],
+        )
+        texts = "".join(f"<td>{escape(text)}</td>" for text in cells)
+        row = f"decision {decision.index}"
+        yield f'<tr data-row="{row}"><td class="n">{decision.index}</td>{texts}</tr>'
+    yield "</tbody></table>"
+    shown = f"The first {len(report.decisions)} decisions of the period."
+    yield f'<p class="dim" data-row="decisions">{shown} The text is in the bundle of the run.</p>'
 
 
 def _section(section: str, title: str, figures: Iterable[Figure]) -> Iterator[str]:

@@ -12,7 +12,7 @@ from forum.evidence.control_maps import ControlMap, MapResult, apply_map, encode
 from forum.evidence.figures import Figure
 from forum.evidence.log_part import LogPart, read_part_entry
 from forum.evidence.queries import QUERIES
-from forum.evidence.tally import PeriodTally, ReportPeriod, TimelineEntry
+from forum.evidence.tally import GateAnswer, PeriodTally, ReportPeriod, TimelineEntry
 from forum.tlog import parse_checkpoint
 
 FORMAT: Literal["forum/evidence/1"] = "forum/evidence/1"
@@ -129,6 +129,8 @@ class PackReport(msgspec.Struct, frozen=True):
     counted: int
     """How many entries are in the period."""
     figures: tuple[Figure, ...]
+    decisions: tuple[GateAnswer, ...]
+    """The first decisions at gates in the period."""
     named: tuple[NamedRun, ...]
     named_of: int
     """How many runs there are to look at; only the first of them are named."""
@@ -209,6 +211,7 @@ def make_report(
         entries=len(part.entries),
         counted=tally.counted,
         figures=figures,
+        decisions=tuple(tally.decisions),
         named=named,
         named_of=len(concerns),
         sample=sample,

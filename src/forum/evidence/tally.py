@@ -19,6 +19,9 @@ from forum.ledger.entry import LOG_RUN
 MAX_TIMELINE = 400
 """How many entries of the run of an incident are listed."""
 
+MAX_DECISIONS = 50
+"""How many decisions at gates are listed."""
+
 _CHILD_RUN = "run"
 _RELATED_FACTS = {
     "accepted/1": ("parent_run", "fork_run"),
@@ -45,6 +48,22 @@ class TimelineEntry(msgspec.Struct, frozen=True):
     kind: str
     actor: str
     outcome: str
+
+
+class GateAnswer(msgspec.Struct, frozen=True):
+    """One decision at a gate."""
+
+    index: int
+    ts: int
+    run: str
+    subject: str
+    answer: str
+    actor: str
+    authority: str
+    seconds: int
+    """The time from the opening of the gate to the decision."""
+    digest: str
+    """SHA-256 of what was shown; the bundle of the run holds its text."""
 
 
 class _RunState:
@@ -83,6 +102,8 @@ class PeriodTally:
         self.timeline: list[TimelineEntry] = []
         """The first entries of the run of the incident."""
         self.timeline_length = 0
+        self.decisions: list[GateAnswer] = []
+        """The first decisions at gates in the period."""
         self.is_access_whole = True
         """Whether every grant and revocation since the beginning of the log was read."""
         self.counted = 0
@@ -225,7 +246,8 @@ class PeriodTally:
     def _add_to_gate(self, index: int, entry: PartEntry) -> None:
         place = (entry.run, entry.strand)
         if entry.kind == "gate.open/1":
-            self._gates[place] = _OpenItem(index, entry.ts, self._common_members(entry))
+            members = self._common_members(entry) | _pick(entry.facts, "subject")
+            self._gates[place] = _OpenItem(index, entry.ts, members)
             return
         if not entry.kind.startswith("gate.decision/"):
             return
@@ -239,6 +261,21 @@ class PeriodTally:
             "seconds": max(0, entry.ts - begun.ts) // 1_000_000,
         }
         self._emit(Over.GATES, index, begun.members | decision)
+        if len(self.decisions) < MAX_DECISIONS:
+            texts = {name: str(value or "") for name, value in decision.items()}
+            self.decisions.append(
+                GateAnswer(
+                    index=index,
+                    ts=entry.ts,
+                    run=entry.run,
+                    subject=str(begun.members["subject"]),
+                    answer=texts["answer"],
+                    actor=entry.actor,
+                    authority=texts["authority"],
+                    seconds=max(0, entry.ts - begun.ts) // 1_000_000,
+                    digest=str(entry.facts.get("digest", "")),
+                )
+            )
 
     def _add_to_step(self, index: int, entry: PartEntry) -> None:
         place = (entry.run, entry.strand)
