@@ -14,6 +14,7 @@ from forum.evidence.control_maps import MapResult, RowResult
 from forum.evidence.figures import Figure, day_of
 from forum.evidence.queries import SECTIONS, Unit
 from forum.evidence.report import PackReport, format_moment
+from forum.evidence.tally import MAX_DECISIONS
 
 _MAX_GROUPS_SHOWN = 6
 
@@ -322,8 +323,8 @@ def _decisions(report: PackReport) -> Iterator[str]:
         row = f"decision {decision.index}"
         yield f'<tr data-row="{row}"><td class="n">{decision.index}</td>{texts}</tr>'
     yield "</tbody></table>"
-    shown = f"The first {len(report.decisions)} decisions of the period."
-    yield f'<p class="dim" data-row="decisions">{shown} The text is in the bundle of the run.</p>'
+    shown = f"Listed are the first {MAX_DECISIONS} decisions of the period at most."
+    yield f'<p class="dim">{shown} A bundle of the run holds what was shown.</p>'
 
 
 def _section(section: str, title: str, figures: Iterable[Figure]) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from typing import Annotated
 
 from msgspec import Meta, Struct
+from starlette.responses import Response
 
 from forum.app.evidence import EvidenceRequest, choose_maps
 from forum.ledger.kinds import Scope
@@ -34,7 +35,7 @@ class EvidenceAsk(Struct, frozen=True, forbid_unknown_fields=True):
     ] = ""
 
 
-def create_evidence(context: endpoints.RequestContext) -> endpoints.Response:
+def create_evidence(context: endpoints.RequestContext) -> Response:
     """Return an evidence pack; who took it is recorded and signed before."""
     ask: EvidenceAsk = context.body
     request = EvidenceRequest(
@@ -51,7 +52,7 @@ def create_evidence(context: endpoints.RequestContext) -> endpoints.Response:
         pack = evidence.make_pack(request, page, context.principal.name, SIGNER_TIMEOUT_S)
     name = f"evidence-{pack.report.since[:10]}-{pack.report.until[:10]}.zip"
     headers = {**endpoints.NO_STORE, "Content-Disposition": f'attachment; filename="{name}"'}
-    return endpoints.Response(pack.data, 200, headers, _ZIP)
+    return Response(pack.data, 200, headers, _ZIP)
 
 
 def _read_moment(text: str) -> int | None:
