@@ -123,6 +123,7 @@ def test_another_log_with_the_same_name_is_found(world: Audited, pack: bytes) ->
     result = verify(pack, Trust(keys=(other.verifier(),)))
 
     assert result.intact.state is State.FAILS
+    assert result.complete.state is result.figures.state is State.NOT_CHECKED
     assert not result.ok
 
 

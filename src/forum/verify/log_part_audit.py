@@ -65,8 +65,7 @@ class _LogPartAudit:
         """Check signatures and times, and return the claims."""
         findings, trust, part = self._findings, self._trust, self._part
         end = self._open(part.end)
-        if part.start is not None:
-            self._open(part.start)
+        is_signed = end is not None and (part.start is None or self._open(part.start) is not None)
         cosignatures = trust.verify_cosignatures(part.end, findings)
         if trust.policy is not None and not trust.is_satisfied_by(cosignatures):
             findings.add(
@@ -92,6 +91,10 @@ class _LogPartAudit:
         )
         if not bounded and complete.state is report.State.HOLDS:
             reason = "no witness of a policy says when the two trees were made"
+            complete = report.ClaimResult(report.State.NOT_CHECKED, reason)
+        if not is_signed and complete.state is report.State.HOLDS:
+            # What is between two trees says nothing if the log has not signed them.
+            reason = "no key that you trust has signed both trees"
             complete = report.ClaimResult(report.State.NOT_CHECKED, reason)
         if not trust.log_keys:
             reason = "no key was given: name the log's key with --key, or a --policy"
