@@ -165,7 +165,7 @@ def compute(world: Audited, arguments: Arguments) -> tuple[Files, PackReport]:
     """Return the files of a pack, and its report."""
     maps = [shipped_maps()[name] for name in arguments.maps]
     with world.store.snapshot() as reader:
-        part = gather_part(reader, world.policy, arguments)
+        part = gather_part(reader, KINDS, world.policy, arguments)
         check = check_log_part(part, KINDS, world.trust, arguments)
         report = make_report(part, arguments, maps, record_check(check))
         key = world.attestation_key.verifier()

@@ -69,6 +69,22 @@ def test_a_changed_figure_is_named_and_the_status_is_3(user: Terminal) -> None:
     assert (row, problem) == ("figures runs.all value", "figure-changed")
 
 
+def test_a_reader_who_pinned_an_earlier_key_follows_its_rotation(user: Terminal) -> None:
+    """The pack holds the checkpoint by which the old key signed the new one."""
+    old = user.folder / "old"
+    old.write_bytes(user.policy.read_bytes())
+    assert user.call("keys", "rotate-log", given=b"y\n").exit_code == 0
+    user.note("more")
+    pack = make_pack(user)
+    policies = (str(user.policy), str(old))
+
+    for policy in policies:
+        checked = user.call("verify", "pack.zip", "--policy", policy)
+        assert checked.exit_code == 0, checked.output
+    files = unpack_archive(pack.read_bytes())
+    assert any(name.startswith("log/past/") for name in files)
+
+
 def test_an_incident_is_about_one_run(user: Terminal) -> None:
     """Any entry of the run names it."""
     run = user.ask("runs")["runs"][0]["run"]

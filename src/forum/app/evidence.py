@@ -143,7 +143,7 @@ class EvidenceOperations:
             self._record_export(LOG_RUN, actor)
             self._log.publish(patience)
         with self._project.open_reader() as reader:
-            part = gather_part(reader, policy, arguments)
+            part = gather_part(reader, KINDS, policy, arguments)
             check = check_log_part(part, KINDS, Trust(policy=policy), arguments)
             report = make_report(part, arguments, request.maps, record_check(check))
         # Recorded and signed before anything leaves the ledger.

@@ -18,8 +18,9 @@ from forum.evidence.entry_list import list_entries
 from forum.evidence.log_part import LIFE_KINDS, EarlierEntry, LogPart
 from forum.evidence.page import draw_page
 from forum.evidence.report import Arguments, PackReport, encode_report
-from forum.ledger.bundle import gather_bundle
+from forum.ledger.bundle import PastCheckpoint, gather_bundle
 from forum.ledger.entry import LOG_RUN, leaf_of, peek_kind
+from forum.ledger.key_rotation import find_key_rotations, find_rotation_checkpoints
 from forum.ledger.kinds import KeyAddFacts, Kinds
 from forum.ledger.log import find_entry
 from forum.ledger.ports import Reader
@@ -82,7 +83,9 @@ def _seen(note: bytes, policy: tlog.WitnessPolicy) -> int:
     return tlog.quorum_time(cosignatures, policy) * _SECOND
 
 
-def gather_part(reader: Reader, policy: tlog.WitnessPolicy, arguments: Arguments) -> LogPart:
+def gather_part(
+    reader: Reader, kinds: Kinds, policy: tlog.WitnessPolicy, arguments: Arguments
+) -> LogPart:
     """Return the log part of a pack; `reader` must be a snapshot.
 
     Raises `NotYetSigned`, `TamperDetected`.
@@ -104,7 +107,19 @@ def gather_part(reader: Reader, policy: tlog.WitnessPolicy, arguments: Arguments
         consistency=tuple(tlog.prove_consistency(view, first)),
         entries=tuple(data for _, data in _entries(reader, first, size)),
         earlier=tuple(_earlier_entries(reader, view, first)),
+        past=tuple(_past_checkpoints(reader, kinds, view)),
     )
+
+
+def _past_checkpoints(
+    reader: Reader, kinds: Kinds, view: tlog.TreeView
+) -> Iterator[PastCheckpoint]:
+    """Yield what a reader needs who pinned an earlier key of the log."""
+    rotations = [e for e in find_key_rotations(reader, kinds) if (e.index or 0) < view.size]
+    for note in dict.fromkeys(find_rotation_checkpoints(reader, rotations)):
+        size = tlog.parse_checkpoint(note).size
+        if size < view.size:
+            yield PastCheckpoint(note, tuple(tlog.prove_consistency(view, size)))
 
 
 def collect_files(reader: Reader, kinds: Kinds, contents: PackContents) -> dict[str, bytes]:

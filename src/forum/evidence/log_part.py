@@ -12,6 +12,7 @@ import msgspec
 
 from forum import tlog
 from forum.errors import Malformed
+from forum.ledger.bundle import PastCheckpoint
 
 _HASH_SIZE = 32
 
@@ -58,6 +59,8 @@ class LogPart(msgspec.Struct, frozen=True):
     entries: tuple[bytes, ...]
     earlier: tuple[EarlierEntry, ...]
     """The entries before the start of runs that were open then, and of the log's own life."""
+    past: tuple[PastCheckpoint, ...] = ()
+    """The checkpoints by which earlier keys of the log signed their own rotation."""
 
     @property
     def first(self) -> int:

@@ -17,7 +17,7 @@ from forum.evidence.attestation import make_statement, sign_statement
 from forum.evidence.control_maps import ControlMap
 from forum.evidence.log_part import EarlierEntry, LogPart, decode_lines, encode_lines
 from forum.evidence.report import FORMAT, Arguments, PackReport
-from forum.ledger.bundle import BundleFileLine
+from forum.ledger.bundle import BundleFileLine, PastCheckpoint
 from forum.ledger.zip_archive import Archive, ByteSource, pack_archive
 
 MANIFEST, ATTESTATION = "manifest.json", "attestation.dsse.json"
@@ -34,6 +34,7 @@ _FIXED = frozenset(
     )
 )
 _MAP = re.compile(r"maps/([a-z0-9][a-z0-9-]{0,63})\.json").fullmatch
+_PAST = re.compile(r"(log/past/[0-9]{16})\.(?:note|consistency)").fullmatch
 _BUNDLE = re.compile(r"runs/[^/]{1,400}\.zip").fullmatch
 
 README = """\
@@ -75,8 +76,13 @@ class AttestationKey(msgspec.Struct, frozen=True):
 
 def part_files(part: LogPart) -> dict[str, bytes]:
     """Return the files of the log part."""
-    start = {START: part.start} if part.start else {}
-    return start | {
+    past = {
+        f"log/past/{tlog.parse_checkpoint(earlier.note).size:016}": earlier for earlier in part.past
+    }
+    files = {START: part.start} if part.start else {}
+    files |= {f"{name}.note": earlier.note for name, earlier in past.items()}
+    files |= {f"{name}.consistency": encode_lines(e.proof) for name, e in past.items()}
+    return files | {
         END: part.end,
         EDGE: encode_lines(part.edge),
         CONSISTENCY: encode_lines(part.consistency),
@@ -117,7 +123,7 @@ class PackReader:
         self.origin = self._check_manifest().origin
         if missing := _FIXED - self.names:
             raise Malformed("pack", f"{min(missing)} is missing")
-        known = (_MAP, _BUNDLE)
+        known = (_MAP, _BUNDLE, _PAST)
         for name in sorted(self.names - _FIXED - {START}):
             if not any(matches(name) for matches in known):
                 raise Malformed("pack", f"{name[:80]!r} is a file of no known kind")
@@ -137,6 +143,7 @@ class PackReader:
         earlier = self.read(EARLIER).split(b"\n")
         if entries.pop() or earlier.pop():
             raise Malformed("pack", "the last line of the log part does not end")
+        past = sorted({match[1] for match in map(_PAST, self.names) if match})
         for name in sorted(self.names & {START, END}):
             try:
                 tlog.parse_checkpoint(self.read(name))
@@ -152,9 +159,19 @@ class PackReader:
                 consistency=tuple(map(tlog.Hash, decode_lines(self.read(CONSISTENCY)))),
                 entries=tuple(entries),
                 earlier=tuple(map(decoder.decode, earlier)),
+                past=tuple(map(self._read_past, past)),
             )
         except (msgspec.MsgspecError, UnicodeError, ValueError) as error:
             raise Malformed("pack", f"the log part: {error}") from None
+
+    def _read_past(self, name: str) -> PastCheckpoint:
+        if not self.names.issuperset((f"{name}.note", f"{name}.consistency")):
+            raise Malformed(name, "the checkpoint or its proof is missing")
+        proof = decode_lines(self.read(f"{name}.consistency"))
+        note = self.read(f"{name}.note")
+        if not name.endswith(f"/{tlog.parse_checkpoint(note).size:016}"):
+            raise Malformed(name, "it is a checkpoint of another size")
+        return PastCheckpoint(note, tuple(map(tlog.Hash, proof)))
 
     def read_arguments(self) -> Arguments:
         """Return what was asked for.  Raises `Malformed`."""

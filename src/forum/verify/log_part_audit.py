@@ -52,7 +52,7 @@ class _LogPartAudit:
         self._times: list[tuple[int, int]] = []
         """The time and the index of the earliest and of the latest entry between the trees."""
         self._is_readable = self._read_entries()
-        notes = [note for note in (part.start, part.end) if note]
+        notes = [note for note in (part.start, part.end, *self._past_notes()) if note]
         # A rotation counts only if a tree that the pinned key has signed contains it.  The trees
         # contain what is here if the roots agree, which `_check_trees` finds out.
         proves = self._check_trees()
@@ -174,6 +174,18 @@ class _LogPartAudit:
         for detail, index in self._check_earlier(end):
             self._findings.add(report.Problem.PROOF_REJECTED, detail, index)
         return self._findings.count == before
+
+    def _past_notes(self) -> Iterator[bytes]:
+        """Yield the earlier checkpoints with which the tree of the end begins."""
+        for earlier in self._part.past:
+            try:
+                old, end = map(tlog.parse_checkpoint, (earlier.note, self._part.end))
+                tlog.check_consistency(earlier.proof, old.size, old.root, end.size, end.root)
+            except (Malformed, ProofRejected) as error:
+                detail = f"log/past: {error}"
+                self._findings.add(report.Problem.HISTORY_REPLACED, detail)
+            else:
+                yield earlier.note
 
     def _check_earlier(self, end: tlog.Checkpoint) -> Iterator[tuple[str, int]]:
         """Yield what is wrong with the entries before the start, with their indexes."""
