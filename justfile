@@ -39,6 +39,7 @@ docs: client
     {{bin}}/python -m tests.docs.access_guide
     {{bin}}/python -m tests.docs.kind_tables
     {{bin}}/python -m tests.docs.verify_page
+    {{bin}}/python -m tests.docs.evidence_schema
     {{bin}}/python -m tests.docs.site
 
 # Write the generated parts of the Python and the TypeScript client, and their reference

@@ -27,6 +27,8 @@ BREAKS: list[tuple[str, dict[str, str]]] = [
     ("pure", {"ledger.p": "from time import time_ns"}),
     ("pure", {"work.p": "import random"}),
     ("pure", {"deliberation.p": "import asyncio"}),
+    ("pure", {"evidence.p": "import pathlib"}),
+    ("rooms", {"evidence.p": "import forum.verify"}),
     ("pure", {"verify.p": "def connect():\n    import socket"}),
     ("pure", {"errors": "import logging"}),
     ("engine-ports", {"engine.p": "import forum.verify"}),

@@ -137,6 +137,14 @@ class Malformed(Invalid):
     text = "malformed {what}: {why}"
 
 
+class EvidenceRefused(Invalid):
+    """No evidence pack can be made of what was asked for."""
+
+    why: str
+
+    text = "no evidence pack was made: {why}"
+
+
 class ProofRejected(Untrusted):
     """A Merkle proof does not lead to the claimed root."""
 

@@ -17,6 +17,7 @@ PASTED = {
     "docs/guides/verify-a-bundle.md": None,
     "docs/guides/verify-in-a-browser.md": None,
     "docs/guides/review.md": None,
+    "docs/guides/hand-evidence-to-an-auditor.md": None,
     "docs/guides/redact.md": None,
     "docs/guides/run-a-plan.md": None,
     "docs/guides/cap-the-bill.md": None,

@@ -26,6 +26,7 @@ _COPIED = (
     "LICENSE",
     "llms.txt",
     "docs/**/*.md",
+    "docs/**/*.schema.json",
     "docs/**/*.svg",
     "docs/**/*.png",
     "examples/**/*.py",

@@ -10,6 +10,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from forum.app import KINDS, Forum, new_run_id
+from forum.app.evidence import shipped_maps
 from forum.errors import GuardMissing
 from forum.ledger.body import text_content
 from forum.ledger.entry import leaf_of
@@ -28,7 +29,7 @@ from forum.tlog import (
     hash_leaf,
     open_checkpoint,
 )
-from forum.verify import Trust, verify_bundle
+from forum.verify import Trust, verify_bundle, verify_pack
 from tests.e2e.project import eventually, project
 from tests.surfaces.halls import showing
 from tests.surfaces.serving import Served, served
@@ -249,6 +250,26 @@ def test_a_bundle_verifies_offline_and_whoever_took_it_is_recorded(there: Served
     assert export["entry"]["actor"] == f"key/auditor/{key.id}"
     newest = there.client.get("/api/v1/checkpoint").json()
     assert export["index"] < newest["size"]
+
+
+def test_a_pack_verifies_offline_and_whoever_took_it_is_recorded(there: Served) -> None:
+    """An auditor takes it with a key of his own; a file of the server is no map."""
+    forum, run = there.project.forum, there.submit()
+    key = forum.access.grant("auditor", [Scope.AUDIT])
+    bearer = {"Authorization": f"Bearer {key}"}
+    ask = {"sample": 200, "maps": ["soc2"], "unreviewed": True}
+    taken = there.client.post("/api/v1/evidence", json=ask, headers=bearer)
+
+    assert taken.headers["content-type"] == "application/zip"
+    result = verify_pack(taken.content, KINDS, Trust(policy=forum.policy), shipped_maps())
+    assert result.ok, result.findings
+    log = there.client.get("/api/v1/entries", params={"run": "log", "limit": 1000}).json()
+    exports = [e["entry"] for e in log["entries"] if e["entry"]["kind"] == "export/1"]
+    mine = [export for export in exports if export["actor"] == f"key/auditor/{key.id}"]
+    assert {export["facts"]["run"] for export in mine} >= {run, "log"}
+    for wrong in ({"maps": ["/etc/hosts.toml"]}, {"maps": ["soc2"]}, {"since": "never"}):
+        refused = there.client.post("/api/v1/evidence", json=wrong, headers=bearer)
+        assert refused.status_code in (400, 422), refused.text
 
 
 def test_an_honest_ledger_is_verified(there: Served) -> None:

@@ -622,6 +622,23 @@ export interface EvaluationsPage {
   next: string | null;
 }
 
+/** What a pack is to be about. */
+export interface EvidenceAsk {
+  /** Empty for the beginning of the log. */
+  since?: string;
+  /** The first moment after it; empty for now. */
+  until?: string;
+  /** A run; empty for a period. */
+  incident?: string;
+  maps?: Array<string>;
+  /** Whether maps that nobody has reviewed may be used, with a mark. */
+  unreviewed?: boolean;
+  /** How many runs are drawn. */
+  sample?: number;
+  /** The auditor's; empty for the root of the tree. */
+  seed?: string;
+}
+
 /** What one feature of a request says for the nearest lane and against the runner-up. */
 export interface EvidenceForm {
   feature: string;
@@ -2087,6 +2104,13 @@ export interface Operations {
     body: undefined;
     reply: Uint8Array;
   };
+  /** Take the evidence of a period or an incident along; that is recorded */
+  "POST /api/v1/evidence": {
+    path: undefined;
+    query: undefined;
+    body: EvidenceAsk;
+    reply: Uint8Array;
+  };
   /** Ask where a request belongs, and why; nothing is recorded */
   "POST /api/v1/route": {
     path: undefined;
@@ -2231,6 +2255,7 @@ export const OPERATIONS: {
   "POST /api/v1/verification": { reply: "json", keyed: false },
   "POST /api/v1/runs/{run}/replay": { reply: "json", keyed: false },
   "POST /api/v1/runs/{run}/bundle": { reply: "bytes", keyed: false },
+  "POST /api/v1/evidence": { reply: "bytes", keyed: false },
   "POST /api/v1/route": { reply: "json", keyed: false },
   "POST /api/v1/plan": { reply: "json", keyed: false },
   "GET /api/v1/models": { reply: "json", keyed: false },

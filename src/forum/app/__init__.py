@@ -47,6 +47,7 @@ from forum.app.witness_server import (
 
 if TYPE_CHECKING:
     from forum.app.evaluations import EvaluationOperations
+    from forum.app.evidence import EvidenceOperations
     from forum.app.oversight import OversightOperations
     from forum.app.reports import ReportOperations
     from forum.app.retention import RetentionOperations
@@ -153,6 +154,13 @@ class Forum(ProjectContext):
         from forum.app.reports import ReportOperations
 
         return ReportOperations(self, self.reads)
+
+    @cached_property
+    def evidence(self) -> "EvidenceOperations":
+        """Making evidence packs."""
+        from forum.app.evidence import EvidenceOperations
+
+        return EvidenceOperations(self, self.log, self.reads)
 
     @cached_property
     def access(self) -> AccessOperations:

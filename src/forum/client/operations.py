@@ -770,6 +770,50 @@ class LedgerApi:
             forms.ReportForm,
         )
 
+    def create_evidence(
+        self,
+        *,
+        since: str | None = None,
+        until: str | None = None,
+        incident: str | None = None,
+        maps: Sequence[str] | None = None,
+        unreviewed: bool | None = None,
+        sample: int | None = None,
+        seed: str | None = None,
+    ) -> bytes:
+        """Take the evidence of a period or an incident along; that is recorded.
+
+        `POST /api/v1/evidence`; needs the scope `audit`.
+
+        `since`: Empty for the beginning of the log.
+
+        `until`: The first moment after it; empty for now.
+
+        `incident`: A run; empty for a period.
+
+        `unreviewed`: Whether maps that nobody has reviewed may be used, with a mark.
+
+        `sample`: How many runs are drawn.
+
+        `seed`: The auditor's; empty for the root of the tree.
+        """
+        return self._connection.call_bytes(
+            ApiRequest(
+                method="POST",
+                path="/api/v1/evidence",
+                body={
+                    "since": since,
+                    "until": until,
+                    "incident": incident,
+                    "maps": maps,
+                    "unreviewed": unreviewed,
+                    "sample": sample,
+                    "seed": seed,
+                },
+                seconds=300.0,
+            )
+        )
+
 
 class TlogApi:
     """Read the log as C2SP tlog-tiles."""

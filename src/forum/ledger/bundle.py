@@ -226,14 +226,24 @@ def _read_hashes(data: bytes) -> tuple[tlog.Hash, ...]:
 
 
 def gather_bundle(
-    reader: Reader, kinds: Kinds, run: str, policy: tlog.WitnessPolicy, verifier: bytes
+    reader: Reader,
+    kinds: Kinds,
+    run: str,
+    policy: tlog.WitnessPolicy,
+    verifier: bytes,
+    *,
+    size: int | None = None,
 ) -> Bundle:
     """Return the evidence of one run, as far as it is signed; `reader` must be a snapshot.
 
-    Raises `NotYetSigned`, `NoSuchEntry`, `TamperDetected`.
+    With `size`, return the run as it was in the tree of that size.  The bundle then has the first
+    checkpoint that covers what it holds, and not the newest, so that it does not depend on what was
+    recorded later.  Raises `NotYetSigned`, `NoSuchEntry`, `TamperDetected`.
     """
     newest = reader.checkpoint()
-    size = tlog.parse_checkpoint(newest).size if newest else 0
+    fixed = size
+    if size is None:
+        size = tlog.parse_checkpoint(newest).size if newest else 0
     own = list(_signed_entries(reader, kinds, run, size))
     if not own or newest is None:
         raise (
@@ -241,7 +251,13 @@ def gather_bundle(
             if reader.strands(run)
             else errors.NoSuchEntry(f"the log has no run {run}")
         )
-    data = _find_witnessed_checkpoint(reader, policy, max(index for index, _ in own)) or newest
+    if fixed is None:
+        data = _find_witnessed_checkpoint(reader, policy, max(index for index, _ in own)) or newest
+    else:
+        # A redaction may be later than the run: without it, an erased body would be a finding.
+        redacted = _redactions(reader, kinds, [entry for _, entry in own])
+        needed = max([fixed, *((entry.index or 0) + 1 for entry in redacted)])
+        data = _find_first_checkpoint(reader, policy, needed) or newest
     note = tlog.Note.parse(data)
     view = tlog.TreeView(tlog.Checkpoint.parse(note.text).size, reader.read_tile)
     run_entries = [entry for _, entry in own]
@@ -326,6 +342,12 @@ def _find_witnessed_checkpoint(
             return data
         data = reader.checkpoint(size - 1)
     return None
+
+
+def _find_first_checkpoint(reader: Reader, policy: tlog.WitnessPolicy, size: int) -> bytes | None:
+    """Return the first checkpoint of at least this size that the policy accepts."""
+    notes = reader.checkpoints(size)
+    return next((data for data in notes if tlog.is_witnessed(tlog.Note.parse(data), policy)), None)
 
 
 def _external_causes(

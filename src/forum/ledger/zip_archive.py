@@ -45,9 +45,10 @@ _ALTERED = "altered: its bytes are not those that were packed"
 _MAX_END_DISTANCE = _END.size + 0xFFFF
 """Maximum distance of the end record from the end of a zip file, with the longest comment."""
 _LISTED = re.compile(
-    rb"PK\x01\x02.{42}(?:[^\x00]{0,255}/)?(?:entries|proofs)/[0-9]{16}\.", re.DOTALL
+    rb"PK\x01\x02.{42}(?:[^\x00]{0,255}/)?(?:(?:entries|proofs)/[0-9]{16}\.|log/end\.note)",
+    re.DOTALL,
 ).search
-"""Finds a directory header that names an entry or a proof; every bundle has several of them."""
+"""Finds a directory header that every bundle (an entry, a proof) or every evidence pack has."""
 
 
 class ByteSource(Protocol):

@@ -84,6 +84,19 @@ def format_rfc3339(microseconds: int) -> str:
     return f"{datetime.fromtimestamp(microseconds / 1e6, UTC).replace(tzinfo=None).isoformat()}Z"
 
 
+def parse_moment(text: str) -> int:
+    """Return a day or a moment in ISO 8601, UTC unless it names a zone, in microseconds.
+
+    Raises `ValueError` with what to write instead.
+    """
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is no time; write 2026-10-01, or 2026-10-01T08:00") from None
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return int(moment.timestamp()) * 1_000_000
+
+
 def strip_control_characters(text: str) -> str:
     """Replace characters that could control a terminal."""
     return "".join("\ufffd" if _is_control_character(letter) else letter for letter in text)

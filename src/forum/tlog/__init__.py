@@ -16,6 +16,7 @@ that independent tools can check what Forum records.
     witness_policy      the logs and witnesses that a reader trusts
 """
 
+from forum.tlog.canonical_encoding import format_base64, parse_base64
 from forum.tlog.checkpoint import Checkpoint, open_checkpoint, parse_checkpoint, sign_checkpoint
 from forum.tlog.cosignature import (
     Cosignature,

@@ -554,13 +554,13 @@ key.rotate/1 old:text vkey:text
 redact/2 bodies:text[] reason:RedactionReason rule:text=""
 retention/1 subject:text seconds:count
 hold/1 hold:text act:HoldAct runs:text[]=[] +reason
+archive/1 run:text entries:count first:count last:count digest:text place:text
 review.done/1 by:Authority since:count until:count run:text="" stops:count=0 budget_stops:count=0
     denials:count=0 gaps:count=0 indeterminate:count=0 gates:count=0 +identity +remark
 incident.open/1 incident:text severity:IncidentSeverity by:Authority known:count runs:text[]=[]
     +identity +text
 incident.close/1 incident:text by:Authority +identity +text
 config.seen/1 engine:text roster:text policies:text models:text tools:text
-archive/1 run:text entries:count first:count last:count digest:text place:text
 accepted/1 usd:count=9007199254740991 tokens:count=9007199254740991 calls:count=9007199254740991
     milliseconds:count=9007199254740991 depth:count=0 parent_run:text="" parent_task:text=""
     fork_run:text="" fork_index:count=0 +policy +request

@@ -67,8 +67,9 @@ _SECTIONS = {
         "ledger": ("ledger", "Read, prove, redact, export and verify the ledger."),
         "verify": (
             "verify_bundle",
-            "Check an evidence bundle, offline, trusting only your own keys.",
+            "Check an evidence bundle or pack, offline, trusting only your own keys.",
         ),
+        "evidence": ("evidence", "Write an evidence pack about a period or an incident."),
         "witness": ("witness", "Cosign the checkpoints of other logs."),
         "retention": ("retention", "Set how long bodies are kept, and erase what is older."),
         "hold": ("retention", "Keep what runs have recorded, whatever the rules say."),

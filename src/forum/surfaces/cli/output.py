@@ -102,9 +102,9 @@ def print_report(report: verify.Report, *, as_json: bool) -> None:
 
 def _report_lines(report: verify.Report) -> Iterator[str]:
     yield f"{report.origin or 'unreadable'}  size {report.size}  root {report.root[:16]}"
-    yield from _answer("Intact", report.intact)
-    yield from _answer("Complete", report.complete)
-    yield from _answer("Independent", report.independent)
+    yield from claim_lines("Intact", report.intact)
+    yield from claim_lines("Complete", report.complete)
+    yield from claim_lines("Independent", report.independent)
     # No mark: what a program told cannot be checked, so this is no claim.
     first, *more = wrap_lines(str(report.coverage), terminal_width(), " " * 15)
     yield f"  {'Coverage':<12} {first.strip()}"
@@ -136,7 +136,8 @@ def _epochs(report: verify.Report) -> Iterator[str]:
         yield f"  continues {epoch.origin}  size {epoch.size}  root {epoch.root[:16]}: {states}"
 
 
-def _answer(word: str, answer: verify.ClaimResult) -> Iterator[str]:
+def claim_lines(word: str, answer: verify.ClaimResult) -> Iterator[str]:
+    """Yield the result of one claim as text."""
     mark, color = _MARKS[answer.state]
     state = "" if answer.state is verify.State.HOLDS else f"{answer.state}: "
     first, *more = wrap_lines(f"{state}{answer.reason}", terminal_width(), " " * 15) or [""]

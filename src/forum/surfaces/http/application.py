@@ -20,6 +20,7 @@ from forum.surfaces.http.dashboard import dashboard_routes
 from forum.surfaces.http.endpoints import JSON, NO_SCOPES, Endpoint, RequestContext
 from forum.surfaces.http.entries import ENTRIES
 from forum.surfaces.http.evaluations import EVALUATIONS
+from forum.surfaces.http.evidence import EVIDENCE
 from forum.surfaces.http.health import health_endpoints
 from forum.surfaces.http.keys import KEYS
 from forum.surfaces.http.metrics import HttpMetrics
@@ -98,6 +99,7 @@ def all_endpoints(
         *COSTS,
         *KEYS,
         *ENTRIES,
+        *EVIDENCE,
         *PLANNING,
         *TLOG,
         *OPENAI,

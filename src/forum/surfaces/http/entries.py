@@ -189,7 +189,7 @@ def get_checkpoint(context: endpoints.RequestContext) -> ledger.CheckpointForm:
 def verify_log(context: endpoints.RequestContext) -> ReportForm:
     """Check the whole ledger with the keys and memories of the server."""
     forum = context.desk.forum
-    with _hold_check_lock():
+    with hold_check_lock():
         return report_form(forum.log.verify(forum.log.read_trust()))
 
 
@@ -198,7 +198,7 @@ def replay_run(context: endpoints.RequestContext) -> ReplayForm:
     forum, run = context.desk.forum, context.path_param("run")
     if forum.reads.read_run(run).outcome is None:
         raise ProblemError(ProblemType.CONFLICT, f"run {run} has not ended; replay it after that")
-    with _hold_check_lock():
+    with hold_check_lock():
         try:
             return replay_form(run, forum.runs.replay(run), "")
         except ReplayMiss as miss:
@@ -206,7 +206,7 @@ def replay_run(context: endpoints.RequestContext) -> ReplayForm:
 
 
 @contextmanager
-def _hold_check_lock() -> Iterator[None]:
+def hold_check_lock() -> Iterator[None]:
     """Raise `ProblemError` (503) if this process is busy with such a check."""
     if not _check_lock.acquire(blocking=False):
         why = "a verification or a replay is going on"

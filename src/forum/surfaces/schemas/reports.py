@@ -69,3 +69,35 @@ def report_form(report: verify.Report) -> ReportForm:
             fill(FindingForm, finding, claim=finding.problem.claim) for finding in report.findings
         ),
     )
+
+
+class PackForm(Struct, frozen=True):
+    """What was checked of an evidence pack, what was found, and what was not checked."""
+
+    ok: Annotated[bool, Meta(description="Whether all claims hold and nothing was found.")]
+    origin: str
+    size: int
+    root: str
+    since: str
+    until: str
+    intact: AnswerForm
+    complete: AnswerForm
+    independent: AnswerForm
+    figures: AnswerForm
+    attested: AnswerForm
+    findings: tuple[verify.PackFinding, ...]
+    found: Annotated[int, Meta(description="How many findings there are; a hundred are listed.")]
+    not_checked: tuple[str, ...]
+
+
+def pack_form(result: verify.PackResult) -> PackForm:
+    """Return the result of checking a pack, in its form."""
+    return fill(
+        PackForm,
+        result,
+        intact=fill(AnswerForm, result.intact),
+        complete=fill(AnswerForm, result.complete),
+        independent=fill(AnswerForm, result.independent),
+        figures=fill(AnswerForm, result.figures),
+        attested=fill(AnswerForm, result.attested),
+    )

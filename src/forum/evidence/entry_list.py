@@ -1,0 +1,36 @@
+"""The list of entries of a period, for spreadsheets: one line for each, without bodies."""
+
+from forum.evidence.log_part import LogPart, read_part_entry
+from forum.evidence.report import Arguments, format_moment
+from forum.tlog import hash_leaf
+
+_HEAD = "index,id,time,run,strand,n,kind,actor,outcome\r\n"
+_FORMULA = ("=", "+", "-", "@", "\t")
+
+
+def _quote(value: str) -> str:
+    # A spreadsheet takes such a text for a formula, and actors and runs are named by others.
+    text = f"'{value}" if value.startswith(_FORMULA) else value
+    return f'"{text.replace(chr(34), chr(34) * 2)}"' if any(c in text for c in ',"\r\n') else text
+
+
+def list_entries(part: LogPart, arguments: Arguments) -> bytes:
+    """Return the entries of the period as CSV (RFC 4180)."""
+    lines = [_HEAD]
+    for index, data in enumerate(part.entries, part.first):
+        entry = read_part_entry(data)
+        if not arguments.since <= entry.ts < arguments.until:
+            continue
+        cells = (
+            str(index),
+            hash_leaf(data).hex(),
+            format_moment(entry.ts),
+            entry.run,
+            entry.strand,
+            str(entry.n),
+            entry.kind,
+            entry.actor,
+            str(entry.facts.get("outcome", "")),
+        )
+        lines.append(",".join(map(_quote, cells)) + "\r\n")
+    return "".join(lines).encode()

@@ -1,0 +1,261 @@
+"""The report of a pack: its members, and how it is computed from the log part and the arguments."""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from hashlib import sha256
+from typing import Literal
+
+import msgspec
+
+from forum.errors import Malformed
+from forum.evidence.control_maps import ControlMap, MapResult, apply_map, encode_map
+from forum.evidence.figures import Figure
+from forum.evidence.log_part import LogPart, read_part_entry
+from forum.evidence.queries import QUERIES
+from forum.evidence.tally import GateAnswer, PeriodTally, ReportPeriod, TimelineEntry
+from forum.tlog import parse_checkpoint
+
+FORMAT: Literal["forum/evidence/1"] = "forum/evidence/1"
+MAX_NAMED_RUNS = 10
+"""How many runs that somebody should look at are named, with a bundle each."""
+
+LIMITS = (
+    (
+        "What agents did outside of Forum.  Only driven runs were recorded by the engine before "
+        "each step; of all others the log holds what it was told."
+    ),
+    (
+        "The content of prompts, replies, plans and answers.  Entries commit to it; bundles of the "
+        "runs in runs/ disclose it, as far as it was not erased."
+    ),
+    "Whether an answer was right, and whether a decision was a good one.",
+    "Which person stands behind an API key or an operator.",
+    (
+        "Runs that were open when the period began and recorded nothing in it, beyond those "
+        "listed: that no other was open is shown only by a pack from the beginning of the log."
+    ),
+    (
+        "Whether any law or standard is met.  Maps say which figures bear on a duty, and what "
+        "stays yours.  This is no legal advice."
+    ),
+)
+"""What no pack shows."""
+
+
+class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What was asked for when the pack was made."""
+
+    since: int
+    """In microseconds since 1970."""
+    until: int
+    sample: int
+    seed: str
+    """The seed that an auditor brought; empty for the root of the covering checkpoint."""
+    incident: str
+    """The run that an incident pack is about; empty for a period."""
+    maps: tuple[str, ...]
+
+
+class RecordClaim(msgspec.Struct, frozen=True):
+    """One claim about the log part, as its maker found it with the enclosed policy."""
+
+    state: str
+    reason: str
+
+
+class RecordCheck(msgspec.Struct, frozen=True):
+    """What the maker of the pack found when it checked the log part with the enclosed policy."""
+
+    intact: RecordClaim
+    complete: RecordClaim
+    independent: RecordClaim
+
+
+class TreeSize(msgspec.Struct, frozen=True):
+    """A tree that the log has signed."""
+
+    size: int
+    root: str
+
+
+class RunSample(msgspec.Struct, frozen=True):
+    """Runs that nobody chose: their order follows from the seed."""
+
+    seed: str
+    seed_from: Literal["checkpoint", "auditor"]
+    population: int
+    """How many runs have an entry in the period."""
+    runs: tuple[str, ...]
+
+
+class NamedRun(msgspec.Struct, frozen=True):
+    """A run that somebody should look at, with the reasons and an entry for each."""
+
+    run: str
+    reasons: tuple[str, ...]
+    entries: tuple[int, ...]
+
+
+class EnclosedBundle(msgspec.Struct, frozen=True):
+    """A bundle in the pack, and why it is there."""
+
+    run: str
+    file: str
+    why: tuple[str, ...]
+
+
+class Incident(msgspec.Struct, frozen=True):
+    """The run of an incident: its entries in the order of the log, and the runs that they name."""
+
+    run: str
+    entries: int
+    timeline: tuple[TimelineEntry, ...]
+    related: tuple[str, ...]
+
+
+class PackReport(msgspec.Struct, frozen=True):
+    """The content of `report.json`."""
+
+    v: Literal["forum/evidence/1"]
+    origin: str
+    since: str
+    until: str
+    arguments: Arguments
+    start: TreeSize
+    end: TreeSize
+    check: RecordCheck
+    entries: int
+    """How many entries are between the two checkpoints."""
+    counted: int
+    """How many entries are in the period."""
+    figures: tuple[Figure, ...]
+    decisions: tuple[GateAnswer, ...]
+    """The first decisions at gates in the period."""
+    named: tuple[NamedRun, ...]
+    named_of: int
+    """How many runs there are to look at; only the first of them are named."""
+    sample: RunSample
+    bundles: tuple[EnclosedBundle, ...]
+    maps: tuple[MapResult, ...]
+    limits: tuple[str, ...]
+    incident: Incident | None = None
+
+    @property
+    def unreviewed(self) -> tuple[str, ...]:
+        """The maps that nobody has compared with the original texts."""
+        return tuple(m.map.name for m in self.maps if m.map.review.status == "unreviewed")
+
+
+def format_moment(micros: int) -> str:
+    """Return a time in ISO 8601, in UTC."""
+    moment = datetime.fromtimestamp(micros // 1_000_000, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    rest = micros % 1_000_000
+    return f"{moment}.{rest:06}Z" if rest else f"{moment}Z"
+
+
+def draw_sample(runs: Iterable[str], seed: str, count: int) -> tuple[str, ...]:
+    """Return the first runs by the SHA-256 of the seed and their name; sorted by name."""
+
+    def rank(run: str) -> str:
+        return sha256(f"{seed}\n{run}".encode()).hexdigest()
+
+    return tuple(sorted(sorted(runs, key=rank)[:count]))
+
+
+def bundle_name(run: str) -> str:
+    """Return the name of the bundle of a run in the pack, whatever the run is called."""
+    safe = "".join(c if c.isalnum() or c in "._-" else f"%{ord(c):02X}" for c in run)
+    return f"runs/{safe}.zip"
+
+
+def make_report(
+    part: LogPart,
+    arguments: Arguments,
+    maps: Iterable[ControlMap],
+    check: RecordCheck,
+) -> PackReport:
+    """Return the report of a period.  Raises `Malformed` for a log part that has none."""
+    used = tuple(maps)
+    asked = (*QUERIES, *(query for control_map in used for query in control_map.queries))
+    tally = PeriodTally(ReportPeriod(arguments.since, arguments.until), asked, arguments.incident)
+    for index, data in part.indexed_entries():
+        tally.add(index, read_part_entry(data))
+    if tally.unopened:
+        raise Malformed("log part", f"the first entry of run {tally.unopened[0]} is missing")
+    if not tally.is_access_whole:
+        raise Malformed("log part", "a grant or a revocation of an API key is missing")
+    figures = tally.finish()
+    end = parse_checkpoint(part.end)
+    sample = _sample(tally, arguments, end.root.hex())
+    concerns = tally.concerns()
+    named = tuple(
+        NamedRun(run, tuple(reasons), tuple(reasons.values()))
+        for run, reasons in list(concerns.items())[:MAX_NAMED_RUNS]
+    )
+    incident = None
+    if arguments.incident:
+        if not tally.timeline:
+            raise Malformed("log part", f"it has no entry of run {arguments.incident}")
+        listed = tuple(tally.timeline)
+        incident = Incident(arguments.incident, tally.timeline_length, listed, tally.related)
+    start = parse_checkpoint(part.start) if part.start else None
+    return PackReport(
+        v=FORMAT,
+        origin=part.origin,
+        since=format_moment(arguments.since),
+        until=format_moment(arguments.until),
+        arguments=arguments,
+        start=TreeSize(start.size, start.root.hex()) if start else TreeSize(0, ""),
+        end=TreeSize(end.size, end.root.hex()),
+        check=check,
+        entries=len(part.entries),
+        counted=tally.counted,
+        figures=figures,
+        decisions=tuple(tally.decisions),
+        named=named,
+        named_of=len(concerns),
+        sample=sample,
+        bundles=_list_bundles(sample, named, incident),
+        maps=_apply_maps(used, figures),
+        limits=LIMITS,
+        incident=incident,
+    )
+
+
+def _sample(tally: PeriodTally, arguments: Arguments, root: str) -> RunSample:
+    seed = arguments.seed or root
+    runs = draw_sample(tally.active, seed, arguments.sample)
+    seed_from: Literal["checkpoint", "auditor"] = "auditor" if arguments.seed else "checkpoint"
+    return RunSample(seed, seed_from, len(tally.active), runs)
+
+
+def _list_bundles(
+    sample: RunSample, named: Iterable[NamedRun], incident: Incident | None
+) -> tuple[EnclosedBundle, ...]:
+    why: dict[str, list[str]] = {}
+    if incident:
+        why[incident.run] = ["incident"]
+        for run in incident.related:
+            why.setdefault(run, []).append("named by the incident's run")
+    for run in sample.runs:
+        why.setdefault(run, []).append("sample")
+    for named_run in named:
+        why.setdefault(named_run.run, []).append("named in the report")
+    return tuple(EnclosedBundle(run, bundle_name(run), tuple(why[run])) for run in sorted(why))
+
+
+def _apply_maps(maps: Iterable[ControlMap], figures: Iterable[Figure]) -> tuple[MapResult, ...]:
+    by_id = {figure.id: figure for figure in figures}
+    return tuple(
+        MapResult(
+            control_map,
+            sha256(encode_map(control_map)).hexdigest(),
+            tuple(apply_map(row, by_id) for row in control_map.rows),
+        )
+        for control_map in maps
+    )
+
+
+def encode_report(report: PackReport) -> bytes:
+    """Return the bytes of `report.json`."""
+    return msgspec.json.format(msgspec.json.encode(report), indent=1) + b"\n"

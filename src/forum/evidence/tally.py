@@ -1,0 +1,344 @@
+"""Counting a period: from entries to runs, gates and steps, and from those to figures.
+
+Entries are counted by the time of the log's own clock.  Entries before the period open runs, gates
+and steps that go on in it; entries after it are not read, so that a run which ended later was open.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from forum.evidence import queries
+from forum.evidence.figures import CountedItem, Figure, FigureTally, day_of
+from forum.evidence.log_part import PartEntry
+from forum.evidence.queries import Over, Query
+from forum.ledger.access import ACCESS_STRAND
+from forum.ledger.entry import LOG_RUN
+
+MAX_TIMELINE = 400
+"""How many entries of the run of an incident are listed."""
+
+MAX_DECISIONS = 50
+"""How many decisions at gates are listed."""
+
+_CHILD_RUN = "run"
+_RELATED_FACTS = {
+    "accepted/1": ("parent_run", "fork_run"),
+    "report.source/1": ("continues",),
+    "delegate/1": ("run",),
+}
+"""The facts that name another run, by kind."""
+_NO_OUTCOME = {"outcome": queries.NO_END}
+
+
+class ReportPeriod(msgspec.Struct, frozen=True):
+    """The times between which entries are counted, in microseconds since 1970."""
+
+    since: int
+    until: int
+
+
+class TimelineEntry(msgspec.Struct, frozen=True):
+    """One entry of the run of an incident."""
+
+    index: int
+    ts: int
+    strand: str
+    kind: str
+    actor: str
+    outcome: str
+
+
+class GateAnswer(msgspec.Struct, frozen=True):
+    """One decision at a gate."""
+
+    index: int
+    ts: int
+    run: str
+    subject: str
+    answer: str
+    actor: str
+    authority: str
+    seconds: int
+    """The time from the opening of the gate to the decision."""
+    digest: str
+    """SHA-256 of what was shown; the bundle of the run holds its text."""
+
+
+class _RunState:
+    """What is known of one run."""
+
+    def __init__(self, index: int, entry: PartEntry) -> None:
+        self.index, self.opened, self.actor = index, entry.ts, entry.actor
+        self.provenance, self.outcome, self.closed = "other", queries.STILL_OPEN, 0
+        self.is_opened = False
+
+
+class _OpenItem(msgspec.Struct, frozen=True):
+    """A gate, a step or a key whose end was not read yet."""
+
+    index: int
+    ts: int
+    members: dict[str, Any]
+
+
+class PeriodTally:
+    """Counts the entries of a log part, in the order of the log."""
+
+    def __init__(
+        self, period: ReportPeriod, asked: Iterable[Query] = queries.QUERIES, incident: str = ""
+    ) -> None:
+        self._period, self._incident = period, incident
+        self._tallies = [FigureTally(query) for query in asked]
+        self._by_over = {over: [t for t in self._tallies if t.query.over is over] for over in Over}
+        self._by_kind: dict[str, list[FigureTally]] = {}
+        self._runs: dict[str, _RunState] = {}
+        self._gates: dict[tuple[str, str], _OpenItem] = {}
+        self._steps: dict[tuple[str, str], _OpenItem] = {}
+        self._grants: dict[str, _OpenItem] = {}
+        self._access_length = 0
+        self._related: set[str] = set()
+        self.timeline: list[TimelineEntry] = []
+        """The first entries of the run of the incident."""
+        self.timeline_length = 0
+        self.decisions: list[GateAnswer] = []
+        """The first decisions at gates in the period."""
+        self.is_access_whole = True
+        """Whether every grant and revocation since the beginning of the log was read."""
+        self.counted = 0
+        """How many entries are in the period."""
+        self.active: set[str] = set()
+        """The runs with an entry in the period."""
+
+    @property
+    def unopened(self) -> list[str]:
+        """The runs with entries, of which the first entry was not read."""
+        return sorted(run for run, state in self._runs.items() if not state.is_opened)
+
+    @property
+    def related(self) -> tuple[str, ...]:
+        """The runs that entries of the run of the incident name."""
+        return tuple(sorted(self._related - {self._incident, ""}))
+
+    def add(self, index: int, entry: PartEntry) -> None:
+        """Count one entry."""
+        if entry.ts >= self._period.until:
+            return
+        if entry.run != LOG_RUN:
+            self._add_to_run(index, entry)
+        elif entry.strand == ACCESS_STRAND:
+            self._add_to_access(index, entry)
+        if entry.ts >= self._period.since:
+            self.counted += 1
+            self._count_entry(index, entry)
+        if entry.kind.startswith("gate."):
+            self._add_to_gate(index, entry)
+        else:
+            self._add_to_step(index, entry)
+        if entry.run == self._incident:
+            self._add_to_timeline(index, entry)
+
+    def finish(self) -> tuple[Figure, ...]:
+        """Count what is open at the end, and return the figures."""
+        for begun in self._steps.values():
+            if begun.ts >= self._period.since:
+                self._emit(Over.STEPS, begun.index, begun.members | _NO_OUTCOME)
+        for begun in self._gates.values():
+            self._emit(Over.GATES, begun.index, begun.members | {"answer": queries.UNDECIDED})
+        for begun in self._grants.values():
+            self._count_key(begun)
+        for run, state in self._runs.items():
+            if not state.closed or state.closed >= self._period.since:
+                self._emit(Over.RUNS, state.index, self._describe_run(run, state))
+        return tuple(tally.result() for tally in self._tallies)
+
+    def concerns(self) -> dict[str, dict[str, int]]:
+        """Return, for each run that somebody should look at, the reasons with an entry each."""
+        named: dict[str, dict[str, int]] = {}
+        by_id = {tally.query.id: tally for tally in self._tallies}
+        for query_id in queries.CONCERNS:
+            tally = by_id[query_id]
+            for run, index in sorted(tally.runs.items(), key=lambda place: place[1]):
+                if run != LOG_RUN:
+                    named.setdefault(run, {})[tally.query.concern] = index
+        return named
+
+    def _describe_run(self, run: str, state: _RunState) -> dict[str, Any]:
+        is_new = state.opened >= self._period.since
+        return {
+            "run": run,
+            "began": queries.IN_PERIOD if is_new else queries.BEFORE,
+            "outcome": state.outcome,
+            "provenance": state.provenance,
+            "actor": state.actor,
+            "day": day_of(state.opened),
+        }
+
+    def _emit(self, over: Over, index: int, members: Mapping[str, Any]) -> None:
+        item = CountedItem(index, members["run"], members)
+        for tally in self._by_over[over]:
+            tally.add(item)
+
+    def _count_entry(self, index: int, entry: PartEntry) -> None:
+        wanted = self._by_kind.get(entry.kind)
+        if wanted is None:
+            wanted = self._by_kind[entry.kind] = [
+                tally
+                for tally in self._by_over[Over.ENTRIES]
+                if not tally.query.kinds or entry.kind in tally.query.kinds
+            ]
+        members = entry.facts | self._common_members(entry)
+        members |= {"kind": entry.kind, "actor": entry.actor}
+        item = CountedItem(index, entry.run, members)
+        for tally in wanted:
+            tally.add(item)
+
+    def _common_members(self, entry: PartEntry) -> dict[str, Any]:
+        state = self._runs.get(entry.run)
+        return {
+            "run": entry.run,
+            "day": day_of(entry.ts),
+            "opened_by": state.actor if state else entry.actor,
+        }
+
+    def _add_to_run(self, index: int, entry: PartEntry) -> None:
+        state = self._runs.get(entry.run)
+        if state is None:
+            state = self._runs[entry.run] = _RunState(index, entry)
+        if entry.ts >= self._period.since:
+            self.active.add(entry.run)
+        match entry.kind:
+            case "run.open/1":
+                state.is_opened = True
+            case "accepted/1":
+                state.provenance = "driven"
+            case "report.source/1":
+                state.provenance = str(entry.facts.get("told", ""))
+            case "run.close/1":
+                state.outcome, state.closed = str(entry.facts.get("outcome", "")), entry.ts
+            case _:
+                pass
+
+    def _add_to_access(self, index: int, entry: PartEntry) -> None:
+        # The positions of a strand have no gap, so that a grant which is left out is noticed.
+        self.is_access_whole = self.is_access_whole and entry.n == self._access_length
+        self._access_length = entry.n + 1
+        facts, key = entry.facts, str(entry.facts.get("key", ""))
+        if entry.kind.startswith("access.grant/"):
+            members = {"run": LOG_RUN, "actor": entry.actor, "revoked": 0} | _pick(facts, "name")
+            members |= {"scopes": facts.get("scopes", []), "expires": facts.get("expires", 0)}
+            self._grants[key] = _OpenItem(index, entry.ts, members)
+        elif key in self._grants:
+            self._grants[key].members["revoked"] = entry.ts
+
+    def _count_key(self, begun: _OpenItem) -> None:
+        """Count an API key, if it was valid in the period."""
+        ends = {
+            "revoked": begun.members["revoked"],
+            "expired": begun.members["expires"],
+        }
+        if any(0 < end <= self._period.since for end in ends.values()):
+            return
+        state = next((word for word, end in ends.items() if 0 < end < self._period.until), "valid")
+        self._emit(Over.KEYS, begun.index, begun.members | {"state": state})
+
+    def _add_to_gate(self, index: int, entry: PartEntry) -> None:
+        place = (entry.run, entry.strand)
+        if entry.kind == "gate.open/1":
+            members = self._common_members(entry) | _pick(entry.facts, "subject")
+            self._gates[place] = _OpenItem(index, entry.ts, members)
+            return
+        if not entry.kind.startswith("gate.decision/"):
+            return
+        begun = self._gates.pop(place, None)
+        if begun is None or entry.ts < self._period.since:
+            return
+        decision = {
+            "answer": entry.facts.get("answer"),
+            "authority": entry.facts.get("by"),
+            "actor": entry.actor,
+            "seconds": max(0, entry.ts - begun.ts) // 1_000_000,
+        }
+        self._emit(Over.GATES, index, begun.members | decision)
+        if len(self.decisions) < MAX_DECISIONS:
+            texts = {name: str(value or "") for name, value in decision.items()}
+            self.decisions.append(
+                GateAnswer(
+                    index=index,
+                    ts=entry.ts,
+                    run=entry.run,
+                    subject=str(begun.members["subject"]),
+                    answer=texts["answer"],
+                    actor=entry.actor,
+                    authority=texts["authority"],
+                    seconds=max(0, entry.ts - begun.ts) // 1_000_000,
+                    digest=str(entry.facts.get("digest", "")),
+                )
+            )
+
+    def _add_to_step(self, index: int, entry: PartEntry) -> None:
+        place = (entry.run, entry.strand)
+        if entry.kind in ("call/1", "intent/1", "report.begin/1"):
+            self._give_up_step(place)  # no end of the step before will come any more
+            members = self._common_members(entry) | _describe_begin(entry)
+            self._steps[place] = _OpenItem(index, entry.ts, members)
+        elif entry.kind in ("reply/1", "outcome/1"):
+            begun = self._steps.pop(place, None)
+            if begun is not None and entry.ts >= self._period.since:
+                day = {"day": day_of(entry.ts)}
+                members = begun.members | day | _describe_end(entry, begun.members)
+                self._emit(Over.STEPS, index, members)
+        elif entry.kind == "report.step/1":
+            self._steps.pop(place, None)
+            if entry.ts >= self._period.since:
+                members = self._common_members(entry) | _describe_span(entry)
+                self._emit(Over.STEPS, index, members)
+
+    def _give_up_step(self, place: tuple[str, str]) -> None:
+        begun = self._steps.pop(place, None)
+        if begun is not None and begun.ts >= self._period.since:
+            self._emit(Over.STEPS, begun.index, begun.members | _NO_OUTCOME)
+
+    def _add_to_timeline(self, index: int, entry: PartEntry) -> None:
+        names = _RELATED_FACTS.get(entry.kind, ())
+        self._related.update(str(entry.facts.get(name, "")) for name in names)
+        self.timeline_length += 1
+        if len(self.timeline) < MAX_TIMELINE:
+            facts = entry.facts
+            outcome = next((facts[n] for n in ("outcome", "answer", "reason") if n in facts), "")
+            place = (index, entry.ts, entry.strand)
+            self.timeline.append(TimelineEntry(*place, entry.kind, entry.actor, str(outcome)))
+
+
+def _describe_begin(entry: PartEntry) -> dict[str, Any]:
+    facts = entry.facts
+    if entry.kind == "intent/1":
+        return {"op": "tool", "name": facts.get("tool"), "usd": 0, "tokens": 0}
+    members = _pick(facts, "agent", "model", "provider")
+    # A call without an end counts with what was reserved for it, as in `forum costs`.
+    members |= {"usd": facts.get("usd", 0), "tokens": facts.get("tokens", 0)}
+    if entry.kind == "report.begin/1":
+        return members | _pick(facts, "op", "name")
+    is_inner = facts.get("agent") == facts.get("model") == _CHILD_RUN
+    return members | {"op": "run" if is_inner else "model", "name": facts.get("agent")}
+
+
+def _describe_end(entry: PartEntry, begun: Mapping[str, Any]) -> dict[str, Any]:
+    facts = entry.facts
+    members = {"outcome": facts.get("outcome")}
+    if entry.kind == "reply/1":
+        members |= {"usd": facts.get("usd", 0), "tokens": facts.get("tokens", 0)}
+        members["model"] = facts.get("model") or begun.get("model")
+    return members
+
+
+def _describe_span(entry: PartEntry) -> dict[str, Any]:
+    facts = entry.facts
+    tokens = facts.get("input_tokens", 0) + facts.get("output_tokens", 0)
+    members = _pick(facts, "op", "name", "agent", "model", "provider", "outcome")
+    return members | {"usd": facts.get("usd", 0), "tokens": tokens}
+
+
+def _pick(facts: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    return {name: facts.get(name, "") for name in names}

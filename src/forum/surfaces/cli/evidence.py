@@ -1,0 +1,131 @@
+"""`forum evidence`: write one file about a period or an incident, for an auditor."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from forum.app.evidence import EvidenceRequest, choose_maps
+from forum.evidence.report import PackReport
+from forum.surfaces.cli import common_options, output
+from forum.surfaces.formatting import parse_moment, pluralize
+from forum.surfaces.verify_page import build_page
+
+
+class Moment(click.ParamType[int]):
+    """A day or a moment in ISO 8601; in UTC unless it names another zone."""
+
+    name = "TIME"
+
+    def convert(
+        self,
+        value: Any,  # noqa: ANN401  as click has it
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> int:
+        """Return the moment, in microseconds since 1970."""
+        if isinstance(value, int):
+            return value
+        try:
+            return parse_moment(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceScope:
+    """The options that say what a pack is about."""
+
+    since: int | None
+    until: int | None
+    incident: str | None
+    sample: int
+    seed: str
+
+
+@common_options.command(
+    examples=(
+        "forum evidence --from 2026-10-01 --until 2026-11-01 --sample 25 --output october.zip",
+        "forum evidence --map ai-act --unreviewed --output pack.zip",
+        "forum evidence --incident RUN --output incident.zip",
+        "forum verify october.zip --policy policy",
+    ),
+)
+@common_options.collect_options(
+    "scope",
+    EvidenceScope,
+    click.option("--from", "since", type=Moment(), help="Default: the beginning of the log."),
+    click.option("--until", type=Moment(), help="The first moment after the period; or now."),
+    click.option("--incident", metavar="RUN", help="Write about this run, and the day before it."),
+    click.option(
+        "--sample",
+        default=0,
+        type=click.IntRange(min=0),
+        metavar="N",
+        help="Enclose bundles of N runs that nobody chose.",
+    ),
+    click.option("--seed", default="", help="The auditor's seed.  Default: the root of the tree."),
+)
+@click.option("--map", "maps", multiple=True, metavar="NAME", help="A map of duties, or its file.")
+@click.option(
+    "--unreviewed", is_flag=True, help="Use maps that nobody has reviewed, and mark them."
+)
+@click.option(
+    "--output",
+    "-o",
+    "path",
+    required=True,
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="The file to write.",
+)
+@common_options.as_json
+def evidence(
+    scope: EvidenceScope, maps: tuple[str, ...], path: Path, *, unreviewed: bool, as_json: bool
+) -> None:
+    """Write an evidence pack: what the ledger shows about a period, and what it does not.
+
+    Every figure in it can be computed again from the entries in it.  The runs in it are recorded as
+    exported.  Maps name duties of laws and standards; a pack never says that one is met.
+    """
+    request = EvidenceRequest(
+        since=scope.since,
+        until=scope.until,
+        maps=choose_maps(maps, unreviewed=unreviewed),
+        sample=scope.sample,
+        seed=scope.seed,
+        incident=scope.incident or "",
+    )
+    page = build_page().encode()
+    with common_options.open_forum() as forum:
+        pack = forum.evidence.make_pack(request, page)
+    path.write_bytes(pack.data)
+    if as_json:
+        report = pack.report
+        facts = {
+            "path": str(path),
+            "since": report.since,
+            "until": report.until,
+            "size": report.end.size,
+            "root": report.end.root,
+        }
+        output.print_json("forum.evidence/1", facts)
+        return
+    click.echo(str(path))
+    for line in _summarize(pack.report):
+        common_options.echo_info(line)
+    # Keys that come with a pack prove nothing: its sender could have made both.
+    common_options.echo_info("send the keys separately: forum ledger policy > policy")
+    common_options.echo_info(f"to verify it: forum verify {path} --policy policy")
+
+
+def _summarize(report: PackReport) -> list[str]:
+    figures = {figure.id: figure.value for figure in report.figures}
+    runs = pluralize(figures["runs.all"], "run")
+    lines = [
+        f"from {report.since} until {report.until}: {runs}, entries: {report.counted:,}",
+        f"bundles in it: {len(report.bundles)}; sampled with the seed {report.sample.seed[:16]}",
+    ]
+    if report.unreviewed:
+        lines.append(f"maps that nobody has reviewed: {', '.join(report.unreviewed)}")
+    return lines

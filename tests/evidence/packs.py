@@ -1,0 +1,221 @@
+"""A small log over a few days, packs of it, and changes to packs by somebody who has every key."""
+
+from collections.abc import Callable, Mapping
+from hashlib import sha256
+from pathlib import Path
+
+import msgspec
+
+from forum.app import KINDS
+from forum.app.evidence import shipped_maps
+from forum.evidence import pack_file
+from forum.evidence.attestation import (
+    EVIDENCE_STRAND,
+    attestation_key_name,
+    make_statement,
+    sign_statement,
+)
+from forum.evidence.control_maps import ControlMap
+from forum.evidence.gathering import PackContents, collect_files, gather_part
+from forum.evidence.report import Arguments, PackReport, make_report
+from forum.ledger import kinds
+from forum.ledger.body import text_content
+from forum.ledger.kinds import Outcome
+from forum.ledger.strand import Attachment, Draft, Strand
+from forum.ledger.zip_archive import pack_archive, unpack_archive
+from forum.tlog import Hash, SigningKey
+from forum.verify import PackResult, Trust, check_log_part, record_check, verify_pack
+from forum.work.kinds import (
+    Authority,
+    GateDecisionByFacts,
+    GateOpenFacts,
+    StopFacts,
+    StopReason,
+)
+from forum.work.policy import Answer
+from forum.work.report_kinds import (
+    GapReason,
+    Operation,
+    ReportGapFacts,
+    ReportProvenance,
+    ReportSourceFacts,
+    ReportStepFacts,
+    span_strand,
+)
+from tests.verify.world import LOCAL, SECOND, START, World
+
+DAY = 86_400 * SECOND
+FIRST_DAY = START // DAY * DAY + DAY
+"""The first midnight after the log began."""
+EXTRAS = {name: f"{name}\n".encode() for name in pack_file.EXTRAS}
+
+Files = dict[str, bytes]
+
+
+class Audited(World):
+    """A log with a key for attestations."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, LOCAL, kinds=KINDS)
+        self.attestation_key = SigningKey(b"e" * 32, attestation_key_name(self.key.name))
+        facts = kinds.KeyAddFacts(str(self.attestation_key.verifier()))
+        self.ledger.append_log_entry(Draft("add/key", "operator", facts), EVIDENCE_STRAND)
+        self.settle()
+
+    def at(self, day: int, second: int = 0) -> None:
+        """Set the clock to a moment of a day of the log."""
+        self.now = FIRST_DAY + day * DAY + second * SECOND
+
+    def report_run(self, run: str, outcome: Outcome = Outcome.OK, *, close: bool = True) -> None:
+        """Record a run that another program told of, with a call of a model and a tool."""
+        source = ReportSourceFacts(ReportProvenance.WRAPPED, "key-1")
+        main = self.ledger.open_run(run, "alice", Draft("source", "alice", source))
+        call = ReportStepFacts(
+            op=Operation.MODEL,
+            name="chat",
+            outcome=Outcome.OK,
+            span="a1",
+            model="swan-2",
+            provider="lake",
+            input_tokens=40,
+            output_tokens=2,
+            usd=1_500_000,
+            prices="2026-11",
+        )
+        tool = ReportStepFacts(op=Operation.TOOL, name="mail", outcome=outcome, span="a2")
+        for step in (call, tool):
+            strand = self.ledger.open_strand(run, span_strand(step.span))
+            strand.append(Draft("step", "alice", step, _head(main)))
+        if close:
+            self.ledger.close_run(main, "alice", outcome)
+
+    def settle_at(self, day: int, second: int = 0) -> None:
+        """Sign and cosign at a moment."""
+        self.at(day, second)
+        self.settle()
+
+
+def make_log(folder: Path) -> Audited:
+    """Return a log of five days with runs that end well, fail, wait, are stopped and have gaps."""
+    world = Audited(folder)
+    world.at(0, 10)
+    world.report_run("early", close=False)
+    world.report_run("before")
+    for key in ("k1", "k2"):
+        scopes = (kinds.GrantScope.READ,)
+        granted = kinds.AccessGrantFacts(key, f"name of {key}", scopes, "0" * 64)
+        world.ledger.append_log_entry(Draft(f"grant/{key}", "operator", granted), "access")
+    world.settle_at(0, 60)
+    for day in (1, 2, 3):
+        world.at(day, 100)
+        for number in range(3):
+            failed = (day, number) == (2, 1)
+            world.report_run(f"run-{day}{number}", Outcome.FAILED if failed else Outcome.OK)
+        world.settle_at(day, 200)
+    world.at(3, 300)
+    _add_gate(world, "run-gate")
+    world.ledger.close_run(world.ledger.open_strand_at_end("early", "main"), "alice", Outcome.OK)
+    main = world.ledger.open_run("run-gap", "alice")
+    main.append(Draft("source", "alice", ReportSourceFacts(ReportProvenance.REPORTED, "key-1")))
+    main.append(Draft("gap", "alice", ReportGapFacts(GapReason.OVERFLOW, 7)))
+    denial = kinds.AccessDenialFacts("mallory", kinds.DenialReason.UNKNOWN, "runs.create", 4)
+    world.ledger.append_log_entry(Draft("deny", "server", denial), "denials")
+    revoked = kinds.AccessRevocationFacts("k1")
+    world.ledger.append_log_entry(Draft("revoke/k1", "operator", revoked), "access")
+    world.settle_at(3, 500)
+    world.settle_at(5, 0)
+    world.run("late")
+    world.settle_at(5, 60)
+    return world
+
+
+def _add_gate(world: Audited, run: str) -> None:
+    main = world.ledger.open_run(run, "bob")
+    gate = world.ledger.open_strand(run, "gate/plan")
+    shown = Attachment("shown", text_content("the plan"))
+    opened = GateOpenFacts("plan", 60_000, Answer.REJECT)
+    gate.append(Draft("open", "engine", opened, _head(main), (shown,)))
+    world.now += 90 * SECOND
+    decision = GateDecisionByFacts(Answer.APPROVE, sha256(b"the plan").hexdigest(), Authority.KEY)
+    gate.append(Draft("decide", "carol", decision))
+    main.append(Draft("stop", "engine", StopFacts(StopReason.BUDGET, "usd")))
+    world.ledger.close_run(main, "engine", Outcome.FAILED)
+
+
+def _head(strand: Strand) -> tuple[Hash, ...]:
+    """Return the last entry of a strand, as a cause."""
+    assert strand.head is not None
+    return (strand.head,)
+
+
+def period(first: int, last: int, **changes: object) -> Arguments:
+    """Return the arguments for the days from the first until the last."""
+    arguments = Arguments(
+        since=FIRST_DAY + first * DAY,
+        until=FIRST_DAY + last * DAY,
+        sample=3,
+        seed="",
+        incident="",
+        maps=("ai-act", "soc2"),
+    )
+    return msgspec.structs.replace(arguments, **changes)
+
+
+def compute(world: Audited, arguments: Arguments) -> tuple[Files, PackReport]:
+    """Return the files of a pack, and its report."""
+    maps = [shipped_maps()[name] for name in arguments.maps]
+    with world.store.snapshot() as reader:
+        part = gather_part(reader, KINDS, world.policy, arguments)
+        check = check_log_part(part, KINDS, world.trust, arguments)
+        report = make_report(part, arguments, maps, record_check(check))
+        key = world.attestation_key.verifier()
+        contents = PackContents(part, report, world.policy, key, EXTRAS)
+        return collect_files(reader, KINDS, contents), report
+
+
+class PackBytes(bytes):
+    """A pack that a failing test does not print."""
+
+    def __repr__(self) -> str:
+        return f"<pack of {len(self)} bytes>"
+
+
+def make(world: Audited, arguments: Arguments) -> PackBytes:
+    """Return a pack."""
+    files, report = compute(world, arguments)
+    data = pack_file.seal_pack(world.key.name, files, report, world.attestation_key)
+    return PackBytes(data)
+
+
+def verify(data: bytes, trust: Trust, maps: Mapping[str, ControlMap] | None = None) -> PackResult:
+    """Verify a pack, as a reader does who has this release, or these maps."""
+    return verify_pack(data, KINDS, trust, shipped_maps() if maps is None else maps)
+
+
+def forge(data: bytes, world: Audited, change: Callable[[Files], None]) -> bytes:
+    """Change files of a pack, and make manifest and attestation anew, with the right key."""
+    files = unpack_archive(data)
+    report = msgspec.json.decode(files["report.json"], type=PackReport)
+    del files[pack_file.MANIFEST], files[pack_file.ATTESTATION]
+    change(files)
+    manifest = pack_file.encode_manifest(world.key.name, files)
+    statement = make_statement(sha256(manifest).hexdigest(), report)
+    attestation = sign_statement(statement, world.attestation_key)
+    sealed = {pack_file.MANIFEST: manifest, pack_file.ATTESTATION: attestation}
+    return pack_archive({**files, **sealed})
+
+
+def replace(name: str, *changes: tuple[bytes, bytes]) -> Callable[[Files], None]:
+    """Return a change of the text of one file."""
+
+    def change(files: Files) -> None:
+        for old, new in changes:
+            assert old in files[name], old
+            files[name] = files[name].replace(old, new, 1)
+
+    return change
+
+
+def rows(result: PackResult) -> Mapping[str, str]:
+    """Return the problem of each row that was found."""
+    return {finding.row: str(finding.problem) for finding in result.findings}

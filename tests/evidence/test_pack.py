@@ -1,0 +1,426 @@
+"""Packs: equal bytes, figures that follow from entries, and every change is found and named."""
+
+import re
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from forum.app.evidence import shipped_maps
+from forum.evidence import pack_file
+from forum.evidence.control_maps import MapReview, ReviewStatus
+from forum.evidence.queries import Query
+from forum.evidence.report import PackReport
+from forum.ledger.body import text_content
+from forum.ledger.kinds import NoteFacts, RedactionReason
+from forum.ledger.strand import Attachment, Draft
+from forum.ledger.zip_archive import pack_archive, unpack_archive
+from forum.tlog import SigningKey
+from forum.verify import State, Trust
+from tests.evidence import packs
+from tests.evidence.packs import Audited, forge, make, period, replace, rows, verify
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Audited:
+    """Return a log of five days; no test adds to it."""
+    return packs.make_log(tmp_path_factory.mktemp("evidence"))
+
+
+@pytest.fixture(scope="module")
+def pack(world: Audited) -> bytes:
+    """Return a pack of three of these days."""
+    return make(world, period(1, 4))
+
+
+def report_of(pack: bytes) -> PackReport:
+    """Return the report in a pack."""
+    return msgspec.json.decode(unpack_archive(pack)["report.json"], type=PackReport)
+
+
+def test_an_honest_pack_holds(world: Audited, pack: bytes) -> None:
+    """All claims hold for a reader with the policy, and the period is bounded by witnesses."""
+    result = verify(pack, world.trust)
+
+    assert result.ok, result
+    assert not result.findings
+    assert (result.since, result.until) == (report_of(pack).since, report_of(pack).until)
+
+
+def test_the_figures_are_those_of_the_days(pack: bytes) -> None:
+    """Of the runs that were open before, the one that went on in the period counts."""
+    report = report_of(pack)
+    figures = {figure.id: figure for figure in report.figures}
+
+    assert figures["runs.all"].value == 9 + 1 + 2
+    assert figures["runs.carried"].value == 1
+    assert figures["runs.open"].value == 1
+    assert figures["runs.not-ok"].value == 2
+    assert figures["gates.median"].value == 90
+    assert figures["gaps.steps"].value == 7
+    (decision,) = report.decisions
+    assert (decision.run, decision.subject, decision.actor) == ("run-gate", "plan", "carol")
+    assert figures["access.denied"].value == 4
+    assert {group.key: group.value for group in figures["access.keys"].groups} == {
+        ("name of k1", "read", "revoked"): 1,
+        ("name of k2", "read", "valid"): 1,
+    }
+    assert figures["cost.total"].value == 9 * 1_500_000
+    assert figures["caps.reached"].value == 1
+    assert {named.run for named in report.named} == {"run-gap", "run-gate", "run-21"}
+    assert set(report.sample.runs) <= {bundle.run for bundle in report.bundles}
+    assert report.sample.population == 12
+
+
+def test_packs_of_the_same_period_are_equal(tmp_path: Path) -> None:
+    """What is recorded after the period changes nothing."""
+    world = packs.make_log(tmp_path)
+    first = make(world, period(1, 4))
+    world.at(6)
+    world.run("another")
+    world.ledger.record_export("run-10", 5, 70, "operator")
+    world.settle_at(6, 60)
+
+    assert make(world, period(1, 4)) == first
+
+
+def test_a_body_that_was_erased_after_the_period_does_not_break_its_bundle(tmp_path: Path) -> None:
+    """The bundle then has a later checkpoint, with the redaction."""
+    world = packs.make_log(tmp_path)
+    arguments = period(1, 4)
+    (decision,) = [
+        recorded
+        for recorded in world.ledger.store.read_strand("run-gate", "gate/plan")
+        if b"gate.open/1" in recorded
+    ]
+    located = world.ledger.find_entry("run-gate/gate/plan/0")
+    assert located.data == decision
+    world.at(6)
+    world.ledger.request_redaction(located, "shown", "operator", RedactionReason.REQUEST)
+    world.settle_at(6, 60)
+    world.ledger.erase_redacted()
+
+    result = verify(make(world, arguments), world.trust)
+
+    assert result.ok, result.findings
+
+
+def test_without_keys_nothing_is_said_to_hold(pack: bytes) -> None:
+    """Keys in the pack are not believed."""
+    result = verify(pack, Trust())
+
+    assert not result.ok
+    claims = (result.intact, result.complete, result.independent, result.figures, result.attested)
+    assert {claim.state for claim in claims} == {State.NOT_CHECKED}
+
+
+def test_another_log_with_the_same_name_is_found(world: Audited, pack: bytes) -> None:
+    """A forger who makes a whole log of his own does not have its key."""
+    other = SigningKey(b"o" * 32, world.key.name)
+
+    result = verify(pack, Trust(keys=(other.verifier(),)))
+
+    assert result.intact.state is State.FAILS
+    assert result.complete.state is result.figures.state is State.NOT_CHECKED
+    assert not result.ok
+
+
+def test_a_period_that_is_cut_off_is_found(world: Audited) -> None:
+    """A pack that ends with a tree of an earlier day says that entries may be missing."""
+    honest = period(1, 3)
+    longer = msgspec.structs.replace(honest, until=honest.until + packs.DAY)
+    files, report = packs.compute(world, honest)
+    text = msgspec.json.encode(msgspec.structs.replace(report, arguments=longer))
+    files["report.json"] = msgspec.json.format(text, indent=1) + b"\n"
+    data = pack_file.seal_pack(world.key.name, files, report, world.attestation_key)
+
+    result = verify(data, world.trust)
+
+    assert result.complete.state is State.FAILS
+    assert "tail-cut" in result.complete.reason
+
+
+def test_any_figure_changed_in_the_report_is_named(world: Audited, pack: bytes) -> None:
+    """By somebody who can sign the pack again: by the maker himself."""
+    report = report_of(pack)
+    for figure in report.figures:
+        changed = msgspec.structs.replace(figure, value=figure.value + 1)
+        figures = tuple(changed if f.id == figure.id else f for f in report.figures)
+        text = msgspec.json.encode(msgspec.structs.replace(report, figures=figures))
+
+        def change(files: packs.Files, text: bytes = text) -> None:
+            files["report.json"] = msgspec.json.format(text, indent=1) + b"\n"
+
+        result = verify(forge(pack, world, change), world.trust)
+
+        assert rows(result) == {f"figures {figure.id} value": "figure-changed"}
+        assert result.figures.state is State.FAILS
+        assert not result.ok
+
+
+@pytest.mark.slow
+@settings(max_examples=60)
+@given(st.data())
+def test_any_number_changed_on_the_page_is_named(
+    world: Audited, pack: bytes, data: st.DataObject
+) -> None:
+    """In a figure, a table, a chart: wherever a digit stands."""
+    page = unpack_archive(pack)["report.html"].decode()
+    body = page.index("<main>")
+    digit = data.draw(st.sampled_from([m.start() for m in re.finditer(r"\d", page[body:])])) + body
+    other = str((int(page[digit]) + data.draw(st.integers(1, 9))) % 10)
+    text = (page[:digit] + other + page[digit + 1 :]).encode()
+
+    def change(files: packs.Files) -> None:
+        files["report.html"] = text
+
+    result = verify(forge(pack, world, change), world.trust)
+
+    (row,) = rows(result)
+    line = page[page.rindex("\n", 0, digit) + 1 : page.index("\n", digit)]
+    named = re.search(r'data-row="([^"]*)"', line)
+    assert row.startswith("report.html ")
+    assert named is None or row == f"report.html {named[1]}"
+    assert not result.ok
+
+
+@pytest.mark.slow
+@settings(max_examples=60)
+@given(st.floats(0, 1, exclude_max=True), st.floats(0, 1, exclude_max=True))
+def test_any_byte_changed_in_a_file_that_counts_is_found(
+    world: Audited, pack: bytes, file: float, place: float
+) -> None:
+    """Whichever byte of whichever file: of the log part, the report, a map or a bundle."""
+    unpacked = unpack_archive(pack)
+    free = {*pack_file.EXTRAS, pack_file.SCHEMA, pack_file.MANIFEST, pack_file.ATTESTATION}
+    names = sorted(name for name in unpacked.keys() - free if unpacked[name])
+    name = names[int(file * len(names))]
+    at = int(place * len(unpacked[name]))
+
+    def change(files: packs.Files) -> None:
+        old = files[name]
+        files[name] = old[:at] + bytes([old[at] ^ 1]) + old[at + 1 :]
+
+    result = verify(forge(pack, world, change), world.trust)
+
+    assert not result.ok, (name, at)
+    assert result.found, (name, at)
+
+
+@pytest.mark.slow
+@settings(max_examples=60)
+@given(st.data())
+def test_a_run_that_is_left_out_is_found(world: Audited, pack: bytes, data: st.DataObject) -> None:
+    """Its entries are missing between two roots, whatever else is made to fit."""
+    lines = unpack_archive(pack)["log/entries.jsonl"].splitlines(keepends=True)
+    runs = sorted({re.search(rb'"run":"([^"]*)"', line)[1] for line in lines})  # type: ignore[index]
+    run = data.draw(st.sampled_from(runs))
+    kept = [line for line in lines if b'"run":"%b"' % run not in line]
+
+    def change(files: packs.Files) -> None:
+        files["log/entries.jsonl"] = b"".join(kept)
+
+    result = verify(forge(pack, world, change), world.trust)
+
+    assert result.intact.state is State.FAILS
+    assert result.complete.state is State.FAILS
+    assert rows(result)["log part"] == "log-part"
+
+
+def test_a_run_that_was_open_before_is_not_left_out(world: Audited, pack: bytes) -> None:
+    """Without its first entries, entries of the period belong to a run of which none is known."""
+
+    def change(files: packs.Files) -> None:
+        lines = files["log/earlier.jsonl"].splitlines(keepends=True)
+        kept = [line for line in lines if b'\\"run\\":\\"early\\"' not in line]
+        assert len(kept) < len(lines)
+        files["log/earlier.jsonl"] = b"".join(kept)
+
+    result = verify(forge(pack, world, change), world.trust)
+
+    assert not result.ok
+    assert any("first entry of run early" in finding.detail for finding in result.findings)
+
+
+def test_a_grant_before_the_period_is_not_left_out(world: Audited, pack: bytes) -> None:
+    """Who had access is shown for the period, whenever it was given."""
+
+    def change(files: packs.Files) -> None:
+        lines = files["log/earlier.jsonl"].splitlines(keepends=True)
+        kept = [line for line in lines if b"name of k2" not in line]
+        assert len(kept) == len(lines) - 1
+        files["log/earlier.jsonl"] = b"".join(kept)
+
+    result = verify(forge(pack, world, change), world.trust)
+
+    assert any("a revocation of an API key is missing" in f.detail for f in result.findings)
+
+
+def test_an_entry_that_is_dated_back_out_of_the_period_is_found(tmp_path: Path) -> None:
+    """Its time would be before a tree that witnesses saw without it."""
+    world = packs.make_log(tmp_path)
+    world.at(6)
+    world.skew = -4 * packs.DAY
+    world.run("hidden")
+    world.skew = 0
+    world.settle_at(7, 0)
+    arguments = period(6, 7)
+    report = packs.compute(world, arguments)[1]
+
+    result = verify(make(world, arguments), world.trust)
+
+    assert {figure.id: figure.value for figure in report.figures}["runs.all"] == 1  # the gap's
+    assert "time-impossible" in result.independent.reason
+    assert not result.ok
+
+
+def test_an_exchanged_sample_is_named(world: Audited, pack: bytes) -> None:
+    """The maker cannot choose which runs an auditor sees."""
+    report = report_of(pack)
+    drawn = report.sample.runs[0]
+    others = {f"run-{day}{n}" for day in (1, 2, 3) for n in range(3)} - {*report.sample.runs}
+    other = min(others - {named.run for named in report.named})
+    bundle = packs.compute(world, period(1, 4, sample=99))[0][f"runs/{other}.zip"]
+
+    def change(files: packs.Files) -> None:
+        files.pop(f"runs/{drawn}.zip")
+        files[f"runs/{other}.zip"] = bundle
+        replace("report.json", (drawn.encode(), other.encode()))(files)
+
+    result = verify(forge(pack, world, change), world.trust)
+
+    found = rows(result)
+    assert found[f"runs/{other}.zip"] == "sample-changed"
+    assert found[f"runs/{drawn}.zip"] == "bundle-missing"
+
+
+def test_the_bundle_of_another_run_is_rejected(world: Audited, pack: bytes) -> None:
+    """A bundle must hold the entries that the log part has of its run."""
+    first, second = (f"runs/{run}.zip" for run in report_of(pack).sample.runs[:2])
+
+    def change(files: packs.Files) -> None:
+        files[first] = files[second]
+
+    result = verify(forge(pack, world, change), world.trust)
+
+    assert rows(result) == {first: "bundle-rejected"}
+
+
+@pytest.mark.parametrize("name", sorted(shipped_maps()))
+def test_an_altered_map_is_named(world: Audited, name: str) -> None:
+    """Even where the maker alters the map first, and makes the whole pack of that."""
+    honest = shipped_maps()[name]
+    row = honest.rows[0]
+    altered = msgspec.structs.replace(
+        honest, rows=(msgspec.structs.replace(row, yours="Nothing."), *honest.rows[1:])
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(packs, "shipped_maps", lambda: {name: altered})
+        data = make(world, period(1, 4, maps=(name,)))
+
+    result = verify(data, world.trust)
+    mine = verify(data, world.trust, {name: honest})
+
+    assert rows(mine) == {f"map {name} rows {row.id} yours": "map-changed"}
+    assert rows(result) == rows(mine)
+
+
+def test_an_unknown_map_is_not_said_to_be_checked(world: Audited, pack: bytes) -> None:
+    """A map of the user's own is the user's own."""
+    result = verify(pack, world.trust, {})
+
+    assert result.ok
+    assert any("the text of map ai-act" in line for line in result.not_checked)
+
+
+def test_another_attestation_is_rejected(world: Audited, pack: bytes) -> None:
+    """A key that the log did not publish signs nothing."""
+    files = unpack_archive(pack)
+    report = report_of(pack)
+    forger = SigningKey(b"f" * 32, world.attestation_key.name)
+    rest = {n: d for n, d in files.items() if n not in (pack_file.MANIFEST, pack_file.ATTESTATION)}
+    sealed = pack_file.seal_pack(world.key.name, rest, report, forger)
+
+    assert rows(verify(sealed, world.trust)) == {pack_file.ATTESTATION: "attestation-rejected"}
+    del files["report.html"]
+    assert not verify(pack_archive(files), world.trust).ok
+
+
+def test_an_incident_has_its_run_and_what_it_names(world: Audited) -> None:
+    """In the order of the log, with its bundle."""
+    data = make(world, period(1, 4, incident="run-gate", sample=0, maps=()))
+    report = report_of(data)
+
+    assert verify(data, world.trust).ok
+    assert report.incident is not None
+    kinds = [entry.kind for entry in report.incident.timeline]
+    assert kinds[0] == "run.open/1"
+    assert kinds[-1] == "run.close/1"
+    assert "runs/run-gate.zip" in unpack_archive(data)
+
+
+def test_an_auditors_seed_is_named_as_not_checked(world: Audited) -> None:
+    """Who brought it cannot be seen."""
+    data = make(world, period(1, 4, seed="tuesday"))
+    result = verify(data, world.trust)
+
+    assert result.ok
+    assert report_of(data).sample.seed_from == "auditor"
+    assert any("tuesday" in line for line in result.not_checked)
+
+
+def test_texts_of_others_stay_text(tmp_path: Path) -> None:
+    """Actors and runs are named by others; a page runs no script and a table has no formula."""
+    world = packs.Audited(tmp_path)
+    world.at(1, 10)
+    body = Attachment("text", text_content("x"))
+    run = "<script>alert(1)"
+    world.ledger.record_run(run, "=1+1", Draft("note", "=1+1", NoteFacts(), (), (body,)))
+    world.settle_at(3, 0)
+
+    data = make(world, period(1, 3, maps=(), sample=1))
+    files = unpack_archive(data)
+
+    assert verify(data, world.trust).ok
+    assert b"<script" not in files["report.html"]
+    assert b"'=1+1" in files["entries.csv"]
+    assert b",=1+1" not in files["entries.csv"]
+
+
+def test_a_map_of_somebody_else_stays_text(world: Audited) -> None:
+    """Every text of a map is shown as text, and none of it can run or load anything."""
+    evil = "<script src=//x>&\"'"
+    honest = shipped_maps()["pci-dss"]
+    row = msgspec.structs.replace(
+        honest.rows[0], id=evil, duty=evil, source=evil, yours=evil, not_covered=evil
+    )
+    query = Query(evil, evil, evil)
+    hostile = msgspec.structs.replace(
+        honest,
+        name="own",
+        title=evil,
+        version=evil,
+        applies=evil,
+        review=MapReview(ReviewStatus.REVIEWED, evil, evil),
+        rows=(row,),
+        queries=(query,),
+        not_shown=(evil,),
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(packs, "shipped_maps", lambda: {"own": hostile})
+        data = make(world, period(1, 4, maps=("own",), seed=evil))
+
+    page = unpack_archive(data)["report.html"].decode()
+    assert verify(data, world.trust).ok
+    assert "<script" not in page
+    assert page.count("&lt;script src=//x&gt;&amp;&quot;&#x27;") > 10
+
+
+def test_nothing_says_compliant(pack: bytes) -> None:
+    """A log shows what was recorded, never that a law is met."""
+    files = unpack_archive(pack)
+    texts = [files[name] for name in files if name.startswith(("report.", "maps/", "README"))]
+
+    assert not re.search(rb"complian|certified", b"".join(texts), re.IGNORECASE)

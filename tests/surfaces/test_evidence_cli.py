@@ -1,0 +1,133 @@
+"""`forum evidence` and `forum verify PACK`, as somebody types them."""
+
+import json
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from forum.ledger.zip_archive import pack_archive, unpack_archive
+from tests.surfaces.terminal import Terminal
+
+WORDS = ("evidence", "--map", "ai-act", "--unreviewed", "--sample", "5")
+
+
+@pytest.fixture
+def user(tmp_path: Path) -> Terminal:
+    """Return a user with a ledger, a run and the policy of the ledger in a file."""
+    terminal = Terminal(tmp_path)
+    assert terminal.call("init").exit_code == 0
+    assert terminal.call("submit", "Say hello.", "--cmd", "echo hello").exit_code == 0
+    return terminal
+
+
+def make_pack(user: Terminal, *words: str) -> Path:
+    """Write a pack, and return its path."""
+    result = user.call(*WORDS, *words, "--output", "pack.zip")
+    assert result.exit_code == 0, result.output
+    return user.folder / "pack.zip"
+
+
+def test_a_pack_verifies_and_a_second_one_is_equal(user: Terminal) -> None:
+    """Although making the first one has recorded exports."""
+    first = make_pack(user).read_bytes()
+    until = json.loads(unpack_archive(first)["report.json"])["until"]
+
+    checked = user.call("verify", "pack.zip", "--policy", str(user.policy))
+    assert checked.exit_code == 0, checked.output
+    assert "✓ Figures" in checked.stdout
+    assert make_pack(user, "--until", until).read_bytes() == first
+    assert user.ask("ledger", "verify")["ok"]
+    exports = user.ask("ledger", "summary")["kinds"]["export/1"]
+    assert exports == 4  # of the run and of the log, by each pack
+
+
+def test_a_changed_figure_is_named_and_the_status_is_3(user: Terminal) -> None:
+    """Without the key of the attestation, that is refused as well."""
+    pack = make_pack(user)
+    files = unpack_archive(pack.read_bytes())
+    files["report.json"] = files["report.json"].replace(b'"value": 1,', b'"value": 0,', 1)
+    pack.write_bytes(pack_archive(files))
+
+    damaged = user.call("verify", "pack.zip", "--policy", str(user.policy))
+    assert damaged.exit_code == 3
+    assert "report.json is not as the manifest lists it" in " ".join(damaged.stdout.split())
+
+    digest = sha256(files["report.json"]).hexdigest()
+    manifest = json.loads(files["manifest.json"])
+    for line in manifest["files"]:
+        if line[0] == "report.json":
+            line[2] = digest
+    files["manifest.json"] = json.dumps(manifest, separators=(",", ":")).encode() + b"\n"
+    pack.write_bytes(pack_archive(files))
+
+    found = user.ask("verify", "pack.zip", "--policy", str(user.policy))
+    rows = {finding["row"]: finding["problem"] for finding in found["findings"]}
+    assert not found["ok"]
+    assert rows.pop("attestation.dsse.json") == "attestation-rejected"
+    ((row, problem),) = rows.items()
+    assert (row, problem) == ("figures runs.all value", "figure-changed")
+
+
+def test_a_reader_who_pinned_an_earlier_key_follows_its_rotation(user: Terminal) -> None:
+    """The pack holds the checkpoint by which the old key signed the new one."""
+    old = user.folder / "old"
+    old.write_bytes(user.policy.read_bytes())
+    assert user.call("keys", "rotate-log", given=b"y\n").exit_code == 0
+    user.note("more")
+    pack = make_pack(user)
+    policies = (str(user.policy), str(old))
+
+    for policy in policies:
+        checked = user.call("verify", "pack.zip", "--policy", policy)
+        assert checked.exit_code == 0, checked.output
+    files = unpack_archive(pack.read_bytes())
+    assert any(name.startswith("log/past/") for name in files)
+
+
+def test_an_incident_is_about_one_run(user: Terminal) -> None:
+    """Any entry of the run names it."""
+    run = user.ask("runs")["runs"][0]["run"]
+    result = user.call("evidence", "--incident", run[:13], "--output", "incident.zip")
+    assert result.exit_code == 0, result.output
+    report = json.loads(unpack_archive((user.folder / "incident.zip").read_bytes())["report.json"])
+
+    assert report["incident"]["run"] == run
+    assert report["incident"]["timeline"][-1]["kind"] == "run.close/1"
+    assert user.call("verify", "incident.zip", "--policy", str(user.policy)).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("--map", "ai-act"), "--unreviewed"),
+        (("--map", "hipaa"), "there is no map hipaa"),
+        (("--from", "2030-01-01"), "ends before it begins"),
+        (("--until", "2130-01-01"), "in the future"),
+        (("--incident", "nothing"), "nothing"),
+    ],
+)
+def test_what_cannot_be_made_is_refused(user: Terminal, words: tuple[str, ...], why: str) -> None:
+    """With the reason, and without a file."""
+    result = user.call("evidence", *words, "--output", "pack.zip")
+
+    assert result.exit_code != 0
+    assert why in str(result.exception)
+    assert not (user.folder / "pack.zip").exists()
+
+
+def test_a_bundle_is_still_a_bundle(user: Terminal) -> None:
+    """A pack is told from a bundle by what is in it; a bundle of the pack verifies alone."""
+    pack = make_pack(user)
+    name, data = next(
+        (name, data)
+        for name, data in unpack_archive(pack.read_bytes()).items()
+        if name.startswith("runs/")
+    )
+    (user.folder / "run.zip").write_bytes(data)
+
+    checked = user.call("verify", "run.zip", "--policy", str(user.policy))
+
+    assert checked.exit_code == 0, (name, checked.output)
+    assert "✓ Intact" in checked.stdout
+    assert "Figures" not in checked.stdout
