@@ -58,6 +58,8 @@ SCANNERS = frozenset(
         "ledger/bundle.py:_check_unsequenced",
         # The command that archives, about every run that is not archived yet.
         "app/archive.py:_outline_runs",
+        # A review, about gates that were decided after the entries it is about.
+        "app/oversight.py:_gates_decided_since",
     }
 )
 """Who may use statements that read a whole log: verification, doctor and maintenance."""

@@ -285,6 +285,9 @@ READERS = {
     "new_strand",
     "draft_opening",
     "prepare_next",
+    "remember_run",
+    "strand_ends",
+    "with_memory",
 }
 
 

@@ -104,7 +104,7 @@ class EnclosedBundle(msgspec.Struct, frozen=True):
     why: tuple[str, ...]
 
 
-class Incident(msgspec.Struct, frozen=True):
+class IncidentTimeline(msgspec.Struct, frozen=True):
     """The run of an incident: its entries in the order of the log, and the runs that they name."""
 
     run: str
@@ -138,7 +138,7 @@ class PackReport(msgspec.Struct, frozen=True):
     bundles: tuple[EnclosedBundle, ...]
     maps: tuple[MapResult, ...]
     limits: tuple[str, ...]
-    incident: Incident | None = None
+    incident: IncidentTimeline | None = None
 
     @property
     def unreviewed(self) -> tuple[str, ...]:
@@ -197,7 +197,9 @@ def make_report(
         if not tally.timeline:
             raise Malformed("log part", f"it has no entry of run {arguments.incident}")
         listed = tuple(tally.timeline)
-        incident = Incident(arguments.incident, tally.timeline_length, listed, tally.related)
+        incident = IncidentTimeline(
+            arguments.incident, tally.timeline_length, listed, tally.related
+        )
     start = parse_checkpoint(part.start) if part.start else None
     return PackReport(
         v=FORMAT,
@@ -230,7 +232,7 @@ def _sample(tally: PeriodTally, arguments: Arguments, root: str) -> RunSample:
 
 
 def _list_bundles(
-    sample: RunSample, named: Iterable[NamedRun], incident: Incident | None
+    sample: RunSample, named: Iterable[NamedRun], incident: IncidentTimeline | None
 ) -> tuple[EnclosedBundle, ...]:
     why: dict[str, list[str]] = {}
     if incident:
