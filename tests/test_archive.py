@@ -2,6 +2,7 @@
 
 import dataclasses
 import sqlite3
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
@@ -522,6 +523,50 @@ def test_a_redaction_between_copy_and_removal_reaches_the_copy(
 
     assert (held, erased, result.archived) == (True, True, ("one",))
     assert report.ok
+
+
+def test_retention_reaches_the_copies(make: Callable[[], Installation]) -> None:
+    """A rule erases the text from the archive, too; while that is away, the log goes on."""
+    home = make()
+    with home.open() as forum:
+        record(forum, "one", text=SECRET)
+        forum.log.archive_runs(NEVER, str(home.archive))
+        forum.retention.set_rule("*", 1)
+        time.sleep(1.1)
+        away = home.archive.rename(home.archive.with_name("away"))
+        step = forum.log._make_retention_step()  # noqa: SLF001  what the publisher does
+        with pytest.raises(ArchiveUnreachable):
+            forum.retention.apply_rules()
+        with pytest.warns(RuntimeWarning, match="cannot be reached"):
+            is_done = step()
+        away.rename(home.archive)
+        held = holds_secret(home)
+        result = forum.retention.apply_rules()
+        report = verify(forum)
+
+        assert (is_done, held, holds_secret(home)) == (True, True, False)
+        assert result.erased == result.redacted > 0
+        assert (report.ok, report.bodies.redacted) == (True, result.redacted)
+
+
+def test_a_hold_keeps_the_text_in_the_copy(make: Callable[[], Installation]) -> None:
+    """Also if the redaction is on record before the hold, and the run is archived after it."""
+    home = make()
+    with home.open() as forum:
+        record(forum, "one", text=SECRET)
+        forum.log.publish()
+        forum.retention.set_rule("*", 1)
+        time.sleep(1.1)
+        recorded = forum.log.make_retention_scan().step().redacted
+        forum.retention.place_hold("suit", ("one",))
+        forum.log.archive_runs(NEVER, str(home.archive))
+        first = (forum.retention.apply_rules().erased, holds_secret(home))
+        forum.retention.release_hold("suit")
+        second = (forum.retention.apply_rules().erased, holds_secret(home))
+
+        assert first == (0, True)
+        assert second == (recorded, False)
+        assert verify(forum).ok
 
 
 def test_a_redaction_of_another_run_does_not_need_the_archive(

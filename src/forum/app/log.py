@@ -17,6 +17,7 @@ from forum.app.project import ProjectContext
 from forum.app.reads import RunReads
 from forum.app.witness import LocalWitness
 from forum.errors import (
+    ArchiveUnreachable,
     ConcurrentUpdate,
     GuardMissing,
     IdempotencyKeyUsed,
@@ -210,6 +211,10 @@ class LogOperations:
                 return True
             try:
                 return scan.step().is_done
+            except ArchiveUnreachable as error:
+                # The next round tries again.
+                self._project.warn(f"bodies past their period are not erased: {error}")
+                return True
             except TamperDetected as error:
                 # The publisher goes on, so that the record of what happens now is complete.
                 scan = None

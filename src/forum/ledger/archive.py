@@ -15,9 +15,11 @@ from forum import errors, tlog
 from forum.ledger.body import StoredBody
 from forum.ledger.bundle import Bundle, BundleReader, gather_bundle
 from forum.ledger.entry import LOG_RUN, Entry, leaf_of
-from forum.ledger.kinds import ArchiveFacts, Kinds, RedactionFacts
+from forum.ledger.kinds import ArchiveFacts, Kinds
 from forum.ledger.log import find_index
 from forum.ledger.ports import Position, Reader
+from forum.ledger.redaction import redacted_bodies
+from forum.ledger.retention import read_retention
 
 _MAX_OPEN_COPIES = 64
 """The number of copies that a reader keeps in memory."""
@@ -47,13 +49,15 @@ def is_record_signed(reader: Reader, run: str) -> bool:
 def make_copy(reader: Reader, kinds: Kinds, run: str, policy: tlog.WitnessPolicy) -> Bundle:
     """Return the bundle of a run for an archive: all evidence, no enclosures, nothing redacted.
 
-    `reader` must be a snapshot.  Raises as `gather_bundle` does.
+    What a hold keeps is in the copy, although its redaction may be on record already.  `reader`
+    must be a snapshot.  Raises as `gather_bundle` does.
     """
     bundle = gather_bundle(reader, kinds, run, policy, b"")
     ids = {leaf_of(data).hex(): index for index, data in bundle.entries.items()}
-    entries = (kinds.read(data) for data in bundle.entries.values())
-    facts = [e.facts for e in entries if e.run == LOG_RUN and isinstance(e.facts, RedactionFacts)]
-    redacted = {(ids[f.entry], f.body) for f in facts if f.entry in ids}
+    redacted = set()
+    if not read_retention(reader, kinds).is_held(run):
+        named = (body for e in bundle.entries.values() for body in redacted_bodies(kinds.read(e)))
+        redacted = {(ids[body.entry], body.name) for body in named if body.entry in ids}
     bodies = {place: body for place, body in bundle.bodies.items() if place not in redacted}
     return replace(bundle, bodies=bodies, extras={})
 

@@ -159,21 +159,23 @@ class BodyEraser:
                 continue
             held = [body for body, at in located if self._retention.is_held(at.run)]
             places += [
-                (at, body.name, copy is not None and not copy.archived)
+                (at, body.name, copy)
                 for (body, at), copy in zip(located, stored, strict=True)
                 if body not in held
             ]
             if held:
                 waiting.append(PendingRedaction(redaction.leaf, tuple(held)))
-        own = [(position, name) for position, name, is_here in places if is_here]
+        own = [(at, name) for at, name, copy in places if copy is not None and not copy.archived]
         if own:
             self._store.erase_bodies(own)
-        # Also after the erasure here: a run may have been copied and not removed yet.
-        erased = [
-            position
-            for position, name, is_here in places
-            if (self._archive is not None and self._archive.erase_body(position, name)) or is_here
-        ]
+        erased = [position for position, _ in own]
+        if self._archive is not None:
+            # Also after the erasure here: a run may have been copied and not removed yet.  One new
+            # copy leaves out all redacted bodies of its run.
+            replaced = {at.run for at, name, _ in places if self._archive.erase_body(at, name)}
+            erased += [
+                at for at, _, copy in places if copy and copy.archived and at.run in replaced
+            ]
         return erased, waiting
 
     def _locate(self, bodies: Sequence[BodyName]) -> Iterator[tuple[BodyName, ports.Position]]:
