@@ -28,6 +28,7 @@ _POLL_INTERVAL_S = 1.0
 _STOP_CHECK_INTERVAL_S = 0.1
 _QUIET_STOP_CHECK_INTERVAL_S = 0.5
 """How often runs in hand are checked for a stop while there are no signals."""
+_RECONNECT_DELAY_S = 0.5
 _LISTEN_S = 0.2
 """How long the thread that listens waits before it looks whether the worker stops."""
 _GATHER_S = 0.004
@@ -90,7 +91,7 @@ class ClaimingWorker(LeasedWorker):
         self._start_thread("lease", self._beat, BEAT_INTERVAL_S, self._gone)
         self._start_thread("heir", self._take_over_lost, 0, self._stop)
         self._start_thread("stops", self._check_for_stops, _STOP_CHECK_INTERVAL_S, self._stop)
-        self._start_thread("signal", self._listen, 0, self._stop)
+        self._start_thread("signal", self._listen, _RECONNECT_DELAY_S, self._stop)
         runs = Thread(target=lambda: asyncio.run(self._serve()), name="forum-runs", daemon=True)
         runs.start()
         self._threads.append(runs)
