@@ -4,7 +4,9 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import httpx2
 import pytest
@@ -32,10 +34,16 @@ TASKS: list[dict[str, Any]] = [
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[UpServer]:
-    """Serve a new project with two agents that are programs."""
-    terminal = Terminal(tmp_path_factory.mktemp("actions"))
-    (terminal.folder / "forum.toml").write_text(AGENTS)
+def terminal(tmp_path_factory: pytest.TempPathFactory) -> Terminal:
+    """Begin a project with two agents that are programs."""
+    begun = Terminal(tmp_path_factory.mktemp("actions"))
+    (begun.folder / "forum.toml").write_text(AGENTS)
+    return begun
+
+
+@pytest.fixture(scope="module")
+def server(terminal: Terminal) -> Iterator[UpServer]:
+    """Serve the project."""
     with up(terminal) as running:
         yield running
 
@@ -131,6 +139,23 @@ def test_a_run_is_forked_where_the_slider_stands(server: UpServer) -> None:
     assert list_runs(server) - before == {said["fork"]}
     assert (fork["fork_of"], fork["outcome"], fork["spent"]["usd"]) == (run, "ok", "0.01")
     assert accepted["facts"]["fork_index"] == replies[1]
+
+
+def test_a_pack_that_is_taken_in_the_browser_verifies(
+    server: UpServer, terminal: Terminal, tmp_path: Path
+) -> None:
+    """One press saves the evidence of the whole log, with a run that was drawn."""
+    run = carry_out(server, "Name waters.", TASKS[:1])
+    server.eventually(lambda: list_entries(server, run)[-1]["entry"]["kind"] == "run.close/1")
+    file = tmp_path / "pack.zip"
+    said = finish(start(server, "pack.mjs", str(file)))
+    verified = terminal.type("verify", str(file), "--policy", str(terminal.policy))
+    drawn = [name for name in ZipFile(file).namelist() if name.startswith("runs/")]
+
+    assert said["faults"] == []
+    assert said["name"] == "evidence-begin-now.zip"
+    assert said["withoutNumber"] == {"isEnabled": False, "hint": "A number up to 200."}
+    assert (verified.returncode, len(drawn)) == (0, 1), verified.stdout
 
 
 def test_a_run_is_cancelled(server: UpServer) -> None:

@@ -254,6 +254,18 @@ export function takeBundle(run: string): Promise<Uint8Array> {
   return guarded(client.value.call("POST /api/v1/runs/{run}/bundle", { path: { run } }));
 }
 
+/** What an evidence pack is to be about: days, the first of them included and the last one not. */
+export interface PackRequest {
+  since: string;
+  until: string;
+  sample: number;
+}
+
+/** The evidence of a period, as a pack in which every figure can be computed again. */
+export function takePack(request: PackRequest): Promise<Uint8Array> {
+  return guarded(client.value.call("POST /api/v1/evidence", { body: request }));
+}
+
 /** A body with its salt, which the client of the API does not give; `null` if it was erased. */
 export async function getBody(entry: number, name: string): Promise<Body | null> {
   const response = await fetch(`/api/v1/entries/${entry}/bodies/${encodeURIComponent(name)}`, {

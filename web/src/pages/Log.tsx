@@ -14,6 +14,7 @@ import { CheckNote } from "../parts/CheckNote";
 import { Inspector } from "../parts/Inspector";
 import { Memory } from "../parts/Memory";
 import { ErrorNote, Loading } from "../parts/Notes";
+import { PackCard } from "../parts/PackCard";
 import { SafeText } from "../parts/Text";
 import { Time } from "../parts/Time";
 import { VirtualList } from "../parts/VirtualList";
@@ -48,6 +49,7 @@ export function Log({ route }: { route: Route }) {
             <Memory />
           </div>
           <LogEntries size={size} pages={pages} chosen={chosen} choose={choose} />
+          <PackCard />
           <Life choose={choose} />
         </div>
         {item && (

@@ -36,13 +36,16 @@ export function TakeEvidence({ run }: { run: string }) {
   );
 }
 
-/** Have the browser save the evidence of a run as a file. */
 async function saveBundle(run: string): Promise<void> {
-  const bundle = await takeBundle(run);
-  const url = URL.createObjectURL(new Blob([bundle as BlobPart], { type: "application/zip" }));
+  saveFile(await takeBundle(run), `${run}.zip`);
+}
+
+/** Have the browser save an archive as a file. */
+export function saveFile(archive: Uint8Array, name: string): void {
+  const url = URL.createObjectURL(new Blob([archive as BlobPart], { type: "application/zip" }));
   const link = document.createElement("a");
   link.href = url;
-  link.download = `${run}.zip`;
+  link.download = name;
   link.click();
   URL.revokeObjectURL(url);
 }

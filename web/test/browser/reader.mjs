@@ -6,7 +6,8 @@ import { findAccessibilityFaults, openPage, startBrowser, url } from "./browser.
 const [, , run] = process.argv;
 const browser = await startBrowser();
 const { page, faults } = await openPage(browser);
-const actions = /New run|Fork here|Cancel the run|Take the evidence|Submit the run|Make the key/;
+const actions =
+  /New run|Fork here|Cancel the run|Take the evidence|Take the pack|Submit the run|Make the key/;
 const said = {};
 async function look(name, hash, ...scopes) {
   await page.goto(`${url}/ui/${hash}`);
