@@ -30,6 +30,12 @@ def factory(folder: Path) -> Iterator[StoreFactory]:
     factory.close()
 
 
+@pytest.fixture(params=["owned", "shared"])
+def ownership(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Drive runs as the only process that does, and as one that shares their tasks with others."""
+    monkeypatch.setattr(Office, "owns_runs", request.param == "owned")
+
+
 @pytest.fixture
 def office(factory: StoreFactory) -> Office:
     """Return a process that works on a ledger file."""

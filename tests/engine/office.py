@@ -144,6 +144,9 @@ class _Runner(LocalRunner):
 class Office:
     """One process that works on one ledger."""
 
+    owns_runs = True
+    """Whether it remembers the runs that it drives, as a worker that claims them does."""
+
     def __init__(  # noqa: PLR0913  what an engine works with
         self,
         store: Store,
@@ -164,7 +167,7 @@ class Office:
             gate_rules=gate_rules,
             budgets=SharedBudgets(store, caps, os.urandom(4).hex()),
             open_encoder=lambda: encoder,
-            owns_runs=True,
+            owns_runs=self.owns_runs,
         )
 
     # Working

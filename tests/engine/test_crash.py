@@ -62,6 +62,8 @@ FAILING = RunRequest(
     RunBudget(usd=1000),
 )
 
+pytestmark = pytest.mark.usefixtures("ownership")
+
 USING = RunRequest(
     "asks, pays, tries again and waits for approval",
     plan(Task("a", "x"), Task("b", "x", needs=("a",))),

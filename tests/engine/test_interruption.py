@@ -26,6 +26,8 @@ from forum.work.run_fold import RunState
 from tests.engine.office import PERSON, RUN, Office, chain, plan, quick, until
 from tests.support import StoreFactory
 
+pytestmark = pytest.mark.usefixtures("ownership")
+
 ONE_AT_A_TIME = quick(parallel=1)
 
 

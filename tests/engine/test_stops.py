@@ -18,6 +18,8 @@ from forum.work.run_fold import RunState, TaskState
 from tests.engine.office import PERSON, RUN, Office, chain, plan, quick, until
 from tests.support import Interlude, StoreFactory, wait_until
 
+pytestmark = pytest.mark.usefixtures("ownership")
+
 SLOW = {"": Scripted({"*": (ScriptStep("x", milliseconds=20_000),)}, usd=10)}
 
 
