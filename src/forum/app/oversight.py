@@ -218,6 +218,8 @@ class OversightOperations:
             return False
         if self._project.store.last_entry(LOG_RUN, MAIN_STRAND) is None:
             return False  # the signing machine has not begun the log yet
+        if self._project.write_keys is None:
+            return False  # without the write key this process serves readers only
         # Processes that start together with one configuration record the same step at the same
         # position, and all but the first adopt its entry.
         digest = sha256(encode_json(seen)).hexdigest()

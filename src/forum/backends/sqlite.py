@@ -167,7 +167,11 @@ class SqliteStore(SqliteReader, sql_store.SqlStore):
             ]
             try:
                 self._insert_rows("add_entries", rows)
-            except sqlite3.IntegrityError:
+            except sqlite3.IntegrityError as error:
+                # A trigger refuses entries without a tag, which is no taken position: a writer
+                # that tried the next one would never end.
+                if error.sqlite_errorcode != sqlite3.SQLITE_CONSTRAINT_UNIQUE:
+                    raise
                 raise errors.PositionTaken(str(records[0].position)) from None
             self._db.executemany(
                 _SQL["add_body"],
