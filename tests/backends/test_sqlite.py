@@ -16,7 +16,7 @@ from forum.errors import NoSuchLog, SchemaTooNew, StoreFailed
 from forum.ledger.body import CHUNK_SIZE, BytesContent
 from forum.ledger.ports import Amount, BudgetAccount, OpenBudgetAccount
 from forum.ledger.sequencer import Sequencer
-from tests.support import Chain, StoreFactory, data_of, entries_of
+from tests.support import Chain, StoreFactory, data_of, entries_of, fresh_origin
 
 
 @pytest.fixture
@@ -263,3 +263,11 @@ def test_a_store_that_was_closed_says_so(path: Path) -> None:
         store.append(Chain(factory.origin).take(1))
     with pytest.raises(StoreFailed):
         store.head()
+
+
+def test_an_entry_without_a_needed_tag_is_refused(tmp_path: Path) -> None:
+    """That is no taken position: a writer that tried the next one would never end."""
+    with closing(SqliteStore(tmp_path / "ledger.db", fresh_origin())) as store:
+        assert store.enforce_tags()
+        with pytest.raises(StoreFailed, match="need a tag"):
+            store.append([Chain(store.origin).next()])

@@ -205,8 +205,8 @@ def test_a_request_adds_up_a_limited_number_of_runs(
         monkeypatch.setattr(run_costs, "MAX_COST_KEYS", 1)
         few = client.get(COSTS, params={"by": "agent"}).json()
 
-    assert first.count("entries_of_strands") == 12
-    assert second.count("entries_of_strands") == 0
+    assert first.count("first_entries") == 12
+    assert second.count("first_entries") == 0
     assert second.count("summaries") == 1
     assert [page["total"]["runs"] for page in pages] == [5, 5, 2]
     assert _sum_rows([row for page in pages for row in page["rows"]]) == whole["total"]["spent"]
