@@ -184,7 +184,7 @@ def parameters_of(loaded: LoadedLog, database: str) -> dict[str, Parameters]:
             "accounts": {"log": log, "runs": [run]},
             "summaries": {"log": log, "runs": [run]},
             "last_entries": {"log": log, "runs": [run], "names": ["main"]},
-            "show_life": {"worker": "new"},
+            "hold_worker_lock": {"worker": "new"},
             "beat": {"log": log, "worker": "new", "micros": 1, "early": 1},
             "bodies_at": {
                 "log": log, "runs": [run], "strands": ["main"], "ns": [3], "names": ["text"],

@@ -49,7 +49,7 @@ class LeasedWorker(ABC):
         self._sure = -inf
         """When this worker last renewed an expired lease, on the clock of this process."""
         self._lost: list[str] = []
-        self._beaten = Event()
+        self._lost_workers_found = Event()
         self._takeovers = 0
         self._closing = False
         self.last_error: Exception | None = None
@@ -72,7 +72,7 @@ class LeasedWorker(ABC):
         while self._engine.is_working and monotonic() < deadline:
             sleep(_DRAIN_POLL_INTERVAL_S)
         self._stop.set()
-        self._beaten.set()
+        self._lost_workers_found.set()
         # The first thread renews the lease, and ends after everything that works.
         for thread in self._threads[1:]:
             thread.join()
@@ -146,7 +146,7 @@ class LeasedWorker(ABC):
             self._sure = monotonic()
         self._lost = lost
         if lost:
-            self._beaten.set()
+            self._lost_workers_found.set()
 
     def _find_lost_workers(self) -> list[str]:
         """Wait for a beat that finds lost workers, and return those whose work may be taken over.
@@ -154,8 +154,8 @@ class LeasedWorker(ABC):
         If this worker was just away, the others may have been away for the same reason.  They get
         the time of one lease to renew theirs before their work is taken over.
         """
-        self._beaten.wait()
-        self._beaten.clear()
+        self._lost_workers_found.wait()
+        self._lost_workers_found.clear()
         lost, self._lost = self._lost, []
         if self._stop.is_set() or self.id in lost or monotonic() - self._sure <= LEASE_S:
             return []

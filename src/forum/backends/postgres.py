@@ -456,7 +456,7 @@ class _Listener:
     def __init__(self, url: str, log: int, worker: str) -> None:
         self._log = str(log)
         self._db = _connect(url, autocommit=True)
-        self._db.execute(_SQL["show_life"], {"worker": worker})
+        self._db.execute(_SQL["hold_worker_lock"], {"worker": worker})
         self._db.execute("LISTEN forum_due")
 
     def wait(self, seconds: float) -> bool:

@@ -128,11 +128,7 @@ class Ledger:
         """Read all entries of a run and remember them, if this ledger has a memory."""
         if self.writer.memory is not None:
             self.writer.memory.load(
-                run,
-                lambda: (
-                    RecordedEntry(leaf_of(data), self.kinds.read(data))
-                    for _, data in self.store.entries_of_run(run)
-                ),
+                run, lambda: (self.writer.parse(data) for _, data in self.store.entries_of_run(run))
             )
 
     def open_strand(self, run: str, name: str = MAIN_STRAND) -> Strand:
@@ -375,8 +371,7 @@ class Ledger:
         return causes
 
     def _log_entries(self) -> Iterator[RecordedEntry]:
-        for data in self.store.read_strand(LOG_RUN, MAIN_STRAND):
-            yield RecordedEntry(leaf_of(data), self.kinds.read(data))
+        yield from map(self.writer.parse, self.store.read_strand(LOG_RUN, MAIN_STRAND))
 
     def _exports(self, run: str) -> Iterator[RecordedEntry]:
         for recorded in self._log_entries():

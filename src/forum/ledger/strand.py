@@ -86,7 +86,10 @@ class EntryMemory(Protocol):
         """Remember a run from now on; `read` reads its entries, strand by strand."""
 
     def read(self, run: str, strand: str, start: int = 0) -> Sequence[RecordedEntry] | None:
-        """Return the entries of a strand from a position on, or None if they must be read."""
+        """Return the entries of a strand from a position on, or None if they must be read.
+
+        A negative position counts from the end, as in a slice.
+        """
 
     def strands(self, run: str) -> Sequence[str] | None:
         """Return the names of the strands of a remembered run, or None."""
@@ -120,18 +123,19 @@ class WriterContext(msgspec.Struct, frozen=True):
         known = self.memory.read(run, strand, start) if self.memory else None
         if known is not None:
             return known
-        return (
-            RecordedEntry(leaf_of(data), self.kinds.read(data))
-            for data in self.store.read_strand(run, strand, start)
-        )
+        return map(self.parse, self.store.read_strand(run, strand, start))
 
     def last_entry(self, run: str, strand: str) -> RecordedEntry | None:
         """Return the last entry of a strand, remembered or stored, or None if it has none."""
-        known = self.memory.read(run, strand) if self.memory else None
+        known = self.memory.read(run, strand, -1) if self.memory else None
         if known is not None:
-            return known[-1] if known else None
+            return known[0] if known else None
         data = self.store.last_entry(run, strand)
-        return None if data is None else RecordedEntry(leaf_of(data), self.kinds.read(data))
+        return None if data is None else self.parse(data)
+
+    def parse(self, data: bytes) -> RecordedEntry:
+        """Return a stored entry with its id."""
+        return RecordedEntry(leaf_of(data), self.kinds.read(data))
 
     def strands(self, run: str) -> Sequence[str]:
         """Return the names of the strands of a run, remembered or stored."""

@@ -577,7 +577,7 @@ WHERE log = %(log)s AND worker = %(worker)s
         )
     ))
 
--- name: show_life
+-- name: hold_worker_lock
 -- A lock of the session: free as soon as the process or its connection is gone.
 SELECT pg_advisory_lock_shared(hashtext('forum.worker'), hashtext(%(worker)s))
 
