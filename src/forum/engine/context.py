@@ -3,15 +3,17 @@
 Everything here follows from recorded entries, so every worker reads the same.
 """
 
+import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import TypeVar
 
 from forum.errors import BodyGone, NoSuchEntry, NoSuchRun, RunNotDriven
 from forum.ledger.body import BytesContent, Content, StoredBody
 from forum.ledger.entry import LOG_RUN, MAIN_STRAND, MAX_PARENTS, Facts
 from forum.ledger.kinds import JoinFacts
-from forum.ledger.log import Ledger, read_strand_entries, stored_body
+from forum.ledger.log import Ledger, check_body, read_strand_entries, stored_body
 from forum.ledger.ports import Position
 from forum.ledger.strand import Draft, RecordedEntry, Strand
 from forum.tlog import Hash
@@ -96,7 +98,8 @@ def read_run_input(ledger: Ledger, run: str) -> RunInput | RunContext:
                 pass
     if accepted is None:
         raise NoSuchEntry(f"run {run} has no request")
-    policy = _read_once(ledger, accepted, "policy", read_policy)
+    bodies = _open_once(ledger, [(accepted, "policy"), *([(plan, "plan")] if plan else [])])
+    policy = ledger.writer.derive(accepted, "policy", lambda: read_policy(bodies(0)))
     run_input = RunInput(
         run=run,
         accepted=accepted.entry.facts,
@@ -108,14 +111,40 @@ def read_run_input(ledger: Ledger, run: str) -> RunInput | RunContext:
     )
     if plan is None:
         return run_input
-    return run_input.with_plan(_read_once(ledger, plan, "plan", read_plan), plan.leaf)
-
-
-def _read_once(ledger: Ledger, source: RecordedEntry, body: str, parse: Callable[[bytes], T]) -> T:
-    """Return a parsed body of an entry; of a remembered run it is read and parsed once."""
-    return ledger.writer.derive(
-        source, body, lambda: parse(read_body(ledger, position_of(source), body))
+    return run_input.with_plan(
+        ledger.writer.derive(plan, "plan", lambda: read_plan(bodies(1))), plan.leaf
     )
+
+
+def _open_once(
+    ledger: Ledger, sources: Sequence[tuple[RecordedEntry, str]]
+) -> Callable[[int], bytes]:
+    """Return a reader of bodies by number, which reads all of them at the first call."""
+
+    @cache
+    def bodies() -> list[StoredBody | None]:
+        return ledger.store.bodies_at([(position_of(source), name) for source, name in sources])
+
+    def read(number: int) -> bytes:
+        source, name = sources[number]
+        body = bodies()[number]
+        if body is None or name not in source.entry.bodies:
+            raise BodyGone(str(position_of(source)), name)
+        check_body(source.entry, name, body)
+        return b"".join(body.read())
+
+    return read
+
+
+async def read_remembered(ledger: Ledger, run: str, read: Callable[[], T]) -> T:
+    """Read what the entries of a run say: in a thread, unless the run is remembered.
+
+    Only for strands that are remembered with their run, and not for bodies: reading from the store
+    would block the event loop.
+    """
+    if ledger.writer.remembers(run):
+        return read()
+    return await asyncio.to_thread(read)
 
 
 def read_run_context(ledger: Ledger, run: str) -> RunContext:

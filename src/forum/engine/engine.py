@@ -149,7 +149,9 @@ class Engine:
             left = False
             async with self._hold_slot(stop.slot):
                 try:
-                    driver = await asyncio.to_thread(self._driver_of, run, task, stop)
+                    driver = await context.read_remembered(
+                        self._ledger, run, lambda: self._driver_of(run, task, stop)
+                    )
                     await driver.drive()
                 except ConcurrentUpdate:
                     left = stop.left

@@ -173,8 +173,10 @@ class ModelCaller:
         A halt, an erased body or a malformed record ends the task with a stop entry.
         """
         name = kinds.task_strand(self.task)
-        self.strand: strand.Strand = await asyncio.to_thread(
-            self.ledger.open_strand, self.run_input.run, name
+        self.strand: strand.Strand = await context.read_remembered(
+            self.ledger,
+            self.run_input.run,
+            lambda: self.ledger.open_strand(self.run_input.run, name),
         )
         state = fold((r.leaf, r.entry) for r in self.strand.loaded_entries).task(self.task)
         if state.state.is_end:

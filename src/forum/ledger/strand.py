@@ -21,7 +21,7 @@ from forum import errors
 from forum.ledger import ports
 from forum.ledger.access import ACCESS_STRAND
 from forum.ledger.body import Body, Content
-from forum.ledger.entry import FORMAT, LOG_RUN, Entry, Facts, leaf_of
+from forum.ledger.entry import FORMAT, LOG_RUN, MAIN_STRAND, Entry, Facts, leaf_of
 from forum.ledger.kinds import Kinds
 from forum.ledger.secret_mask import SecretMask
 from forum.ledger.write_tags import WriteKeys
@@ -141,6 +141,10 @@ class WriterContext(msgspec.Struct, frozen=True):
         """Return the names of the strands of a run, remembered or stored."""
         known = self.memory.strands(run) if self.memory else None
         return self.store.strands(run) if known is None else known
+
+    def remembers(self, run: str) -> bool:
+        """Return whether the entries of a run are remembered."""
+        return self.memory is not None and self.memory.read(run, MAIN_STRAND, -1) is not None
 
     def derive(self, source: RecordedEntry, what: str, make: Callable[[], T]) -> T:
         """Return what follows from an entry; made once if its run is remembered."""
