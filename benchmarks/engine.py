@@ -50,7 +50,9 @@ def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks engine")
     parser.add_argument("--json", action="store_true", help="print nothing but the last line")
     parser.add_argument("--full", action="store_true", help="ten times as much")
-    parser.add_argument("--runner", default="", help="how workers find runs: claims or dbos")
+    parser.add_argument(
+        "--runner", default="", help="how workers find runs: claims (default) or dbos"
+    )
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as scratch, private_cluster() as cluster:
         sizes = FULL if options.full else QUICK

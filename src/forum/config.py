@@ -114,8 +114,8 @@ class Settings:
     public_key: Path | None = None
     write_key: Path | None = None
     agents: AgentSandboxRules = AgentSandboxRules()
-    runner: str = "dbos"
-    """How workers find runs: in the queues of `dbos`, or by `claims` in the ledger itself."""
+    runner: str = "claims"
+    """How workers find runs: by `claims` in the ledger itself, or in the queues of `dbos`."""
     cleanup_days: int = 7
     """For how many days after its end a run keeps its idempotency keys, account and timers."""
 
@@ -136,7 +136,7 @@ class Settings:
 
     @property
     def engine_file(self) -> Path:
-        """The queues of an installation without Postgres."""
+        """The queues of DBOS, in an installation without Postgres that uses them."""
         return self.data / "engine.db"
 
 
@@ -194,7 +194,7 @@ def load_settings(start: Path, environ: Mapping[str, str]) -> Settings:
         public_key=_path(raw, "keys.public"),
         write_key=_path(raw, "keys.write"),
         agents=_agent_rules(raw),
-        runner=_value(raw, "worker.runner", _is_runner, '"dbos" or "claims"') or "dbos",
+        runner=_value(raw, "worker.runner", _is_runner, '"claims" or "dbos"') or "claims",
         cleanup_days=_value(raw, "ledger.cleanup_days", _is_days, "a number of days from 1 on")
         or 7,
         file=project,
@@ -331,7 +331,7 @@ def _is_flag(value: object) -> bool:
 
 
 def _is_runner(value: object) -> bool:
-    return value in ("dbos", "claims")
+    return value in ("claims", "dbos")
 
 
 def _is_days(value: object) -> bool:

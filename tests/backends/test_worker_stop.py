@@ -37,7 +37,7 @@ def test_a_worker_that_has_just_dequeued_a_run_ends_in_time(
 
     monkeypatch.setattr(_queue, "execute_dequeued_workflow", execute_late)
     monkeypatch.setattr(BackgroundEventLoop, "_shutdown", shut_down_slowly)
-    with project(tmp_path, None) as home, ExitStack() as serving:
+    with project(tmp_path, None, runner="dbos") as home, ExitStack() as serving:
         serving.enter_context(home.forum.runs.run_worker())
         home.submit(RunRequest("Go.", single_task_plan("Go.")))
         assert dequeued.wait(20)

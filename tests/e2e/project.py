@@ -16,7 +16,7 @@ from forum.config import load_settings
 from forum.engine import RunRequest, read_body
 from forum.work.run_fold import Run
 
-BOTH_RUNNERS = pytest.mark.parametrize("runner", ["dbos", "claims"])
+BOTH_RUNNERS = pytest.mark.parametrize("runner", ["claims", "dbos"])
 """For tests of what holds in whichever way workers find runs."""
 
 
@@ -66,7 +66,7 @@ class Project:
 
 @contextmanager
 def project(
-    home: Path, database: str | None, toml: str = "", runner: str = "dbos"
+    home: Path, database: str | None, toml: str = "", runner: str = "claims"
 ) -> Iterator[Project]:
     """Make a project in a folder, whose workers find runs in the way that is named."""
     home.mkdir(parents=True, exist_ok=True)

@@ -5,6 +5,7 @@ from contextlib import closing
 from pathlib import Path
 
 import psycopg
+import pytest
 
 from forum.engine import RunRequest
 from forum.ledger.kinds import Outcome
@@ -12,6 +13,7 @@ from forum.work.plan import Plan, Task
 from forum.work.policy import Policy, Scripted, ScriptStep
 from tests.e2e.project import Project, eventually, project
 
+ON_DBOS = pytest.mark.parametrize("runner", ["dbos"])
 CANARY = "xylophone-canary-7731"
 
 
@@ -37,6 +39,7 @@ def cells_of(home: Project) -> list[str]:
     return [str(value) for row in rows for value in row if value is not None]
 
 
+@ON_DBOS
 def test_the_rows_of_dbos_hold_neither_content_nor_pickles(home: Project) -> None:
     """What is not in them needs no redaction, and what is not code cannot be executed."""
     with home.worker():
@@ -53,7 +56,7 @@ def test_the_rows_of_dbos_hold_neither_content_nor_pickles(home: Project) -> Non
 
 def test_a_run_goes_on_when_dbos_has_lost_everything(tmp_path: Path) -> None:
     """The ledger is the authority on what happened, and on what has yet to happen."""
-    with project(tmp_path / "project", None) as home:
+    with project(tmp_path / "project", None, runner="dbos") as home:
         with home.worker() as worker:
             run = home.submit(order(milliseconds=1500))
             eventually(lambda: bool(home.forum.reads.read_run(run).tasks))

@@ -112,6 +112,6 @@ def test_runs_that_wait_are_rows(tmp_path: Path, postgres_url: str) -> None:
     """
     figures = measure(tmp_path / "project", 300, postgres_url)
 
-    assert figures.live_workflows == 0
+    assert figures.claimed == 0
     assert figures.waiting_mb - figures.empty_mb < 15
     assert median(figures.woken_ms) < 1000, figures.woken_ms

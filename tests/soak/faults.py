@@ -163,8 +163,7 @@ class Scene:
     def files(self) -> Iterator[Path]:
         """Yield every file that a command may write here, and the folders that hold them."""
         data = self.project / ".forum"
-        for name in ("ledger.db", "engine.db", "engine.db.new"):
-            yield from (data / f"{name}{end}" for end in ("", "-wal", "-shm", "-journal"))
+        yield from (data / f"ledger.db{end}" for end in ("", "-wal", "-shm", "-journal"))
         for folder, _, names in os.walk(self.state):
             yield Path(folder)
             for name in names:
@@ -378,8 +377,8 @@ def soak(
     """Inject every fault, or a sample of them, and return the figures."""
     for module in ("ledger", "submit", "setup"):
         import_module(f"forum.surfaces.cli.{module}")
-    for module in ("forum.backends.dbos_worker", "forum.models", "forum.verify", "forum.witness"):
-        import_module(module)
+    for module in ("backends.claiming_worker", "models", "verify", "witness"):
+        import_module(f"forum.{module}")
     figures = Figures()
     with tempfile.TemporaryDirectory(prefix="forum-faults-") as folder:
         scratch = Path(folder)

@@ -12,7 +12,6 @@ import sys
 import tempfile
 from contextlib import closing
 from dataclasses import asdict, dataclass
-from hashlib import sha256
 from pathlib import Path
 from time import monotonic, sleep
 
@@ -38,8 +37,8 @@ class Figures:
 
     runs: int
     seconds: float
-    live_workflows: int
-    """Workflows of DBOS that are alive while all runs wait."""
+    claimed: int
+    """Runs that a worker has in hand while all of them wait."""
     empty_mb: int
     """The memory of a worker that serves an empty ledger."""
     waiting_mb: int
@@ -59,10 +58,10 @@ def measure(home: Path, runs: int, database: str | None) -> Figures:
         let_wait(made, names)
         with made.worker() as worker:
             sleep(_IDLE_SECONDS)
-            live, waiting = live_workflows(made), memory_of(worker.pid)
+            claimed, waiting = claimed_runs(made), memory_of(worker.pid)
             step = max(1, runs // _SAMPLES)
             woken = [wake(made, run) for run in names[::step][:_SAMPLES]]
-    return Figures(runs, round(monotonic() - begun, 1), live, empty, waiting, woken)
+    return Figures(runs, round(monotonic() - begun, 1), claimed, empty, waiting, woken)
 
 
 def let_wait(made: Project, names: list[str]) -> None:
@@ -94,19 +93,14 @@ def wake(made: Project, run: str) -> int:
     return round(1000 * (monotonic() - decided))
 
 
-def live_workflows(made: Project) -> int:
-    """Count the workflows that DBOS holds in memory, or will."""
-    name = sha256(made.forum.origin.encode()).hexdigest()[:16]
-    query = (
-        "SELECT count(*) FROM {}workflow_status"  # noqa: S608  our own names
-        f" WHERE application_name = 'forum-{name}' AND status IN ('PENDING', 'ENQUEUED')"
-    )
+def claimed_runs(made: Project) -> int:
+    """Count the runs that a worker has in hand."""
     if made.forum.settings.database:
         with psycopg.connect(made.forum.settings.database) as db:
-            row = db.execute(query.format("dbos.")).fetchone()
+            row = db.execute("SELECT count(*) FROM forum.claim").fetchone()
     else:
-        with closing(sqlite3.connect(made.forum.settings.engine_file)) as lite:
-            row = lite.execute(query.format("")).fetchone()
+        with closing(sqlite3.connect(made.forum.settings.ledger_file)) as lite:
+            row = lite.execute("SELECT count(*) FROM claim").fetchone()
     assert row is not None
     return int(row[0])
 

@@ -63,7 +63,7 @@ def test_a_port_in_use_is_one_sentence(terminal: Terminal, command: str) -> None
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kilobytes", [0, 60, 150])
+@pytest.mark.parametrize("kilobytes", [0, 20])
 def test_a_full_disk_is_one_sentence(terminal: Terminal, kilobytes: int) -> None:
     """Wherever in its start a process meets the end of the disk, it says so without a traceback.
 
@@ -249,7 +249,7 @@ def test_a_worker_tells_what_it_did(tmp_path: Path) -> None:
     assert told['forum_runs_ended_total{outcome="ok"}'] == 1
     assert sum(n for name, n in told.items() if name.startswith("forum_calls_total")) == 1
     assert told["forum_gates_waiting{}"] == told["forum_takeovers_total{}"] == 0
-    assert told['forum_queue_age_seconds{queue="runs"}'] < 60
+    assert told['forum_queue_age_seconds{queue="due"}'] < 60
     assert told["forum_sequencing_lag_seconds{}"] < 60
     assert any(name.startswith("forum_witness_age_seconds") for name in told)
 

@@ -31,7 +31,7 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=60, help="at least, in each database")
     parser.add_argument("--zombies", type=int, default=8, help="at least, in each database")
     parser.add_argument("--server-crashes", type=int, default=3)
-    parser.add_argument("--runner", choices=tuple(ELSEWHERE), default="dbos")
+    parser.add_argument("--runner", choices=tuple(ELSEWHERE), default="claims")
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()
     goals = Goals(asked.runs, asked.kills, asked.zombies, asked.server_crashes, runner=asked.runner)

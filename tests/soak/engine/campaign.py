@@ -73,7 +73,7 @@ class Goals:
     """Where workers die first."""
     everywhere: bool = True
     """Whether a worker has to die at every place."""
-    runner: str = "dbos"
+    runner: str = "claims"
     """How workers find runs."""
 
 

@@ -104,7 +104,7 @@ class Orders(msgspec.Struct, frozen=True):
     database: str | None
     """An address of Postgres, unless the ledger is a file."""
     name: str
-    runner: str = "dbos"
+    runner: str = "claims"
 
     @property
     def settings(self) -> Settings:

@@ -29,7 +29,21 @@ def check(result: dict[str, Any]) -> None:
 def test_every_run_ends_once_whoever_dies_and_whatever_the_queues_forget() -> None:
     """The ledger alone says what was done: neither workers nor their queues have to survive."""
     first = (LEDGER_HAS_IT, Plan(Point.CALL, Moment.AFTER), Plan(Point.RECOVER, Moment.BEFORE))
-    result = soak("sqlite", Goals(20, 4, 0, 0, amnesias=1, first=first, everywhere=False))
+    goals = Goals(20, 4, 0, 0, amnesias=1, first=first, everywhere=False, runner="dbos")
+    result = soak("sqlite", goals)
+
+    check(result)
+    assert result["killed"] >= 4
+
+
+def test_every_run_ends_once_whoever_dies_with_its_claims() -> None:
+    """Also if it dies just after it has taken over from another one."""
+    first = (
+        LEDGER_HAS_IT,
+        Plan(Point.CLAIM_RUNS, Moment.AFTER),
+        Plan(Point.TAKE_OVER, Moment.AFTER),
+    )
+    result = soak("sqlite", Goals(20, 4, 0, 0, first=first, everywhere=False))
 
     check(result)
     assert result["killed"] >= 4
