@@ -38,6 +38,7 @@ from benchmarks.run_costs import (
     cost_figures,
     counted_forum,
     drain_figures,
+    large_plan_figures,
     scaling_figures,
 )
 from benchmarks.sides import Bare, Ours, cpu_ms, open_forum, order_of, per_s, rates
@@ -160,7 +161,7 @@ def measure(folder: Path, cluster: str, sizes: Sizes, runner: str = "") -> dict[
         "postgres": postgres,
         "sqlite": sqlite,
         "submit": growth,
-        **{name: groups[name] for name in (*GOALS, "ended")},
+        **{name: groups[name] for name in (*GOALS, "ended", "large_plan")},
         "forum_engine": [asdict(figures) for figures in theirs],
     }
 
@@ -186,6 +187,8 @@ def worker_figures(
     say(f"{sizes.ended} ended and {sizes.waiting} waiting runs")
     loaded = LoadSizes(sizes.ended, sizes.waiting, sizes.runs, sizes.idle_seconds)
     groups["ended"] = ended_figures(forum, folder / "ended", cluster, runner, loaded)
+    say("a plan whose tasks are shared")
+    groups["large_plan"] = large_plan_figures(forum, rounds=max(3, sizes.rounds))
     say("the same load for 1, 2 and 4 workers")
     groups["scaling"] = scaling_figures(forum, seconds=sizes.offered_seconds)
     say("runs that were accepted before")

@@ -819,6 +819,11 @@ class SqlStore(SqlReader):
         """Reserve the timer of a run for the worker that drives it, while its lease is valid."""
         self._change("marking a driver", "mark_driver", run=run, strand=MAIN_STRAND, worker=worker)
 
+    def set_timers(self, timers: Sequence[ports.Timer]) -> None:
+        """Set or clear timers without an entry, and tell the workers that wait."""
+        with self._write_transaction("setting timers") as execute:
+            self._set_timers(execute, timers)
+
     def reschedule(self, alarms: Sequence[ports.Timer], seconds: float | None) -> None:
         """Make timers due after some seconds, or delete them if `seconds` is None.
 

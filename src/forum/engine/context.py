@@ -18,7 +18,7 @@ from forum.ledger.ports import Position
 from forum.ledger.strand import Draft, RecordedEntry, Strand
 from forum.tlog import Hash
 from forum.work.kinds import AcceptedFacts, Basis, PlanFacts, RouteFacts
-from forum.work.plan import Plan, read_plan
+from forum.work.plan import Plan, RolePlan, read_plan
 from forum.work.policy import Policy, read_policy
 from forum.work.run_fold import Run, fold
 
@@ -26,6 +26,15 @@ T = TypeVar("T")
 
 ENGINE = "engine"
 """The actor of entries that the engine itself writes."""
+
+_MANY_STRANDS = 4
+"""From so many strands on, their ends are looked at before those with news are read."""
+
+MAX_OWN_TASKS = 100
+"""The size of a plan up to which the worker that drives the run drives all of its tasks.
+
+A shared task costs some statements more, and the driver reads what its workers have written.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +87,11 @@ class RunContext(RunInput):
 
     plan: Plan
     plan_entry: Hash
+
+    @property
+    def has_shared_tasks(self) -> bool:
+        """Whether the plan is so large that all workers share its tasks."""
+        return not isinstance(self.plan, RolePlan) and len(self.plan.tasks) > MAX_OWN_TASKS
 
 
 def read_run_input(ledger: Ledger, run: str) -> RunInput | RunContext:
@@ -203,10 +217,24 @@ def fold_new_entries(ledger: Ledger, run: str, state: Run, strands: Iterable[str
     """Return the state with the new entries of some strands folded into it."""
     fresh = [
         pair
-        for strand in strands
+        for strand in _with_new_entries(ledger, run, state, tuple(strands))
         for pair in read_strand_entries(ledger, run, strand, state.lengths.get(strand, 0))
     ]
     return fold(fresh, state) if fresh else state
+
+
+def _with_new_entries(
+    ledger: Ledger, run: str, state: Run, strands: Sequence[str]
+) -> Sequence[str]:
+    """Return the strands that have new entries, where looking costs less than reading them all."""
+    if len(strands) < _MANY_STRANDS or ledger.writer.remembers(run):
+        return strands
+    ends = ledger.writer.last_entries(run, strands)
+    return [
+        strand
+        for strand, last in zip(strands, ends, strict=True)
+        if last is not None and last.entry.n >= state.lengths.get(strand, 0)
+    ]
 
 
 def read_body(ledger: Ledger, position: Position, name: str, most: int | None = None) -> bytes:

@@ -29,7 +29,7 @@ from forum.errors import ConcurrentUpdate, NoSuchGate
 from forum.ledger.entry import MAIN_STRAND
 from forum.ledger.log import Ledger
 from forum.ledger.ports import RunClaim, Timer, TimerClaim, due_now_limit
-from forum.work import kinds
+from forum.work import kinds, shared_tasks
 from forum.work.gate_rules import GateRule
 from forum.work.report_closing import (
     CLOSE_TIMER,
@@ -72,7 +72,8 @@ class Engine:
         report_patience: ReportPatience = DEFAULT_PATIENCE,
         owns_runs: bool = False,
     ) -> None:
-        """`owns_runs` says that this process alone drives a run and all its tasks."""
+        """`owns_runs` says that one process drives a run, with all tasks that are not shared."""
+        self._signals = RunSignals()
         if owns_runs:
             ledger = ledger.with_memory(RunMemory())
         self._ledger, self._report_patience = ledger, report_patience
@@ -87,8 +88,9 @@ class Engine:
             budgets=budgets,
             open_encoder=open_encoder,
             owns_runs=owns_runs,
+            is_driven_here=self.is_driving_run,
         )
-        self._signals, self._pending_turns = RunSignals(), TurnRegistry()
+        self._pending_turns = TurnRegistry()
         self._contexts: OrderedDict[str, context.RunContext] = OrderedDict()
         self._lock = Lock()
         self.limit_tasks(WorkerCapacity().tasks)
@@ -107,7 +109,15 @@ class Engine:
         return ForkSource(self._ledger, origin.fork_run, origin.fork_index)
 
     async def drive_run(self, run: str, runner: ports.Runner) -> None:
-        """Drive a run until it has ended or waits for a decision, a child run or its deadline."""
+        """Drive a run until it has ended or waits for a decision, a child run or its deadline.
+
+        Under the key of a shared task, drive that task.
+        """
+        shared = shared_tasks.split_key(run)
+        if shared is not None:
+            await self.drive_task(*shared)
+            await asyncio.to_thread(self._clear_timer, run)
+            return
         missed = True
         while missed:
             with self._signals.listen(run) as attention:
@@ -132,6 +142,12 @@ class Engine:
             # A signal that arrived after the driver's last look was still reported as delivered,
             # so its sender did not enqueue the run.  Drive the run once more.
             missed = attention.has_missed_signal
+
+    def _clear_timer(self, key: str) -> None:
+        """Clear the timer of a shared task, unless its run has started the task again."""
+        timer = self._ledger.store.timer(key, MAIN_STRAND)
+        if timer is not None and (timer.at or 0) >= due_now_limit(self._ledger.now()):
+            self._ledger.store.reschedule([timer], None)
 
     async def drive_task(self, run: str, task: str) -> None:
         """Drive a task until it has ended or waits for a decision or a child run."""

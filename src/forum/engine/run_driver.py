@@ -31,7 +31,7 @@ from forum.ledger.log import StrandEnd, draft_closing
 from forum.ledger.ports import Effect, EndedRun, Timer, due_now
 from forum.ledger.strand import Attachment, Draft, Strand
 from forum.tlog import Hash
-from forum.work import kinds, run_fold
+from forum.work import kinds, run_fold, shared_tasks
 from forum.work.claim_grammar import ClaimedAction
 from forum.work.claims import ActionClaim, count_unverified, find_claims
 from forum.work.judging import MAX_READ_BYTES
@@ -68,6 +68,7 @@ class RunDriver:
             agenda,
         )
         self._gate_rules, self._open_encoder = services.gate_rules, services.open_encoder
+        self._owns_runs = services.owns_runs
         self._recorded_end: RecordedEnd | None = None
         self._started: set[str] = set()
 
@@ -346,11 +347,24 @@ class RunDriver:
             start = (*steps.start, *await self._returned_children())
             if start:
                 self._started.update(start)
-                await self._runner.enqueue_tasks(case.run, start)
+                await self._start_tasks(case, start)
             if self._started:
                 look = await self._wait_for_progress(case, look)
             elif not await self._replay_stop(case):
                 return
+
+    def _shares_tasks(self, case: context.RunContext) -> bool:
+        return self._owns_runs and case.has_shared_tasks
+
+    async def _start_tasks(self, case: context.RunContext, tasks: Sequence[str]) -> None:
+        """Have tasks driven in this process, or by whichever worker claims them."""
+        if not self._shares_tasks(case):
+            await self._runner.enqueue_tasks(case.run, tuple(tasks))
+            return
+        self._ledger.writer.share_tasks(case.run)
+        keys = [shared_tasks.key_of(case.run, task) for task in tasks]
+        timers = [due_now(key, MAIN_STRAND, self._ledger.now()) for key in keys]
+        await asyncio.to_thread(self._ledger.store.set_timers, timers)
 
     async def _wait_for_progress(self, case: context.RunContext, look: float) -> float:
         """Wait for a signal or the poll interval, fold the news, and return the next interval."""
@@ -366,8 +380,10 @@ class RunDriver:
             return _MIN_POLL_INTERVAL_S
         await self._fold_tasks(case, self._started)
         # Signals are best effort, and the workers of these tasks may have died.  Enqueue the tasks
-        # again: the runner ignores those that are still running.
-        await self._runner.enqueue_tasks(case.run, tuple(sorted(self._started)))
+        # again: the runner ignores those that are still running.  A shared task has a timer of its
+        # own, which survives its worker.
+        if not self._shares_tasks(case):
+            await self._runner.enqueue_tasks(case.run, tuple(sorted(self._started)))
         return min(2 * look, _MAX_POLL_INTERVAL_S)
 
     def _poll_timeout_s(self, case: context.RunContext, look: float) -> float:
@@ -634,6 +650,10 @@ class RunDriver:
         alarms = [Timer(case.run, MAIN_STRAND, None)]
         if case.accepted.parent_run:
             alarms.append(due_now(case.accepted.parent_run, MAIN_STRAND, self._ledger.now()))
+        if self._shares_tasks(case):
+            # A worker that died may have left the timer of a task that it had ended.
+            keys = [shared_tasks.key_of(case.run, task.id) for task in case.plan.tasks]
+            alarms += [Timer(key, MAIN_STRAND, None) for key in keys]
         return tuple(alarms)
 
     async def _assemble_conclusion(self, case: context.RunContext) -> Conclusion | None:

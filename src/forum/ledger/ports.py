@@ -597,6 +597,9 @@ class Store(Reader, Protocol):
     def mark_driver(self, run: str, worker: str) -> None:
         """Reserve the timer of a run for the worker that drives it, while that worker lives."""
 
+    def set_timers(self, timers: Sequence[Timer]) -> None:
+        """Set or clear timers without an entry, and tell the workers that wait."""
+
     def reschedule(self, alarms: Sequence[Timer], seconds: float | None) -> None:
         """Set these timers to some seconds from now, or clear them, unless they changed meanwhile.
 
