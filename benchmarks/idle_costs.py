@@ -10,8 +10,8 @@ from benchmarks.run_costs import CountedForum
 from forum.backends.postgres import PostgresStore
 
 IDLE_LOGS = 50
-SETTLE_SECONDS = 1.0
-"""How long a worker may take to notice that there is nothing more to do."""
+SETTLE_SECONDS = 5.0
+"""How long a worker may take to notice that there is nothing more to do, and to disconnect."""
 
 
 def idle_figures(forum: CountedForum, *, seconds: float) -> dict[str, Any]:

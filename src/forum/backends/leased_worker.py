@@ -20,8 +20,8 @@ from forum.ledger.ports import Store
 from forum.metrics import Sample
 
 LEASE_S = 2.5
-BEAT_INTERVAL_S = 0.5
-EARLY_TAKEOVER_S = LEASE_S - 0.75
+BEAT_INTERVAL_S = 0.4
+EARLY_TAKEOVER_S = LEASE_S - 0.6
 """How long before its lease expires a worker is lost if its session in the database is gone."""
 _RETRY_DELAY_S = 0.5
 _DRAIN_POLL_INTERVAL_S = 0.02

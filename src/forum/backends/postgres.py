@@ -30,9 +30,11 @@ from forum.tlog import EMPTY_ROOT, TileId
 _SQL = sql_store.load_queries("postgres")
 _POOL_SIZE = 8
 _POOL_TIMEOUT_S = 10.0
+_SHRINK_INTERVAL_S = 0.5
+"""How often the pool closes one connection, if one was unused for so long."""
 _CONNECT_TIMEOUT_S = 10
 _MAX_ATTEMPTS = 5
-_LEAD_CHECK_INTERVAL_S = 2.0
+_LEAD_CHECK_INTERVAL_S = 4.0
 """How often a leader checks its session.  Two leaders at once are safe, and only waste work."""
 _MAX_BUFFERED_BYTES = 1 << 20
 """The number of buffered body bytes above which a batch of body parts is sent."""
@@ -120,7 +122,7 @@ class PostgresStore(_PostgresQueries, sql_store.SqlStore, ForkAware):
             max_size=self._connections,
             timeout=_POOL_TIMEOUT_S,
             # An idle process gives its connections back: many workers share one server.
-            max_idle=_POOL_TIMEOUT_S,
+            max_idle=_SHRINK_INTERVAL_S,
             # The pool doubles its delay between attempts, and restarts with a short delay after
             # this time.  With the default, it would look for a server that was away for minutes
             # only every two minutes.
@@ -455,7 +457,9 @@ class _Listener:
 
     def __init__(self, url: str, log: int, worker: str) -> None:
         self._log = str(log)
-        self._db = _connect(url, autocommit=True)
+        # A dead peer is noticed after some seconds: without this session, no call begins.
+        keep_alive = {"keepalives_idle": "2", "keepalives_interval": "1"}
+        self._db = _connect(psycopg.conninfo.make_conninfo(url, **keep_alive), autocommit=True)
         self._db.execute(_SQL["hold_worker_lock"], {"worker": worker})
         self._db.execute("LISTEN forum_due")
 

@@ -16,7 +16,7 @@ from forum.ledger.ports import Store
 from forum.ledger.sequencer import MAX_BATCH_ENTRIES, Publication, Publisher, Sequencer
 
 SEQUENCE_INTERVAL_S = 0.1
-IDLE_INTERVAL_S = 0.5
+IDLE_INTERVAL_S = 0.6
 """The longest time until entries of other processes get an index; those of this one wake it."""
 HEAD_INTERVAL_S = 5.0
 """How often a process looks for a tree of another sequencer to sign and to publish."""
@@ -159,7 +159,7 @@ class PublisherLoop(ForkAware):
         self._batches += not is_idle
         # Entries of other processes are looked for less often while there are none.
         self._pause = min(2 * self._pause, IDLE_INTERVAL_S) if is_idle else SEQUENCE_INTERVAL_S
-        if is_idle and self._wake.wait(self._pause - SEQUENCE_INTERVAL_S):
+        if is_idle and self._wake.wait(self._pause):
             self._wake.clear()
 
     def _may_have_grown(self, thread: str) -> bool:
