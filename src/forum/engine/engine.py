@@ -201,6 +201,14 @@ class Engine:
         self._is_draining = True
         self._signals.leave_tasks()
 
+    def pause_calls(self) -> None:
+        """Begin no call or effect, and claim no run, until `resume_calls`; from any thread."""
+        self._services.calls_paused.set()
+
+    def resume_calls(self) -> None:
+        """Begin calls and effects again; from any thread."""
+        self._services.calls_paused.clear()
+
     @property
     def is_working(self) -> bool:
         """Whether a task, a role or a turn is being driven in this process."""
@@ -289,9 +297,10 @@ class Engine:
 
         Timers are rescheduled as by `claim_due`, for the case that the run cannot be driven.
         """
+        is_paused = self._services.calls_paused.is_set()
         claim = RunClaim(
             worker=worker,
-            limit=max(0, min(MAX_CLAIMED_TIMERS, room)),
+            limit=0 if is_paused else max(0, min(MAX_CLAIMED_TIMERS, room)),
             own_limit=MAX_CLAIMED_TIMERS,
             anew=due_now_limit(self._ledger.now()),
             shortest=_MIN_REDELIVERY_S,
