@@ -97,6 +97,21 @@ class ClaimingWorker(LeasedWorker):
         runs.start()
         self._threads.append(runs)
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is driven here."""
+        return not self._drivers and not self._tasks
+
+    def set_capacity(self, capacity: WorkerCapacity) -> None:
+        """Do so much at once from now on; what is driven beyond it goes on.  From any thread."""
+        if capacity == self._capacity:
+            return
+        self._capacity = capacity
+        if self._loop is not None:
+            with suppress(RuntimeError):  # the loop has ended
+                self._loop.call_soon_threadsafe(self._engine.limit_tasks, capacity.tasks)
+        self._wake()
+
     def _release_work(self) -> None:
         self._store.take_over(self.id)
 
@@ -141,6 +156,7 @@ class ClaimingWorker(LeasedWorker):
 
     async def _serve(self) -> None:
         self._news, self._loop = asyncio.Event(), asyncio.get_running_loop()
+        self._engine.limit_tasks(self._capacity.tasks)  # it may have changed meanwhile
         while not self._closing:
             more = False
             self._news.clear()

@@ -70,6 +70,8 @@ class PublisherLoop(ForkAware):
         self._wake, self._pause = Event(), SEQUENCE_INTERVAL_S
         self._batches = 0
         self._looks = dict.fromkeys(("signer", "publisher"), _Look())
+        self.has_retained = False
+        """Whether a round of retention is over."""
         self.failure: Exception | None = None
         """The error that stopped the threads for good, if any."""
         self._errors: dict[str, StoreFailed] = {}
@@ -187,6 +189,7 @@ class PublisherLoop(ForkAware):
                 break
             # Each step is recorded and signed before the next one erases what it announced.
             self._stop.wait(PUBLISH_INTERVAL_S)
+        self.has_retained = True
 
     def _clean_up(self) -> None:
         """Delete the rows beside runs that ended long ago, a batch at a time."""

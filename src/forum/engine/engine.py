@@ -24,7 +24,7 @@ from forum.engine.session import TurnDriver, TurnRegistry
 from forum.engine.shared_budgets import SharedBudgets
 from forum.engine.signals import CancelToken, RunSignals
 from forum.engine.task_driver import TaskDriver
-from forum.engine.worker_slots import WorkerSlot
+from forum.engine.worker_slots import TaskLimit, WorkerSlot
 from forum.errors import ConcurrentUpdate, NoSuchGate
 from forum.ledger.entry import MAIN_STRAND
 from forum.ledger.log import Ledger
@@ -91,13 +91,15 @@ class Engine:
         self._signals, self._pending_turns = RunSignals(), TurnRegistry()
         self._contexts: OrderedDict[str, context.RunContext] = OrderedDict()
         self._lock = Lock()
-        self.limit_tasks(WorkerCapacity().tasks)
+        self._slots = TaskLimit(WorkerCapacity().tasks)
         self._is_draining, self._active_tasks = False, 0
 
     def limit_tasks(self, most: int) -> None:
-        """Set the number of tasks driven at once; call this before the first task starts."""
-        # Tasks that already wait would keep the old semaphore.
-        self._slots = asyncio.Semaphore(most)
+        """Set the number of tasks driven at once; tasks that are driven beyond it go on.
+
+        Call this in the event loop that drives tasks, or before it starts.
+        """
+        self._slots.resize(most)
 
     def _fork_source(self, run_input: context.RunInput) -> ports.ReplySource | None:
         """Return the replies that a fork reuses, or None if the run is not a fork."""
