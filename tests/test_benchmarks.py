@@ -73,12 +73,15 @@ def test_the_engine_benchmark_has_every_figure(tmp_path: Path) -> None:
         kills=1,
         ended=100,
         waiting=10,
+        idle_logs=3,
+        due=50,
+        fair_logs=2,
     )
     with private_cluster() as cluster:
         figures = engine.measure(tmp_path, cluster.url, sizes, "claims")
 
     ratios = ("throughput_ratio", "throughput_ratio_sqlite", "ratio_to_bare_steps", "submit_growth")
-    costs = [name for group in ("cost", "scaling", "drain") for name in engine.GOALS[group]]
+    costs = [name for group in ("cost", "scaling", "drain", "fair") for name in engine.GOALS[group]]
     assert all(figures[name] > 0 for name in (*ratios, *costs, "idle_connections"))
     assert figures["start_latency_ms"]["p99"] >= figures["start_latency_ms"]["p50"] > 0
     assert figures["takeover_seconds"]["p50"] > 0 < figures["takeover_seconds_sqlite"]["p50"]

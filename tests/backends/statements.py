@@ -175,6 +175,10 @@ def parameters_of(loaded: LoadedLog, database: str) -> dict[str, Parameters]:
             "durability": (),
             "add_log": ("new", b""),
             "lead": (log,),
+            "stop_leading": (log,),
+            "log_ids": {"origins": ["none"]},
+            "logs_with_work": {"logs": [log], "delays": [1], "early": 1},
+            "logs_with_retention": {"logs": [log], "run": "log", "strand": "retention"},
             "add_strands": {"log": log, "runs": ["new"], "names": ["new"]},
             "strand_ids": {"log": log, "runs": [run], "names": [task]},
             "append": {

@@ -24,7 +24,7 @@ from forum.engine.session import TurnDriver, TurnRegistry
 from forum.engine.shared_budgets import SharedBudgets
 from forum.engine.signals import CancelToken, RunSignals
 from forum.engine.task_driver import TaskDriver
-from forum.engine.worker_slots import WorkerSlot
+from forum.engine.worker_slots import TaskLimit, WorkerSlot
 from forum.errors import ConcurrentUpdate, NoSuchGate
 from forum.ledger.entry import MAIN_STRAND
 from forum.ledger.log import Ledger
@@ -93,13 +93,15 @@ class Engine:
         self._pending_turns = TurnRegistry()
         self._contexts: OrderedDict[str, context.RunContext] = OrderedDict()
         self._lock = Lock()
-        self.limit_tasks(WorkerCapacity().tasks)
+        self._slots = TaskLimit(WorkerCapacity().tasks)
         self._is_draining, self._active_tasks = False, 0
 
     def limit_tasks(self, most: int) -> None:
-        """Set the number of tasks driven at once; call this before the first task starts."""
-        # Tasks that already wait would keep the old semaphore.
-        self._slots = asyncio.Semaphore(most)
+        """Set the number of tasks driven at once; tasks that are driven beyond it go on.
+
+        Call this in the event loop that drives tasks, or before it starts.
+        """
+        self._slots.resize(most)
 
     def _fork_source(self, run_input: context.RunInput) -> ports.ReplySource | None:
         """Return the replies that a fork reuses, or None if the run is not a fork."""
@@ -219,6 +221,14 @@ class Engine:
         self._is_draining = True
         self._signals.leave_tasks()
 
+    def pause_calls(self) -> None:
+        """Begin no call or effect, and claim no run, until `resume_calls`; from any thread."""
+        self._services.calls_paused.set()
+
+    def resume_calls(self) -> None:
+        """Begin calls and effects again; from any thread."""
+        self._services.calls_paused.clear()
+
     @property
     def is_working(self) -> bool:
         """Whether a task, a role or a turn is being driven in this process."""
@@ -307,9 +317,10 @@ class Engine:
 
         Timers are rescheduled as by `claim_due`, for the case that the run cannot be driven.
         """
+        is_paused = self._services.calls_paused.is_set()
         claim = RunClaim(
             worker=worker,
-            limit=max(0, min(MAX_CLAIMED_TIMERS, room)),
+            limit=0 if is_paused else max(0, min(MAX_CLAIMED_TIMERS, room)),
             own_limit=MAX_CLAIMED_TIMERS,
             anew=due_now_limit(self._ledger.now()),
             shortest=_MIN_REDELIVERY_S,

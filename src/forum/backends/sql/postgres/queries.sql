@@ -27,6 +27,8 @@ INSERT INTO forum.log (origin, root) VALUES (%s, %s) ON CONFLICT DO NOTHING
 SELECT id FROM forum.log WHERE origin = %(origin)s
 -- name: lead
 SELECT pg_try_advisory_lock(hashtext('forum.sequencer'), %s)
+-- name: stop_leading
+SELECT pg_advisory_unlock(hashtext('forum.sequencer'), %s)
 -- name: add_strands
 INSERT INTO forum.strand (log, run, name)
 SELECT %(log)s, run, name FROM unnest(%(runs)s::text[], %(names)s::text[]) AS new (run, name)
@@ -606,6 +608,55 @@ WITH lost AS MATERIALIZED (
 )
 SELECT worker FROM lost
 
+-- name: log_ids
+SELECT origin, found.id FROM unnest(%(origins)s::text[]) AS named (origin)
+CROSS JOIN LATERAL (SELECT id FROM forum.log WHERE log.origin = named.origin LIMIT 1) AS found
+
+-- name: logs_with_work
+-- Which of many logs have something to do: a timer is due, or a worker is lost (as in `beat`); and,
+-- for the process that signs, entries without an index, a tree without a checkpoint, or rows of
+-- ended runs to delete.  With order and limit the planner looks into an index for each log.
+SELECT served.log, timer.is_due OR lost.is_lost,
+    pending.is_there OR ended.is_there OR tree.size > coalesce(signed.size, 0)
+FROM unnest(%(logs)s::integer[], %(delays)s::bigint[]) AS served (log, delay)
+CROSS JOIN LATERAL (SELECT size FROM forum.log WHERE id = served.log LIMIT 1) AS tree
+LEFT JOIN LATERAL (
+    SELECT size FROM forum.checkpoint WHERE checkpoint.log = served.log ORDER BY size DESC LIMIT 1
+) AS signed ON true
+CROSS JOIN LATERAL (SELECT count(*) > 0 AS is_due FROM (
+    SELECT FROM forum.alarm WHERE alarm.log = served.log
+        AND at <= (extract(epoch FROM statement_timestamp()) * 1000000)::bigint
+    ORDER BY at LIMIT 1
+) AS due) AS timer
+CROSS JOIN LATERAL (SELECT count(*) > 0 AS is_there FROM (
+    SELECT FROM forum.pending WHERE pending.log = served.log ORDER BY seq LIMIT 1
+) AS oldest) AS pending
+CROSS JOIN LATERAL (SELECT count(*) > 0 AS is_there FROM (
+    SELECT FROM forum.ended WHERE ended.log = served.log
+        AND at <= (extract(epoch FROM statement_timestamp()) * 1000000)::bigint - served.delay
+    ORDER BY at LIMIT 1
+) AS oldest) AS ended
+CROSS JOIN LATERAL (SELECT count(*) > 0 AS is_lost FROM (
+    SELECT FROM forum.lease AS held WHERE held.log = served.log AND (
+        until <= (extract(epoch FROM statement_timestamp()) * 1000000)::bigint OR (
+            until <= (extract(epoch FROM statement_timestamp()) * 1000000)::bigint + %(early)s
+            AND EXISTS (SELECT FROM forum.claim WHERE log = held.log AND worker = held.worker)
+            AND NOT EXISTS (
+                SELECT FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 2
+                    AND classid = (hashtext('forum.worker')::bigint & 4294967295)::oid
+                    AND objid = (hashtext(held.worker)::bigint & 4294967295)::oid
+            )
+        )
+    ) LIMIT 1
+) AS late) AS lost
+
+-- name: logs_with_retention
+SELECT served.log FROM unnest(%(logs)s::integer[]) AS served (log)
+CROSS JOIN LATERAL (
+    SELECT FROM forum.strand WHERE strand.log = served.log
+        AND run = %(run)s AND name = %(strand)s LIMIT 1
+) AS rules
+
 -- name: make_claimed_due
 -- SKIP LOCKED: a timer that is being set or claimed just now needs no help, and waiting for it
 -- could end in a deadlock with a worker that waits for the claim.
@@ -621,6 +672,7 @@ WITH due AS (
     ) AS timer WHERE old.ctid = timer.place
 )
 SELECT pg_notify('forum_due', %(log)s::text)
+WHERE EXISTS (SELECT FROM forum.claim WHERE log = %(log)s AND worker = %(worker)s)
 
 -- name: drop_claims
 DELETE FROM forum.claim WHERE log = %(log)s AND worker = %(worker)s
