@@ -17,6 +17,7 @@ from benchmarks import (
     many_runs,
     models,
     routing,
+    scale,
     sharing,
     team,
 )
@@ -34,6 +35,7 @@ BENCHMARKS: dict[str, Callable[[list[str]], None]] = {
     "gateway": gateway.main,
     "runs": many_runs.main,
     "dashboard": dashboard.main,
+    "scale": scale.main,
 }
 
 if len(sys.argv) < 2 or sys.argv[1] not in BENCHMARKS:

@@ -8,7 +8,7 @@ its row until the transaction ends.
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -16,7 +16,7 @@ import psycopg
 from psycopg.rows import TupleRow
 
 from forum import errors
-from forum.backends import sql_store
+from forum.backends import postgres_partitions, sql_store
 from forum.backends.postgres_connections import (
     POOL_SIZE,
     QUERIES,
@@ -33,6 +33,11 @@ _SQL = QUERIES
 _MAX_ATTEMPTS = 5
 _MAX_BUFFERED_BYTES = 1 << 20
 """The number of buffered body bytes above which a batch of body parts is sent."""
+_MAX_ID = 2**63 - 1
+_PARTITION_LOCK_TIMEOUT = "200ms"
+"""How long writers may wait behind a partition that is added."""
+_PARTITION_MIGRATION = 14
+"""Databases that are created with this migration have partitioned tables from the beginning."""
 _RETRYABLE_ERRORS = (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure)
 """Errors caused by concurrent transactions: Postgres has rolled back, and a retry is safe."""
 
@@ -59,7 +64,8 @@ class _PostgresQueries(sql_store.SqlReader):
 
     def _last_entries(self, places: Sequence[tuple[str, str]]) -> list[Any]:
         runs, names = [place[0] for place in places], [place[1] for place in places]
-        return self._fetch_rows("last_entries", runs=runs, names=names)
+        bounds = self._strand_bounds(places)
+        return self._fetch_rows("last_entries", runs=runs, names=names, **bounds)
 
     def _bodies_at(self, places: list[tuple[str, str, int, str]]) -> list[Any]:
         runs, strands, ns, names = map(list, zip(*places, strict=True))
@@ -70,7 +76,16 @@ class _PostgresQueries(sql_store.SqlReader):
             ns=ns,
             names=names,
             size=sql_store.MAX_SMALL_BODY_BYTES,
+            **self._strand_bounds([place[:2] for place in places]),
         )
+
+    def _strand_bounds(self, strands: Sequence[StrandKey]) -> dict[str, int]:
+        """Return the lowest and the highest id of strands; all ids if one is not known."""
+        ids = [self._strand_ids.get(strand) for strand in strands]
+        known = [strand for strand in ids if strand is not None]
+        if len(known) < len(ids) or not known:
+            return {"low": 0, "high": _MAX_ID}
+        return {"low": min(known), "high": max(known)}
 
 
 class PostgresReader(_PostgresQueries):
@@ -228,6 +243,16 @@ class PostgresStore(_PostgresQueries, sql_store.SqlStore):
         """Renew the lease of a worker, and return the workers that are lost, in one statement."""
         micros, early = round(lease_s * 1e6), round(early_s * 1e6)
         return self._fetch_column("beat", worker=worker, micros=micros, early=early)
+
+    def clean_up(self, seconds: float, limit: int) -> int:
+        """Delete rows as every store does, and make the partitions that are needed soon."""
+        looked = super().clean_up(seconds, limit)
+        if looked < limit:
+            # Another process may hold a table for long, make the same partitions at the moment, or
+            # only its role may make them.  Then the default partition takes the rows.
+            with suppress(errors.StoreFailed), self._connection("adding partitions") as db:
+                add_partitions(db)
+        return looked
 
     def snapshot(self) -> AbstractContextManager[ports.Reader]:
         """Open a reader in a read-only transaction of its own: all its reads see one snapshot."""
@@ -421,7 +446,75 @@ def upgrade_schema(url: str, *, post: bool = False) -> list[int]:
         for migration in missing:
             db.execute(migration.sql.encode())
             _record_migration(db, migration)
+        # A database that this transaction creates: nobody has used its tables yet.
+        if {1, _PARTITION_MIGRATION} <= {migration.number for migration in missing}:
+            for table in postgres_partitions.PARTITIONED_TABLES:
+                postgres_partitions.partition_table(db, table)
+            postgres_partitions.add_partitions(db)
     return [migration.number for migration in missing]
+
+
+def add_partitions(db: Connection, width: int = postgres_partitions.PARTITION_STRANDS) -> int:
+    """Add the partitions that strands need soon, and return their number.
+
+    Raises `StoreFailed` or `StoreConnectionLost` if a table is held by others for longer than
+    writers may wait, or if the role of this session may not do it; nothing has changed then.
+    """
+    with translate_errors("adding partitions"):
+        if not postgres_partitions.needs_partitions(db, width):
+            return 0
+    with translate_errors("adding partitions"), db.transaction():
+        # The scan of the default partition, which is empty, is part of the statement.
+        for setting in ("lock_timeout", "statement_timeout"):
+            values = (setting, _PARTITION_LOCK_TIMEOUT)
+            db.execute("SELECT set_config(%s, %s, true)", values)
+        return postgres_partitions.add_partitions(db, width)
+
+
+def partition_database(url: str, width: int = postgres_partitions.PARTITION_STRANDS) -> list[str]:
+    """Partition the large tables of a database that nobody else uses, in one transaction.
+
+    Tables that are partitioned already get partitions for the rows in their default partition.
+    Return the tables that were changed.  Raises `DatabaseInUse` while other sessions are connected
+    or workers have leases.
+    """
+    check_database_url(url)
+    with translate_errors("partitioning"), psycopg.connect(url) as db:
+        _, missing = _missing_migrations(db)
+        if missing:
+            raise errors.SchemaTooOld(missing[0].number - 1, missing[-1].number)
+        _check_unused(db)
+        db.execute("LOCK TABLE forum.strand, forum.entry, forum.body IN ACCESS EXCLUSIVE MODE")
+        _check_unused(db)  # nobody has begun to work before the tables were locked
+        changed = [
+            table
+            for table in postgres_partitions.PARTITIONED_TABLES
+            if _partition_table(db, table, width)
+        ]
+        postgres_partitions.add_partitions(db, width)
+    return changed
+
+
+def _check_unused(db: Connection) -> None:
+    sessions, workers = (
+        _fetch(db, query, {})[0][0] for query in ("other_sessions", "live_workers")
+    )
+    if sessions or workers:
+        raise errors.DatabaseInUse(sessions, workers)
+
+
+def _partition_table(db: Connection, table: str, width: int) -> bool:
+    """Partition a table, or empty its default partition; return whether anything changed."""
+    before = postgres_partitions.count_table_rows(db, table)
+    if postgres_partitions.is_partitioned(db, table):
+        if not postgres_partitions.empty_default(db, table, width):
+            return False
+    else:
+        postgres_partitions.partition_table(db, table, width)
+    after = postgres_partitions.count_table_rows(db, table)
+    if after != before:
+        raise errors.StoreFailed("partitioning", f"{table} had {before} rows and has {after}")
+    return True
 
 
 def _missing_migrations(

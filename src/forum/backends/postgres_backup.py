@@ -13,7 +13,7 @@ from pathlib import Path
 import psycopg
 from psycopg import sql
 
-from forum.backends import postgres
+from forum.backends import postgres, postgres_partitions
 from forum.backends.postgres_connections import (
     Connection,
     check_database_url,
@@ -74,6 +74,7 @@ def restore_rows(url: str, origin: str, folder: Path, columns: Columns) -> Itera
         _check_absent(db)
         _restore_logs(db, columns["log"])
         _restore_strands(db, columns["strand"])
+        postgres_partitions.add_partitions(db)
         for table in columns:
             if table not in _ID_TABLES:
                 _restore_table(db, table, columns[table])
@@ -96,11 +97,13 @@ def _log_ids(db: Connection, base: str) -> dict[str, int]:
 def _columns(db: Connection) -> dict[str, list[str]]:
     """Return the columns of every table with rows of logs, read from the database's catalog.
 
-    So tables that later releases add are included.
+    So tables that later releases add are included.  The rows of partitions are those of their
+    table, and a restore distributes them anew: their strands get new ids.
     """
     rows = db.execute(
-        "SELECT table_name, column_name FROM information_schema.columns"
-        " WHERE table_schema = %s ORDER BY table_name, ordinal_position",
+        "SELECT table_name, column_name FROM information_schema.columns JOIN pg_class"
+        " ON relname = table_name AND relnamespace = table_schema::regnamespace"
+        " WHERE table_schema = %s AND NOT relispartition ORDER BY table_name, ordinal_position",
         (_SCHEMA,),
     )
     columns: dict[str, list[str]] = {}

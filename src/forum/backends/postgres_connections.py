@@ -83,7 +83,7 @@ class PostgresConnections(ForkAware):
             # only every two minutes.
             reconnect_timeout=_POOL_TIMEOUT_S,
             kwargs={"autocommit": True},
-            configure=_opened.add,
+            configure=_configure,
             open=False,
         )
         self._is_open, self._open_lock = False, Lock()
@@ -343,6 +343,17 @@ class _SharedSignal:
 
     def close(self) -> None:
         """Do nothing: the session goes on for other logs."""
+
+
+def _configure(connection: Connection) -> None:
+    """Let a session make one plan for each statement, and one that suits tables of any size.
+
+    Otherwise the server plans a statement anew for each call where it expects a cheaper plan for
+    some parameters, as it does with partitions, and planning takes longer than the statement.  A
+    plan that is made while a table is small must not read the whole table when it has grown.
+    """
+    _opened.add(connection)
+    connection.execute(QUERIES["plan_once"])
 
 
 def connect(url: str, *, autocommit: bool = False) -> Connection:

@@ -21,6 +21,10 @@ SELECT number FROM forum.addition
 INSERT INTO forum.addition (number) VALUES (%s)
 -- name: durability
 SELECT current_setting('fsync'), current_setting('synchronous_commit')
+-- name: plan_once
+-- Compiling a plan costs more than any statement of the store that is not a scan.
+SELECT set_config('plan_cache_mode', 'force_generic_plan', false),
+    set_config('enable_seqscan', 'off', false), set_config('jit', 'off', false)
 -- name: add_log
 INSERT INTO forum.log (origin, root) VALUES (%s, %s) ON CONFLICT DO NOTHING
 -- name: log
@@ -86,6 +90,7 @@ WHERE log = %(log)s AND strand = %(strand)s AND n >= %(n)s ORDER BY n LIMIT %(li
 SELECT n, bytes, tag FROM forum.entry
 WHERE log = %(log)s AND strand = %(strand)s ORDER BY n DESC LIMIT 1
 -- name: last_entries
+-- Bounds as in bodies_at.
 SELECT e.n, e.bytes, e.tag
 FROM unnest(%(runs)s::text[], %(names)s::text[]) WITH ORDINALITY AS u (run, name, place)
 LEFT JOIN LATERAL (
@@ -94,7 +99,8 @@ LEFT JOIN LATERAL (
 ) AS s ON true
 LEFT JOIN LATERAL (
     SELECT n, bytes, tag FROM forum.entry
-    WHERE log = %(log)s AND strand = s.id ORDER BY n DESC LIMIT 1
+    WHERE log = %(log)s AND strand = s.id AND strand BETWEEN %(low)s AND %(high)s
+    ORDER BY n DESC LIMIT 1
 ) AS e ON true
 ORDER BY u.place
 -- name: strands
@@ -153,9 +159,11 @@ ON CONFLICT (log, run) DO UPDATE SET version = excluded.version, ended = exclude
     data = excluded.data, tag = excluded.tag
 -- name: bodies_at
 -- A body whose first part is small may have more parts.
+-- The bounds of the strands, where they are known, leave out partitions before anything is looked up.
 SELECT s.id, b.salt, CASE WHEN length(b.data) <= %(size)s AND NOT EXISTS (
     SELECT FROM forum.body WHERE log = %(log)s AND strand = s.id AND n = u.n
-        AND name = u.name COLLATE "C" AND part = 1
+        AND strand BETWEEN %(low)s AND %(high)s AND name = u.name COLLATE "C" AND part = 1
+    OFFSET 0
 ) THEN b.data END
 FROM unnest(%(runs)s::text[], %(strands)s::text[], %(ns)s::bigint[], %(names)s::text[])
     WITH ORDINALITY AS u (run, strand, n, name, place)
@@ -165,7 +173,8 @@ LEFT JOIN LATERAL (
 ) AS s ON true
 LEFT JOIN LATERAL (
     SELECT salt, data FROM forum.body
-    WHERE log = %(log)s AND strand = s.id AND n = u.n AND name = u.name COLLATE "C" AND part = 0
+    WHERE log = %(log)s AND strand = s.id AND strand BETWEEN %(low)s AND %(high)s
+        AND n = u.n AND name = u.name COLLATE "C" AND part = 0
     OFFSET 0
 ) AS b ON true
 ORDER BY u.place
@@ -701,3 +710,30 @@ SELECT worker FROM forum.lease WHERE log = %(log)s
 -- name: lost_workers
 SELECT worker FROM forum.lease
 WHERE log = %(log)s AND until <= (extract(epoch FROM statement_timestamp()) * 1000000)::bigint
+
+-- name: partitions
+-- One row with the last strand at least.  The default partition has no bounds.
+SELECT last_value, parent.relname, pg_get_expr(part.relpartbound, part.oid)
+FROM forum.strand_id_seq LEFT JOIN (
+    pg_inherits JOIN pg_class AS part ON part.oid = inhrelid
+    JOIN pg_class AS parent ON parent.oid = inhparent AND parent.relkind = 'p'
+        AND parent.relnamespace = 'forum'::regnamespace
+) ON pg_get_expr(part.relpartbound, part.oid) <> 'DEFAULT'
+
+-- name: check_constraints
+SELECT conname, pg_get_constraintdef(oid) FROM pg_constraint
+WHERE conrelid = to_regclass('forum.' || %(table)s::text) AND contype = 'c'
+
+-- name: table_grants
+-- The role with the number 0 is PUBLIC.
+SELECT privilege_type, CASE WHEN grantee <> 0 THEN pg_get_userbyid(grantee) END
+FROM pg_class CROSS JOIN aclexplode(relacl)
+WHERE oid = to_regclass('forum.' || %(table)s::text)
+
+-- name: other_sessions
+SELECT count(*) FROM pg_stat_activity
+WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'
+
+-- name: live_workers
+SELECT count(*) FROM forum.lease
+WHERE until > (extract(epoch FROM statement_timestamp()) * 1000000)::bigint
