@@ -1,5 +1,6 @@
 """A small log over a few days, packs of it, and changes to packs by somebody who has every key."""
 
+import secrets
 from collections.abc import Callable, Mapping
 from hashlib import sha256
 from pathlib import Path
@@ -20,6 +21,7 @@ from forum.evidence.gathering import PackContents, collect_files, gather_part
 from forum.evidence.report import Arguments, PackReport, make_report
 from forum.ledger import kinds
 from forum.ledger.body import text_content
+from forum.ledger.entry import Facts
 from forum.ledger.kinds import Outcome
 from forum.ledger.strand import Attachment, Draft, Strand
 from forum.ledger.zip_archive import pack_archive, unpack_archive
@@ -31,6 +33,13 @@ from forum.work.kinds import (
     GateOpenFacts,
     StopFacts,
     StopReason,
+)
+from forum.work.oversight_kinds import (
+    ConfigurationFacts,
+    IncidentCloseFacts,
+    IncidentOpenFacts,
+    IncidentSeverity,
+    ReviewFacts,
 )
 from forum.work.policy import Answer
 from forum.work.report_kinds import (
@@ -105,6 +114,7 @@ def make_log(folder: Path) -> Audited:
         scopes = (kinds.GrantScope.READ,)
         granted = kinds.AccessGrantFacts(key, f"name of {key}", scopes, "0" * 64)
         world.ledger.append_log_entry(Draft(f"grant/{key}", "operator", granted), "access")
+    _record(world, "config", CONFIGURATION)
     world.settle_at(0, 60)
     for day in (1, 2, 3):
         world.at(day, 100)
@@ -122,6 +132,8 @@ def make_log(folder: Path) -> Audited:
     world.ledger.append_log_entry(Draft("deny", "server", denial), "denials")
     revoked = kinds.AccessRevocationFacts("k1")
     world.ledger.append_log_entry(Draft("revoke/k1", "operator", revoked), "access")
+    world.settle_at(3, 400)
+    _add_oversight(world)
     world.settle_at(3, 500)
     world.settle_at(5, 0)
     world.run("late")
@@ -140,6 +152,33 @@ def _add_gate(world: Audited, run: str) -> None:
     gate.append(Draft("decide", "carol", decision))
     main.append(Draft("stop", "engine", StopFacts(StopReason.BUDGET, "usd")))
     world.ledger.close_run(main, "engine", Outcome.FAILED)
+
+
+CONFIGURATION = ConfigurationFacts(
+    engine="0.2.0", roster="a" * 64, policies="b" * 64, models="c" * 64, tools="d" * 64
+)
+
+
+def _record(world: Audited, strand: str, facts: Facts, actor: str = "operator") -> None:
+    world.ledger.append_log_entry(Draft(secrets.token_hex(8), actor, facts), strand)
+
+
+def _add_oversight(world: Audited) -> None:
+    """Record what people do about a log: change it, look at it, hold and erase contents."""
+    changed = msgspec.structs.replace(CONFIGURATION, models="e" * 64)
+    _record(world, "config", changed, "system")
+    review = ReviewFacts(Authority.OPERATOR, since=0, until=40, stops=1, denials=4)
+    _record(world, "reviews", review)
+    known = world.now - 60 * SECOND
+    severity = IncidentSeverity.HIGH
+    opened = IncidentOpenFacts("1f2e3d4c", severity, Authority.OPERATOR, known, ("run-gate",))
+    _record(world, "incidents", opened)
+    _record(world, "incidents", IncidentCloseFacts("1f2e3d4c", Authority.OPERATOR))
+    _record(world, "retention", kinds.RetentionFacts("call/prompt", 90 * 86_400))
+    for act in (kinds.HoldAct.PLACE, kinds.HoldAct.RELEASE):
+        _record(world, "retention", kinds.HoldFacts("case-7", act, ("run-10",)))
+    gate = world.ledger.find_entry("run-gate/gate/plan/0")
+    world.ledger.request_redaction(gate, "shown", "operator", kinds.RedactionReason.REQUEST)
 
 
 def _head(strand: Strand) -> tuple[Hash, ...]:

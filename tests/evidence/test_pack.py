@@ -255,7 +255,7 @@ def test_a_grant_before_the_period_is_not_left_out(world: Audited, pack: bytes) 
 
     result = verify(forge(pack, world, change), world.trust)
 
-    assert any("a revocation of an API key is missing" in f.detail for f in result.findings)
+    assert any("an entry of log/access is missing" in f.detail for f in result.findings)
 
 
 def test_an_entry_that_is_dated_back_out_of_the_period_is_found(tmp_path: Path) -> None:

@@ -11,12 +11,14 @@ from html import escape
 from forum.evidence import queries
 from forum.evidence.charts import Layer, draw_bars, draw_legend, list_days
 from forum.evidence.control_maps import MapResult, RowResult
+from forum.evidence.events import MAX_EVENTS
 from forum.evidence.figures import Figure, day_of
 from forum.evidence.queries import SECTIONS, Unit
 from forum.evidence.report import PackReport, format_moment
 from forum.evidence.tally import MAX_DECISIONS
 
 _MAX_GROUPS_SHOWN = 6
+_LIMITS_TITLE = "What this does not show, and what to ask for"
 
 _STYLE = """\
 :root { color-scheme: light dark; --ink: #1b1b1f; --paper: #fff; --line: #b9b9c2; --dim: #56565f;
@@ -83,18 +85,68 @@ _OUTCOME_COLORS = {
 _ANSWER_COLORS = {"approve": "c1", "reject": "c2", queries.UNDECIDED: "c5"}
 _SOME_COLORS = ("c2", "c3", "c4", "c1", "c5", "c6")
 
-_QUESTIONS = (
-    ("How many runs were there, and how many failed, were stopped, or are open?", "runs"),
-    ("Is a run of the period missing, and how would I know?", "record-check"),
-    ("Who approved what, and how long did it take?", "decisions"),
-    ("Which tools were used, and which effects are in doubt?", "effects"),
-    ("Which models and configurations were in use?", "models"),
-    ("What was spent, by whom, and which caps were reached?", "money"),
-    ("Who had access, who was denied, whose access was revoked?", "access"),
-    ("What was erased, by whom, and why?", "erasure"),
-    ("Did anybody review this before me?", "review"),
-    ("What does this not show?", "limits"),
+_QUESTIONS: tuple[tuple[str, str, tuple[tuple[str, str], ...]], ...] = (
+    (
+        "How many runs were there, and how many failed, were stopped, or are open?",
+        queries.RUNS,
+        (
+            ("runs.all", "runs"),
+            ("runs.not-ok", "did not end well"),
+            ("stops.all", "stops"),
+            ("runs.open", "open at the end"),
+        ),
+    ),
+    ("Is a run of the period missing, and how would I know?", "record-check", ()),
+    (
+        "Who approved what, when, after seeing what, and how long did it take?",
+        queries.DECISIONS,
+        (
+            ("gates.deciders", "decisions"),
+            ("gates.unattended", "not by anybody"),
+            ("gates.median", "median time"),
+        ),
+    ),
+    (
+        "Which tools were used, and which effects are in doubt?",
+        queries.EFFECTS,
+        (("tools.used", "uses"), ("tools.doubt", "effects in doubt")),
+    ),
+    (
+        "Which models, providers and policies were in use, and when did they change?",
+        queries.MODELS,
+        (("models.calls", "calls of models"), ("config.seen", "configurations recorded")),
+    ),
+    (
+        "What was spent, by whom, and which caps were reached?",
+        queries.MONEY,
+        (("cost.total", "spent"), ("caps.reached", "stops because of a cap")),
+    ),
+    (
+        "Who had access, who was denied, whose access was revoked?",
+        queries.ACCESS,
+        (
+            ("access.keys", "keys"),
+            ("access.denied", "requests denied"),
+            ("access.revoked", "keys revoked"),
+        ),
+    ),
+    (
+        "What was erased, by whom, and why?",
+        queries.ERASURE,
+        (
+            ("redactions.all", "orders to erase"),
+            ("retention.set", "periods set"),
+            ("holds.all", "changes of holds"),
+        ),
+    ),
+    (
+        "Did anybody review this before me, and what did they see?",
+        queries.REVIEW,
+        (("reviews.done", "reviews"), ("incidents.opened", "incidents opened")),
+    ),
+    ("What does this not show, and what do I have to ask for elsewhere?", "limits", ()),
 )
+"""The questions of an auditor: where the answer is, and the figures that answer them in short."""
 
 
 def draw_page(report: PackReport) -> str:
@@ -161,6 +213,7 @@ def _mark_text(report: PackReport) -> str:
 def _body(report: PackReport) -> Iterator[str]:
     figures = {figure.id: figure for figure in report.figures}
     yield from _tiles(figures)
+    yield from _questions(report, figures)
     yield from _record(report)
     yield '<h2 id="charts">By day</h2>\n<div class="charts">'
     yield from _charts(report, figures)
@@ -171,21 +224,42 @@ def _body(report: PackReport) -> Iterator[str]:
         yield from _section(section, title, report.figures)
         if section == queries.DECISIONS:
             yield from _decisions(report)
+        yield from _events(report, section)
     others = [figure for figure in report.figures if figure.section not in SECTIONS]
     if others:
         yield from _figure_table("added", "Figures that a map adds", others)
     for result in report.maps:
         yield from _map(result)
     yield from _bundles(report)
-    yield '<h2 id="limits">What this does not show</h2>\n<ul>'
+    yield '<h2 id="limits">' + _LIMITS_TITLE + "</h2>\n<ul>"
     for number, limit in enumerate(report.limits, 1):
         yield f'<li data-row="limit {number}">{escape(limit)}</li>'
     yield "</ul>"
-    yield '<h2 id="questions">Where to find an answer</h2>\n<table>\n<tbody>'
-    for question, anchor in _QUESTIONS:
-        name = SECTIONS.get(anchor, "The record" if anchor == "record-check" else "Limits")
-        yield f'<tr><td>{escape(question)}</td><td><a href="#{anchor}">{escape(name)}</a></td></tr>'
+
+
+def _questions(report: PackReport, figures: dict[str, Figure]) -> Iterator[str]:
+    """Yield the table of questions, each with its answer in short and a link to the rest."""
+    others = {
+        "record-check": f"complete: {report.check.complete.state}, as the maker found; check it",
+        "limits": f"limits that are listed: {len(report.limits)}",
+    }
+    titles = {**SECTIONS, "record-check": "Is the record whole?", "limits": _LIMITS_TITLE}
+    yield '<h2 id="questions">Ten questions</h2>'
+    yield from _table_head("question", "in short", "where", style="questions")
+    for number, (question, anchor, asked) in enumerate(_QUESTIONS, 1):
+        parts = [f"{words}: {_figure_text(figures[figure_id])}" for figure_id, words in asked]
+        answer = escape(others.get(anchor, ", ".join(parts)))
+        link = f'<a href="#{anchor}">{escape(titles[anchor])}</a>'
+        cells = f"<td>{number}. {escape(question)}</td><td>{answer}</td><td>{link}</td>"
+        yield f'<tr data-row="question {number}">{cells}</tr>'
     yield "</tbody></table>"
+
+
+def _figure_text(figure: Figure) -> str:
+    """Return the value of a figure; "none" for a time that nothing took."""
+    if figure.unit is Unit.SECONDS and not figure.items:
+        return "none"
+    return format_value(figure.value, figure.unit)
 
 
 def _tiles(figures: dict[str, Figure]) -> Iterator[str]:
@@ -206,9 +280,7 @@ def _tiles(figures: dict[str, Figure]) -> Iterator[str]:
     yield '<div class="tiles">'
     for figure_id, words in tiles:
         figure = figures[figure_id]
-        text = format_value(figure.value, figure.unit)
-        if figure.unit is Unit.SECONDS and not figure.items:
-            text = "none"
+        text = _figure_text(figure)
         yield f'<div class="tile" data-row="{figure_id}"><b>{text}</b>{words}</div>'
     yield "</div>"
 
@@ -310,21 +382,38 @@ def _named(report: PackReport) -> Iterator[str]:
 def _decisions(report: PackReport) -> Iterator[str]:
     if not report.decisions:
         return
-    yield from _table_head("entry", "decision", "of run", "by", "after", "digest of what was shown")
+    enclosed = {bundle.run for bundle in report.bundles}
+    yield from _table_head("entry", "decision", "run", "by", "time", "took", "what was shown")
     for decision in report.decisions:
+        shown = "in the bundle of the run" if decision.run in enclosed else "no bundle here"
         cells = (
             f"{decision.answer}: {decision.subject}",
             decision.run,
             f"{decision.actor} ({decision.authority})",
-            f"{_format_seconds(decision.seconds)}, {_moment(format_moment(decision.ts))}",
-            decision.digest[:16],
+            _moment(format_moment(decision.ts)),
+            _format_seconds(decision.seconds),
+            f"{shown}; digest {decision.digest[:16]}",
         )
         texts = "".join(f"<td>{escape(text)}</td>" for text in cells)
         row = f"decision {decision.index}"
         yield f'<tr data-row="{row}"><td class="n">{decision.index}</td>{texts}</tr>'
     yield "</tbody></table>"
-    shown = f"Listed are the first {MAX_DECISIONS} decisions of the period at most."
-    yield f'<p class="dim">{shown} A bundle of the run holds what was shown.</p>'
+    yield f'<p class="dim">At most the first {MAX_DECISIONS} decisions are listed.</p>'
+
+
+def _events(report: PackReport, section: str) -> Iterator[str]:
+    """Yield the list of the events of a section."""
+    events = [event for event in report.events if event.section == section]
+    if not events:
+        return
+    yield from _table_head("entry", "time", "kind", "by", "what", style="events")
+    for event in events:
+        cells = (_moment(format_moment(event.ts)), event.kind, event.actor, event.words)
+        texts = "".join(f"<td>{escape(text)}</td>" for text in cells)
+        yield f'<tr data-row="event {event.index}"><td class="n">{event.index}</td>{texts}</tr>'
+    yield "</tbody></table>"
+    if len(events) == MAX_EVENTS:
+        yield f'<p class="dim">Only the first {MAX_EVENTS} are listed; entries.csv has all.</p>'
 
 
 def _section(section: str, title: str, figures: Iterable[Figure]) -> Iterator[str]:
@@ -336,9 +425,7 @@ def _figure_table(anchor: str, title: str, figures: Sequence[Figure]) -> Iterato
     yield f'<h2 id="{escape(anchor)}">{escape(title)}</h2>'
     yield from _table_head("figure", "value", "of which", "entries, e.g.", style="figures")
     for figure in figures:
-        value = format_value(figure.value, figure.unit)
-        if figure.unit is Unit.SECONDS and not figure.items:
-            value = "none"
+        value = _figure_text(figure)
         examples = ", ".join(map(str, figure.examples))
         query = escape(describe_query(figure))
         yield (
@@ -436,4 +523,5 @@ def _table_head(*names: str, style: str = "") -> Iterator[str]:
 
 
 def _moment(text: str) -> str:
-    return text[:19].replace("T", " ") + (text[19:].rstrip("Z") or "") + " UTC"
+    """Return a time to the second; report.json has the exact one."""
+    return f"{text[:10]} {text[11:19]} UTC"
