@@ -4,6 +4,7 @@ import secrets
 from collections.abc import Callable, Mapping
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -26,7 +27,15 @@ from forum.ledger.kinds import Outcome
 from forum.ledger.strand import Attachment, Draft, Strand
 from forum.ledger.zip_archive import pack_archive, unpack_archive
 from forum.tlog import Hash, SigningKey
-from forum.verify import PackResult, Trust, check_log_part, record_check, verify_pack
+from forum.verify import (
+    PackResult,
+    Trust,
+    check_log_part,
+    record_check,
+    standalone,
+    verify_pack,
+)
+from forum.verify.pack_audit import MAX_LISTED
 from forum.work.kinds import (
     Authority,
     GateDecisionByFacts,
@@ -229,6 +238,41 @@ def make(world: Audited, arguments: Arguments) -> PackBytes:
 def verify(data: bytes, trust: Trust, maps: Mapping[str, ControlMap] | None = None) -> PackResult:
     """Verify a pack, as a reader does who has this release, or these maps."""
     return verify_pack(data, KINDS, trust, shipped_maps() if maps is None else maps)
+
+
+def verify_twice(data: bytes, trust: Trust) -> PackResult:
+    """Verify a pack with both verifiers.
+
+    The stand-alone one must agree, except about what it says that it does not check.
+    """
+    result = verify(data, trust)
+    _check_agreement(result, verify_alone(data, trust))
+    return result
+
+
+def verify_alone(data: bytes, trust: Trust) -> dict[str, Any]:
+    """Verify a pack with the stand-alone verifier."""
+    policy = standalone.BundlePolicy(trust.policy.encode()) if trust.policy else None
+    keys = [standalone.read_key(str(key)) for key in trust.keys]
+    return standalone.verify_pack(
+        data, standalone.BundleTrust(keys, policy, list(trust.remembered))
+    )
+
+
+def _check_agreement(result: PackResult, alone: dict[str, Any]) -> None:
+    ours = {(str(f.problem), f.row) for f in result.findings if f.problem != "page-changed"}
+    ours = {(problem, row) for problem, row in ours if not row.startswith("check ")}
+    theirs = {(f["problem"], f["row"]) for f in alone["findings"]}
+    problems = {problem for problem, _ in ours | theirs}
+    if problems & {"pack-altered", "log-part"}:
+        # What is wrong with the log part, or cannot be read, is told in other words.
+        assert bool(ours) == bool(theirs), (ours, theirs)
+    elif result.found < MAX_LISTED:
+        assert ours == theirs
+    for claim in ("intact", "complete", "independent", "attested"):
+        assert alone[claim]["state"] == str(getattr(result, claim).state), (claim, alone)
+    said = " ".join(alone["not_checked"])
+    assert "report.html" in said or "everything" in said
 
 
 def forge(data: bytes, world: Audited, change: Callable[[Files], None]) -> bytes:
