@@ -453,6 +453,16 @@ def test_a_map_of_somebody_else_stays_text(world: Audited) -> None:
     assert page.count("&lt;script src=//x&gt;&amp;&quot;&#x27;") > 10
 
 
+def test_maps_that_nobody_has_reviewed_are_marked_on_each_printed_page(
+    world: Audited, pack: bytes
+) -> None:
+    """In the margin, where it covers no row; without such a map there is no mark."""
+    mark = b'@page { @bottom-left { content: "Not reviewed: '
+
+    assert mark in unpack_archive(pack)["report.html"]
+    assert mark not in unpack_archive(make(world, period(1, 4, maps=())))["report.html"]
+
+
 def test_nothing_says_compliant(pack: bytes) -> None:
     """A log shows what was recorded, never that a law is met."""
     files = unpack_archive(pack)

@@ -35,9 +35,10 @@ h3 { font-size: 1rem; margin: 0; } p { margin: .4rem 0; } a { color: var(--mark)
 table { border-collapse: collapse; width: 100%; margin: .4rem 0; }
 th, td { text-align: left; vertical-align: top; padding: .25rem .5rem;
   border-bottom: 1px solid var(--line); }
-th { font-weight: 600; color: var(--dim); font-size: .85rem; }
+th { font-weight: 600; color: var(--dim); font-size: .85rem; overflow-wrap: normal; }
 td.n { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }
-td.w { min-width: 9rem; } .dim { color: var(--dim); font-size: .87rem; }
+td.w { min-width: 9rem; } td.s { overflow-wrap: normal; }
+.dim { color: var(--dim); font-size: .87rem; }
 code { font-size: .87em; }
 .tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(8.5rem, 1fr)); gap: .6rem;
   margin: 1rem 0; }
@@ -46,11 +47,16 @@ code { font-size: .87em; }
   white-space: nowrap; }
 .figures { table-layout: fixed; } .figures th:nth-child(1) { width: 44%; }
 .figures th:nth-child(2) { width: 13%; text-align: right; } .figures th:nth-child(4) { width: 14%; }
+.events { table-layout: fixed; } .events th:nth-child(1) { width: 4rem; text-align: right; }
+.events th:nth-child(2) { width: 24%; } .events th:nth-child(3) { width: 18%; }
+.questions { table-layout: fixed; } .questions th:nth-child(1) { width: 45%; }
+.questions th:nth-child(3) { width: 22%; }
 .claim { white-space: nowrap; } .map { table-layout: fixed; }
 .map th:nth-child(1) { width: 31%; } .map th:nth-child(2) { width: 25%; }
-.charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(22rem, 1fr)); gap: 1rem; }
+.charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(26rem, 100%), 1fr));
+  gap: 1rem; }
 .charts figure { margin: 0; } svg { width: 100%; height: auto; display: block; }
-svg text { fill: var(--dim); font: 12px system-ui, sans-serif; }
+svg text { fill: var(--dim); font: 14px system-ui, sans-serif; }
 svg .axis { stroke: var(--dim); } svg .grid { stroke: var(--line); stroke-dasharray: 2 3; }
 .c1 { fill: var(--c1); background: var(--c1); } .c2 { fill: var(--c2); background: var(--c2); }
 .c3 { fill: var(--c3); background: var(--c3); } .c4 { fill: var(--c4); background: var(--c4); }
@@ -60,17 +66,19 @@ svg .axis { stroke: var(--dim); } svg .grid { stroke: var(--line); stroke-dashar
   border-radius: 2px; }
 .mark { color: var(--wait); background: var(--waitbg); border: 1px solid var(--wait);
   padding: .4rem .7rem; border-radius: .4rem; margin: .6rem 0; }
-.runner { display: none; }
-@media print { @page { margin: 16mm 12mm 14mm; }
+@media print { @page { margin: 14mm 12mm 16mm; }
   :root { --ink: #000; --paper: #fff; --line: #b0b0b0; --dim: #444; --soft: #f3f3f6; --mark: #000;
     --wait: #6b4500; --waitbg: #fff; --c1: #2a78d6; --c2: #c8372d; --c3: #c77700; --c4: #7a5cc4;
     --c5: #8a8a94; --c6: #1b8a5a; }
   body { font-size: 10pt; max-width: none; margin: 0; padding: 0; }
   .tile, rect, .key i { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
   .charts { grid-template-columns: 1fr 1fr; } h2 { break-after: avoid; }
-  tr, figure, .tile { break-inside: avoid; } thead { display: table-header-group; }
-  .runner { display: block; position: fixed; top: -9mm; left: 0; font-size: 8.5pt;
-    color: var(--wait); } }
+  tr, figure, .tile { break-inside: avoid; } thead { display: table-header-group; } }
+"""
+
+# A mark in the margin of each printed page; text that is fixed to a page would cover its rows.
+_PAGE_MARK = """\
+@page { @bottom-left { content: "TEXT"; font: 8.5pt system-ui, sans-serif; color: #6b4500; } }
 """
 
 _OUTCOME_COLORS = {
@@ -187,9 +195,8 @@ def _head(report: PackReport) -> Iterator[str]:
         "style-src 'unsafe-inline'\">"
     )
     yield f"<title>{title}, {report.since[:10]} to {report.until[:10]}</title>"
-    yield f"<style>\n{_STYLE}</style>\n</head>\n<body>\n<main>"
-    if report.unreviewed:
-        yield f'<p class="runner" data-row="mark">{_mark_text(report)}</p>'
+    mark = _PAGE_MARK.replace("TEXT", _mark_text(report)) if report.unreviewed else ""
+    yield f"<style>\n{_STYLE}{mark}</style>\n</head>\n<body>\n<main>"
     yield f'<h1 data-row="title">{title}</h1>'
     about = f"The incident of run {report.incident.run}. " if report.incident else ""
     yield (
@@ -291,17 +298,20 @@ def _record(report: PackReport) -> Iterator[str]:
         '<p class="dim">What the maker of this pack found, with the keys in the file '
         "<code>policy</code>. Check it with keys that you got elsewhere: "
         "<code>forum verify PACK --policy POLICY</code> computes every figure of this page again "
-        "from <code>log/</code>.</p>"
+        "from <code>log/</code>; <code>python3 verify.py PACK --policy POLICY</code> does it for "
+        "report.json, with Python alone.</p>"
     )
     yield "<table>\n<tbody>"
     for name in report.check.__struct_fields__:
         claim = getattr(report.check, name)
-        cells = f'<td class="claim"><b>{name.capitalize()}</b></td><td>{escape(claim.state)}</td>'
+        cells = f'<td class="claim"><b>{name.capitalize()}</b></td>'
+        cells += f'<td class="s">{escape(claim.state)}</td>'
         yield f'<tr data-row="check {name}">{cells}<td>{escape(claim.reason)}</td></tr>'
     start, end = report.start, report.end
     trees = f"entries {start.size:,} to {end.size - 1:,}" if end.size else "none"
     yield (
-        f'<tr data-row="checkpoints"><td class="claim"><b>Log part</b></td><td>{trees}</td>'
+        f'<tr data-row="checkpoints"><td class="claim"><b>Log part</b></td>'
+        f'<td class="s">{trees}</td>'
         f"<td>between the signed trees of size {start.size:,} and {end.size:,}; root of the second "
         f"<code>{end.root}</code></td></tr>"
     )
@@ -406,10 +416,12 @@ def _events(report: PackReport, section: str) -> Iterator[str]:
     events = [event for event in report.events if event.section == section]
     if not events:
         return
-    yield from _table_head("entry", "time", "kind", "by", "what", style="events")
+    yield from _table_head("entry", "time", "by", "what", style="events")
     for event in events:
-        cells = (_moment(format_moment(event.ts)), event.kind, event.actor, event.words)
+        cells = (_moment(format_moment(event.ts)), event.actor)
         texts = "".join(f"<td>{escape(text)}</td>" for text in cells)
+        kind = f'<span class="dim">{escape(event.kind)}</span>'
+        texts += f"<td>{escape(event.words)} {kind}</td>"
         yield f'<tr data-row="event {event.index}"><td class="n">{event.index}</td>{texts}</tr>'
     yield "</tbody></table>"
     if len(events) == MAX_EVENTS:
