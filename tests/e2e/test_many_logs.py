@@ -1,10 +1,12 @@
 """One worker process for many logs of a database."""
 
 import json
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from time import sleep
 from typing import Any
@@ -24,7 +26,9 @@ from forum.ledger.kinds import Outcome
 from forum.ledger.ports import Position
 from forum.tlog import parse_checkpoint
 from forum.work.plan import single_task_plan
+from forum.work.policy import Policy, Scripted, ScriptStep
 from tests.e2e.project import Project, eventually, project
+from tests.surfaces.serving import serving
 
 pytestmark = pytest.mark.postgres
 ORDER = RunRequest("Go.", single_task_plan("Go."))
@@ -105,6 +109,90 @@ def test_a_worker_serves_tenants_that_commands_have_made(tmp_path: Path, postgre
     assert [first["tenant"], second["tenant"]] == listed
     assert len({forum.origin for forum, _ in runs}) == 3
     assert all(report.ok for report in reports)
+
+
+@contextmanager
+def tenant(home: Project, name: str) -> Iterator[Forum]:
+    """Add a tenant, and open its ledger."""
+    folder = Path(call(home, "tenant", "add", name)["tenant"]["folder"])
+    with Forum(load_settings(folder, home.environ)) as forum:
+        yield forum
+
+
+def slow(milliseconds: int) -> RunRequest:
+    """Return a request whose call takes so long."""
+    script = Scripted({"*": (ScriptStep("done", milliseconds=milliseconds),)})
+    return RunRequest("Go.", single_task_plan("Go."), Policy(agents={"": script}))
+
+
+def count_calls(forum: Forum, run: str) -> int:
+    """Return how many calls of a run have begun."""
+    return sum(len(task.calls) for task in forum.reads.read_run(run).tasks.values())
+
+
+def test_a_worker_that_is_stopped_politely_ends_the_calls_of_all_logs(
+    tmp_path: Path, postgres_url: str
+) -> None:
+    """As a worker of one log does."""
+    with (
+        project(tmp_path / "project", postgres_url, runner="claims") as home,
+        tenant(home, "research") as forum,
+    ):
+        runs = [(forum, forum.runs.submit(slow(2000))), (home.forum, home.submit(slow(2000)))]
+        with home.worker("--tenants") as worker:
+            eventually(lambda: all(count_calls(*run) == 1 for run in runs))
+            worker.send_signal(signal.SIGTERM)
+            status = worker.wait()
+        replied = [
+            next(iter(forum.reads.read_run(run).tasks.values())).calls[0].replied
+            for forum, run in runs
+        ]
+
+    assert status == 0
+    assert all(reply is not None and reply.outcome is Outcome.OK for reply in replied)
+
+
+def test_the_runs_of_a_killed_worker_are_taken_over(tmp_path: Path, postgres_url: str) -> None:
+    """By one that has their log closed."""
+    with (
+        project(tmp_path / "project", postgres_url, runner="claims") as home,
+        tenant(home, "research") as forum,
+        home.worker("--tenants") as first,
+    ):
+        run = forum.runs.submit(slow(60_000))
+        eventually(lambda: count_calls(forum, run) == 1)
+        with home.worker("--tenants"):
+            sleep(3)
+            first.kill()
+            eventually(lambda: count_calls(forum, run) == 2, seconds=6)
+
+
+def test_a_server_of_many_logs_shares_its_connections(tmp_path: Path, postgres_url: str) -> None:
+    """Beside them, it has one session for each ledger, which listens for pieces of answers."""
+    with (
+        project(tmp_path / "project", postgres_url, runner="claims") as home,
+        psycopg.connect(postgres_url, autocommit=True) as db,
+        ExitStack() as stack,
+    ):
+        forums = [stack.enter_context(tenant(home, name)) for name in ("one", "two", "three")]
+        url = make_conninfo(postgres_url, application_name=tmp_path.name)
+        named = replace(home, environ={**home.environ, "FORUM_DATABASE_URL": url})
+        with serving(named, ("--tenants",)) as served, home.worker("--tenants"):
+            for forum in forums:
+                shown = {"Authorization": f"Bearer {forum.access.operator_token()}"}
+                taken = served.client.post(
+                    "/api/v1/runs", json={"request": "Go.", "route": False}, headers=shown
+                )
+                assert taken.status_code == 202, taken.text
+                run = taken.json()["run"]
+                eventually(lambda forum=forum, run=run: ended(forum, run))  # type: ignore[misc]
+
+            def sessions() -> int:
+                row = db.execute(SESSIONS, (tmp_path.name,)).fetchone()
+                assert row
+                return int(row[0])
+
+            eventually(lambda: 0 < sessions() <= 1 + len(forums) + 3)
 
 
 def test_idle_logs_are_closed_and_opened_for_whatever_waits(

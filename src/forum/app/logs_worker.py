@@ -6,7 +6,8 @@ after its last work, so an idle log costs nothing.  What the process does at onc
 between the open logs.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from math import inf
 from threading import Event, Thread
@@ -19,6 +20,7 @@ from forum.errors import BadSettings, require_extra
 
 if TYPE_CHECKING:
     from forum.backends.claiming_worker import ClaimingWorker
+    from forum.backends.postgres_connections import PostgresConnections
 
 _LOOK_INTERVAL_S = 1.0
 LINGER_S = 5.0
@@ -32,6 +34,32 @@ _TURN_S = 10.0
 """After how long an open log makes room for one that waits."""
 _RETENTION_INTERVAL_S = 3600.0
 _FIND_INTERVAL_S = 10.0
+
+
+@contextmanager
+def open_together(projects: Sequence[Settings]) -> Iterator[list[Forum]]:
+    """Return projects for one process; those in the same Postgres share its connections."""
+    with ExitStack() as stack:
+        shared: dict[str, PostgresConnections] = {}
+        databases = [project.database for project in projects if project.database]
+        for url in {url for url in databases if databases.count(url) > 1}:
+            shared[url] = stack.enter_context(_connect(url))
+        yield [
+            Forum(project, connections=shared.get(project.database or "")) for project in projects
+        ]
+
+
+@contextmanager
+def _connect(url: str) -> "Iterator[PostgresConnections]":
+    with require_extra("postgres"):
+        from forum.backends.postgres_connections import PostgresConnections
+
+    connections = PostgresConnections(url, _CONNECTIONS)
+    connections.connect()
+    try:
+        yield connections
+    finally:
+        connections.close()
 
 
 @dataclass(slots=True, eq=False)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from forum.app import Forum
+from forum.app.logs_worker import open_together
 from forum.config import PROJECT_FILE, Settings
 from forum.errors import BadSettings, MissingExtra, require_extra
 from forum.surfaces.cli import common_options, submit_options
@@ -168,18 +169,18 @@ def serve(
     settings = list(served.make_finder(common_options.current_settings())())
     team = submit_options.served_team_settings(settings[0], agents, here=False)
     # No key is created here: one that was not mounted must not be replaced by a new one.
-    forums = [Forum(project) for project in settings]
-    config = _make_server_config(forums, place, rules, team)
-    if place.host not in _LOOPBACK_HOSTS and not (
-        config.bearer or any(f.access.read_access().granted for f in forums)
-    ):
-        raise click.UsageError(
-            f"--host {place.host}: nobody elsewhere could be let in; "
-            "make a key first: forum keys create"
-        )
-    at = ListenAddress(place.host, place.port, place.tls_cert, place.tls_key)
-    with log_to_stderr(log_format):
-        run_server(config, at, log_line, load_extensions(config))
+    with open_together(settings) as forums:
+        config = _make_server_config(forums, place, rules, team)
+        if place.host not in _LOOPBACK_HOSTS and not (
+            config.bearer or any(f.access.read_access().granted for f in forums)
+        ):
+            raise click.UsageError(
+                f"--host {place.host}: nobody elsewhere could be let in; "
+                "make a key first: forum keys create"
+            )
+        at = ListenAddress(place.host, place.port, place.tls_cert, place.tls_key)
+        with log_to_stderr(log_format):
+            run_server(config, at, log_line, load_extensions(config))
 
 
 def load_extensions(config: "ServerConfig") -> "tuple[ServerExtension, ...]":
