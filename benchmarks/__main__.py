@@ -17,6 +17,7 @@ from benchmarks import (
     many_runs,
     models,
     routing,
+    runners,
     sharing,
     team,
 )
@@ -25,6 +26,7 @@ BENCHMARKS: dict[str, Callable[[list[str]], None]] = {
     "ledger": ledger.main,
     "engine": engine.main,
     "workers": sharing.main,
+    "runners": runners.main,
     "frauds": frauds.main,
     "routing": routing.main,
     "models": models.main,

@@ -30,9 +30,6 @@ _DRAIN_POLL_INTERVAL_S = 0.02
 class LeasedWorker(ABC):
     """The worker of one process, which drives runs of one ledger while it holds a lease."""
 
-    owns_runs = False
-    """Whether a worker drives all tasks of a run that it drives."""
-
     def __init__(
         self,
         engine: Engine,
@@ -57,7 +54,7 @@ class LeasedWorker(ABC):
 
     @abstractmethod
     def start(self, url: str) -> None:
-        """Drive runs until `close` is called; `url` is the database of the queues, if any."""
+        """Drive runs until `close` is called; `url` is the address of a queue, if there is one."""
 
     def close(self, patience: float = 0) -> None:
         """Stop, after waiting up to `patience` seconds for running calls and tools.
