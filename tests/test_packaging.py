@@ -33,10 +33,12 @@ UV = Path(sys.executable).with_name("uv")
 # What an extra is for, and who cannot be imported without it.
 EXTRAS = {
     "agents": "forum.models.pydantic_ai_model",
+    "dbos": "forum.backends.dbos_worker",
     "mcp": "forum.models.mcp_client",
     "postgres": "forum.backends.postgres",
     "semantic": "forum.models.embedding",
     "server": "forum.surfaces.http.server_process",
+    "temporal": "forum.backends.temporal_worker",
 }
 
 

@@ -28,7 +28,7 @@ USER_FILE = "config.toml"
 _KNOWN_SETTINGS = {
     "ledger": {"origin", "cleanup_days"},
     "database": {"url"},
-    "worker": {"runner"},
+    "worker": {"runner", "temporal_address"},
     "keys": {"log", "public", "write"},
     "witness": {"policy"},
     "roster": {"file", "rung"},
@@ -61,6 +61,7 @@ _PATH_SETTINGS = frozenset({("roster", "file"), ("server", "tls_cert"), ("server
 _VARIABLES = {
     "database.url": "FORUM_DATABASE_URL",
     "worker.runner": "FORUM_WORKER_RUNNER",
+    "worker.temporal_address": "FORUM_TEMPORAL_ADDRESS",
     "keys.log": "FORUM_KEY_FILE",
     "keys.public": "FORUM_PUBLIC_KEY_FILE",
     "keys.write": "FORUM_WRITE_KEY_FILE",
@@ -115,7 +116,9 @@ class Settings:
     write_key: Path | None = None
     agents: AgentSandboxRules = AgentSandboxRules()
     runner: str = "claims"
-    """How workers find runs: by `claims` in the ledger itself, or in the queues of `dbos`."""
+    """How workers find runs: by `claims` in the ledger, or in a queue of `dbos` or `temporal`."""
+    temporal_address: str | None = None
+    """The HOST:PORT of the Temporal server; unset, Temporal's own settings name it."""
     cleanup_days: int = 7
     """For how many days after its end a run keeps its idempotency keys, account and timers."""
 
@@ -133,11 +136,6 @@ class Settings:
     def ledger_file(self) -> Path:
         """The ledger of an installation without Postgres."""
         return self.data / "ledger.db"
-
-    @property
-    def engine_file(self) -> Path:
-        """The queues of DBOS, in an installation without Postgres that uses them."""
-        return self.data / "engine.db"
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +192,9 @@ def load_settings(start: Path, environ: Mapping[str, str]) -> Settings:
         public_key=_path(raw, "keys.public"),
         write_key=_path(raw, "keys.write"),
         agents=_agent_rules(raw),
-        runner=_value(raw, "worker.runner", _is_runner, '"claims" or "dbos"') or "claims",
+        runner=_value(raw, "worker.runner", _is_runner, '"claims", "dbos" or "temporal"')
+        or "claims",
+        temporal_address=_text(raw, "worker.temporal_address"),
         cleanup_days=_value(raw, "ledger.cleanup_days", _is_days, "a number of days from 1 on")
         or 7,
         file=project,
@@ -331,7 +331,7 @@ def _is_flag(value: object) -> bool:
 
 
 def _is_runner(value: object) -> bool:
-    return value in ("claims", "dbos")
+    return value in ("claims", "dbos", "temporal")
 
 
 def _is_days(value: object) -> bool:

@@ -811,6 +811,16 @@ def require_extra(name: str) -> Iterator[None]:
         raise MissingExtra(name, str(error)) from None
 
 
+class RunQueueFailed(Unavailable):
+    """The engine that assigns runs to workers does not do what it was asked for."""
+
+    engine: str
+    why: str
+
+    text = "{engine}, which assigns runs to workers, failed: {why}"
+    remedy = "see that {engine} runs and can be reached from here; it is tried again"
+
+
 class WeightsMissing(SetupError):
     """The weights of a model are not installed."""
 

@@ -83,7 +83,7 @@ DOLLARS = _counter("forum_dollars_total", "Dollars that calls cost, by model.")
 TAKEOVERS = _counter("forum_takeovers_total", "Runs and tasks taken over from workers that died.")
 QUEUE_AGE = _gauge(
     "forum_queue_age_seconds",
-    "How long the oldest work has waited: due for a worker, or in a queue for a free place.",
+    "How long the oldest due run has waited for a worker.",
 )
 GATES_WAITING = _gauge(
     "forum_gates_waiting",

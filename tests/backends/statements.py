@@ -101,7 +101,7 @@ def parameters_of(loaded: LoadedLog, database: str) -> dict[str, Parameters]:
         "interrupted_runs": {"log": log, "run": "", "limit": 100},
         "list_interrupted": {"log": log, "run": run},
         "unlist_interrupted": {"log": log, "run": run},
-        "mark_driver": {**alarm, "worker": "new"},
+        "claim_run": {"log": log, "run": run, "worker": "new"},
         "drop_lost_lease": {"log": log, "worker": "new", "early": 1},
         "make_claimed_due": {"log": log, "worker": "worker-1", "strand": "main", "at": 1},
         "drop_claims": {"log": log, "worker": "worker-1"},

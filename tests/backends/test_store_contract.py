@@ -907,7 +907,7 @@ def test_the_timer_of_a_driven_run_is_claimed_by_its_driver_while_that_one_lives
     store, chain = store_factory(), Chain(store_factory.origin)
     store.append([chain.next(effects=(Timer("run", "main", 1),))])
     store.renew_lease("driver", 60.0)
-    store.mark_driver("run", "driver")
+    assert store.claim_run("run", "driver")
     store.append([chain.next(effects=(Timer("run", "main", 2),))])
 
     def claimed(worker: str) -> list[Timer]:
@@ -919,6 +919,23 @@ def test_the_timer_of_a_driven_run_is_claimed_by_its_driver_while_that_one_lives
     assert claimed("other") == []
     store.renew_lease("driver", 0)
     assert len(claimed("other")) == 1
+
+
+def test_one_worker_has_a_run_that_a_queue_hands_to_several(store_factory: StoreFactory) -> None:
+    """Until it releases the run or its lease expires; a worker without a lease gets nothing."""
+    store = store_factory()
+    for worker in ("me", "other"):
+        store.renew_lease(worker, 60.0)
+
+    assert store.claim_run("run", "me")
+    assert store.claim_run("run", "me")
+    assert not store.claim_run("run", "other")
+    store.renew_lease("me", 0)
+    assert not store.claim_run("free", "me")
+    assert store.claim_run("run", "other")
+    store.release_runs("other", ["run"])
+    store.renew_lease("me", 60.0)
+    assert store.claim_run("run", "me")
 
 
 def test_workers_that_claim_at_the_same_time_get_different_timers(

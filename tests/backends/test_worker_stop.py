@@ -18,8 +18,9 @@ from tests.e2e.project import project
 MAX_SECONDS = 5.0
 
 
+@pytest.mark.postgres
 def test_a_worker_that_has_just_dequeued_a_run_ends_in_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A thread that hands a run to an event loop which ends at that moment waits for ever."""
     dequeued, stopped = Event(), Event()
@@ -37,7 +38,7 @@ def test_a_worker_that_has_just_dequeued_a_run_ends_in_time(
 
     monkeypatch.setattr(_queue, "execute_dequeued_workflow", execute_late)
     monkeypatch.setattr(BackgroundEventLoop, "_shutdown", shut_down_slowly)
-    with project(tmp_path, None, runner="dbos") as home, ExitStack() as serving:
+    with project(tmp_path, postgres_url, runner="dbos") as home, ExitStack() as serving:
         serving.enter_context(home.forum.runs.run_worker())
         home.submit(RunRequest("Go.", single_task_plan("Go.")))
         assert dequeued.wait(20)

@@ -33,7 +33,8 @@ that the default. `forum config show` prints every setting with its source:
 | `FORUM_WRITE_KEY_FILE` | `[keys] write` | the file with the keys that writers of a log share |
 | `FORUM_PUBLIC_KEY_FILE` | `[keys] public` | the file with the log's public key |
 | `FORUM_POLICY_FILE` | `[witness] policy` | the logs and witnesses to trust |
-| `FORUM_WORKER_RUNNER` | `[worker] runner` | how workers get runs: `claims` (default) or `dbos` |
+| `FORUM_WORKER_RUNNER` | `[worker] runner` | `claims` (default), `dbos` or `temporal` |
+| `FORUM_TEMPORAL_ADDRESS` | `[worker] temporal_address` | HOST:PORT of the Temporal server |
 | | `[ledger] origin` | the name of a new log |
 | | `[ledger] cleanup_days` | days for which an ended run keeps its idempotency keys: 7 unless set |
 | | `[models.NAME]` | an agent, see [Connect a model](../guides/connect-a-model.md) |

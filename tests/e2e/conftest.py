@@ -17,6 +17,8 @@ def runner() -> str:
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
 def home(request: pytest.FixtureRequest, tmp_path: Path, runner: str) -> Iterator[Project]:
     """Make a project whose ledger is in a SQLite file, or in Postgres."""
+    if runner == "dbos" and request.param == "sqlite":
+        pytest.skip("DBOS needs Postgres")
     database = request.getfixturevalue("postgres_url") if request.param == "postgres" else None
     with project(tmp_path / "project", database, runner=runner) as made:
         yield made

@@ -16,7 +16,9 @@ from forum.config import load_settings
 from forum.engine import RunRequest, read_body
 from forum.work.run_fold import Run
 
-BOTH_RUNNERS = pytest.mark.parametrize("runner", ["claims", "dbos"])
+RUNNERS = os.environ.get("FORUM_TEST_RUNNERS", "claims dbos").split()
+"""Temporal is not among them: `just test-temporal` names it, and starts a server."""
+ALL_RUNNERS = pytest.mark.parametrize("runner", RUNNERS)
 """For tests of what holds in whichever way workers find runs."""
 
 

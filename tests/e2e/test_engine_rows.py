@@ -1,7 +1,6 @@
 """What DBOS keeps: names, and nothing that matters."""
 
-import sqlite3
-from contextlib import closing
+from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
@@ -13,7 +12,7 @@ from forum.work.plan import Plan, Task
 from forum.work.policy import Policy, Scripted, ScriptStep
 from tests.e2e.project import Project, eventually, project
 
-ON_DBOS = pytest.mark.parametrize("runner", ["dbos"])
+pytestmark = pytest.mark.postgres
 CANARY = "xylophone-canary-7731"
 
 
@@ -24,28 +23,30 @@ def order(milliseconds: int = 0) -> RunRequest:
     return RunRequest(f"{CANARY} request", plan, Policy(agents={"": Scripted({"*": (move,)})}))
 
 
-def cells_of(home: Project) -> list[str]:
+@pytest.fixture
+def home(tmp_path: Path, postgres_url: str) -> Iterator[Project]:
+    """Make a project whose runs DBOS assigns."""
+    with project(tmp_path / "project", postgres_url, runner="dbos") as made:
+        yield made
+
+
+def cells_of(url: str) -> list[str]:
     """Return every value in every table of DBOS, as text."""
-    if home.forum.settings.database:
-        with psycopg.connect(home.forum.settings.database) as db:
-            names = "SELECT tablename FROM pg_tables WHERE schemaname = 'dbos'"
-            tables = [f'dbos."{row[0]}"' for row in db.execute(names)]
-            rows = [row for t in tables for row in db.execute(f"SELECT * FROM {t}")]  # noqa: S608
-    else:
-        with closing(sqlite3.connect(home.forum.settings.engine_file)) as lite:
-            names = "SELECT name FROM sqlite_master WHERE type = 'table'"
-            tables = [f'"{row[0]}"' for row in lite.execute(names)]
-            rows = [row for t in tables for row in lite.execute(f"SELECT * FROM {t}")]  # noqa: S608
+    with psycopg.connect(url) as db:
+        names = "SELECT tablename FROM pg_tables WHERE schemaname = 'dbos'"
+        tables = [f'dbos."{row[0]}"' for row in db.execute(names)]
+        rows = [row for t in tables for row in db.execute(f"SELECT * FROM {t}")]  # noqa: S608
     return [str(value) for row in rows for value in row if value is not None]
 
 
-@ON_DBOS
-def test_the_rows_of_dbos_hold_neither_content_nor_pickles(home: Project) -> None:
+def test_the_rows_of_dbos_hold_neither_content_nor_pickles(
+    home: Project, postgres_url: str
+) -> None:
     """What is not in them needs no redaction, and what is not code cannot be executed."""
     with home.worker():
         run = home.submit(order())
         state = home.wait(run)
-    cells = cells_of(home)
+    cells = cells_of(postgres_url)
 
     assert state.outcome is Outcome.OK
     assert any(run in cell for cell in cells)
@@ -54,18 +55,17 @@ def test_the_rows_of_dbos_hold_neither_content_nor_pickles(home: Project) -> Non
     assert "py_pickle" not in cells
 
 
-def test_a_run_goes_on_when_dbos_has_lost_everything(tmp_path: Path) -> None:
+def test_a_run_goes_on_when_dbos_has_lost_everything(home: Project, postgres_url: str) -> None:
     """The ledger is the authority on what happened, and on what has yet to happen."""
-    with project(tmp_path / "project", None, runner="dbos") as home:
-        with home.worker() as worker:
-            run = home.submit(order(milliseconds=1500))
-            eventually(lambda: bool(home.forum.reads.read_run(run).tasks))
-            worker.kill()
-            worker.wait()
-        for file in home.forum.settings.data.glob("engine.db*"):
-            file.unlink()
-        with home.worker():
-            state = home.wait(run, seconds=60)
+    with home.worker() as worker:
+        run = home.submit(order(milliseconds=1500))
+        eventually(lambda: bool(home.forum.reads.read_run(run).tasks))
+        worker.kill()
+        worker.wait()
+    with psycopg.connect(postgres_url) as db:
+        db.execute("DROP SCHEMA dbos CASCADE")
+    with home.worker():
+        state = home.end(run, seconds=60)
 
     assert state.outcome is Outcome.OK
     assert [call.replied.why for call in state.tasks["a"].calls if call.replied] == ["lost", ""]

@@ -11,11 +11,11 @@ from forum.engine.context import MAX_OWN_TASKS
 from forum.ledger.kinds import Outcome
 from forum.work.plan import Plan, Task, single_task_plan
 from forum.work.policy import Policy, Scripted, ScriptStep
-from tests.e2e.project import BOTH_RUNNERS, Project, eventually, project
+from tests.e2e.project import ALL_RUNNERS, Project, eventually, project
 
 
 @pytest.mark.postgres
-@BOTH_RUNNERS
+@ALL_RUNNERS
 def test_a_worker_on_a_machine_that_does_not_sign_carries_runs_out(
     tmp_path: Path, postgres_url: str, runner: str
 ) -> None:
@@ -40,13 +40,11 @@ def test_a_worker_on_a_machine_that_does_not_sign_carries_runs_out(
     assert not list((tmp_path / "elsewhere").rglob("guard.note"))
 
 
-@BOTH_RUNNERS
-def test_a_worker_that_is_stopped_politely_ends_its_calls_first(
-    tmp_path: Path, runner: str
-) -> None:
+@ALL_RUNNERS
+def test_a_worker_that_is_stopped_politely_ends_its_calls_first(home: Project) -> None:
     """Others must not think it dead meanwhile: every deploy would pay for its calls again."""
     slow = Scripted({"*": (ScriptStep("done", milliseconds=5000),)})
-    with project(tmp_path / "project", None, runner=runner) as home, home.worker() as first:
+    with home.worker() as first:
         run = home.submit(RunRequest("Go.", single_task_plan("Go."), Policy(agents={"": slow})))
         eventually(lambda: bool(home.forum.reads.read_run(run).tasks))
         with home.worker():
@@ -59,7 +57,7 @@ def test_a_worker_that_is_stopped_politely_ends_its_calls_first(
     assert len(state.tasks["answer"].calls) == 1
 
 
-@BOTH_RUNNERS
+@ALL_RUNNERS
 def test_what_is_held_by_one_without_a_lease_is_handed_on(home: Project) -> None:
     """Whoever wakes up after its lease was dropped may take work, and die before it has a new one.
 
@@ -79,7 +77,7 @@ def test_what_is_held_by_one_without_a_lease_is_handed_on(home: Project) -> None
     assert state.outcome is Outcome.OK
 
 
-@BOTH_RUNNERS
+@ALL_RUNNERS
 def test_another_worker_goes_on_with_the_runs_of_one_that_was_killed(home: Project) -> None:
     """It finds a call without a reply, says that it was lost, and makes it again."""
     slow = Scripted({"*": (ScriptStep("done", milliseconds=1500),)})
@@ -99,12 +97,13 @@ def test_another_worker_goes_on_with_the_runs_of_one_that_was_killed(home: Proje
 
 
 @pytest.mark.postgres
-def test_workers_that_claim_runs_share_them_and_do_none_twice(
-    tmp_path: Path, postgres_url: str
+@ALL_RUNNERS
+def test_workers_share_runs_and_do_none_twice(
+    tmp_path: Path, postgres_url: str, runner: str
 ) -> None:
     """Also when one of them is killed while all have their hands full."""
     quick = Policy(agents={"": Scripted({"*": (ScriptStep("done", milliseconds=200),)})})
-    with project(tmp_path / "project", postgres_url, runner="claims") as home, home.worker() as one:
+    with project(tmp_path / "project", postgres_url, runner=runner) as home, home.worker() as one:
         runs = [home.submit(RunRequest("Go.", single_task_plan("Go."), quick)) for _ in range(20)]
         eventually(lambda: bool(home.forum.reads.read_run(runs[0]).tasks))
         with home.worker(), home.worker():
@@ -113,6 +112,7 @@ def test_workers_that_claim_runs_share_them_and_do_none_twice(
             states = [home.end(run) for run in runs]
 
     for state in states:
+        assert len(state.tasks["answer"].verdicts) == 1
         replies = [call.replied.why for call in state.tasks["answer"].calls if call.replied]
         assert state.outcome is Outcome.OK
         assert replies in ([""], ["lost", ""])

@@ -20,8 +20,10 @@ from forum.app.project import ProjectContext
 from forum.app.reads import RunReads
 from forum.config import WorkerCapacity
 from forum.errors import (
+    BadSettings,
     Malformed,
     StoreFailed,
+    require_extra,
 )
 from forum.ledger import ports
 from forum.ledger.entry import MAIN_STRAND
@@ -123,7 +125,7 @@ class RunOperations:
                 budgets=self.budgets if self.shared_caps else None,
                 open_encoder=_open_encoder,
                 report_patience=read_telemetry_settings(self._project.settings.doors).patience,
-                owns_runs=worker_class.owns_runs,
+                owns_runs=True,
             )
             worker = worker_class(engine, self._project.store, capacity, report)
             worker.id = name or worker.id
@@ -139,15 +141,22 @@ class RunOperations:
             worker.close(patience)
 
     def _choose_worker(self) -> "tuple[type[LeasedWorker], str]":
-        """Return the class of workers that the settings name, and the database of its queues."""
+        """Return the class of workers that the settings name, and the address of its queue."""
         settings = self._project.settings
         if settings.runner == "claims":
             from forum.backends.claiming_worker import ClaimingWorker
 
             return ClaimingWorker, ""
-        with import_without_gc("forum.backends.dbos_worker"):
-            from forum.backends.dbos_worker import Worker, prepare_sqlite_queue
-        return Worker, settings.database or prepare_sqlite_queue(settings.engine_file)
+        if settings.runner == "temporal":
+            with require_extra("temporal"), import_without_gc("forum.backends.temporal_worker"):
+                from forum.backends.temporal_worker import TemporalWorker
+            return TemporalWorker, settings.temporal_address or ""
+        if not settings.database:
+            where = settings.origins.get("worker.runner", "forum.toml")
+            raise BadSettings(where, '[worker] runner = "dbos" needs Postgres: set [database] url')
+        with require_extra("dbos"), import_without_gc("forum.backends.dbos_worker"):
+            from forum.backends.dbos_worker import DbosWorker
+        return DbosWorker, settings.database
 
     def metric_samples(self) -> list[metrics.Sample]:
         """Return the metrics of this process and of the ledger. Raises `StoreFailed`."""

@@ -38,8 +38,6 @@ _GATHER_S = 0.004
 class ClaimingWorker(LeasedWorker):
     """The worker of one process: drives the runs of one ledger that it has claimed."""
 
-    owns_runs = True
-
     def __init__(
         self,
         engine: Engine,
@@ -84,7 +82,7 @@ class ClaimingWorker(LeasedWorker):
                     lambda task=task: self._end_task(run, task),  # type: ignore[misc]
                 )
 
-    def start(self, url: str) -> None:  # noqa: ARG002  there is no database of queues
+    def start(self, url: str) -> None:  # noqa: ARG002  there is no queue
         """Claim and drive runs until `close` is called."""
         self._engine.pause_calls()  # until `_listen` holds the lock
         self._store.renew_lease(self.id, LEASE_S)
@@ -179,10 +177,7 @@ class ClaimingWorker(LeasedWorker):
     async def _claim_runs(self) -> bool:
         """Release idle runs, claim due ones and drive them; return whether more may be due."""
         # First: an idle run whose timer was set again meanwhile is claimed like any other.
-        idle = [run for run in self._idle if not self._is_in_hand(run)]
-        if idle:
-            await asyncio.to_thread(self._store.release_runs, self.id, idle)
-            self._idle.difference_update(idle)
+        await self._release_idle_runs()
         room = self._capacity.runs - len(self._drivers)
         claimed = await asyncio.to_thread(self._engine.claim_runs, self.id, room)
         try:
@@ -192,6 +187,12 @@ class ClaimingWorker(LeasedWorker):
             # kept from being driven: their timers are due again soon.
             self._idle.update(timer.run for timer in claimed if not self._is_in_hand(timer.run))
         return len(claimed) >= MAX_CLAIMED_TIMERS
+
+    async def _release_idle_runs(self) -> None:
+        idle = [run for run in self._idle if not self._is_in_hand(run)]
+        if idle:
+            await asyncio.to_thread(self._store.release_runs, self.id, idle)
+            self._idle.difference_update(idle)
 
     def _is_in_hand(self, run: str) -> bool:
         return run in self._drivers or run in self._tasks

@@ -35,9 +35,6 @@ def make_worker_id() -> str:
 class LeasedWorker(ABC):
     """The worker of one process, which drives runs of one ledger while it holds a lease."""
 
-    owns_runs = False
-    """Whether a worker drives all tasks of a run that it drives."""
-
     def __init__(
         self,
         engine: Engine,
@@ -62,7 +59,7 @@ class LeasedWorker(ABC):
 
     @abstractmethod
     def start(self, url: str) -> None:
-        """Drive runs until `close` is called; `url` is the database of the queues, if any."""
+        """Drive runs until `close` is called; `url` is the address of a queue, if there is one."""
 
     def close(self, patience: float = 0) -> None:
         """Stop, after waiting up to `patience` seconds for running calls and tools.

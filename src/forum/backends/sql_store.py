@@ -815,9 +815,10 @@ class SqlStore(SqlReader):
             execute("make_claimed_due", worker=worker, strand=MAIN_STRAND, at=at)
             return execute("drop_claims", worker=worker).rowcount
 
-    def mark_driver(self, run: str, worker: str) -> None:
-        """Reserve the timer of a run for the worker that drives it, while its lease is valid."""
-        self._change("marking a driver", "mark_driver", run=run, strand=MAIN_STRAND, worker=worker)
+    def claim_run(self, run: str, worker: str) -> bool:
+        """Claim one run for a worker; return False if another has it, or this one has no lease."""
+        with self._write_transaction("claiming a run") as execute:
+            return execute("claim_run", run=run, worker=worker).rowcount > 0
 
     def set_timers(self, timers: Sequence[ports.Timer]) -> None:
         """Set or clear timers without an entry, and tell the workers that wait."""

@@ -207,11 +207,6 @@ class Engine:
             return RoleDriver(self._services, context.read_run_input(self._ledger, run), task, stop)
         return TaskDriver(self._services, self._run_context(run), task, stop)
 
-    @property
-    def is_driving(self) -> bool:
-        """Whether any run is driven in this process."""
-        return bool(self._signals.driven_runs())
-
     def is_driving_run(self, run: str) -> bool:
         """Return whether a run is driven in this process."""
         return run in self._signals.driven_runs()

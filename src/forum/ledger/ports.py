@@ -156,7 +156,7 @@ class TimerClaim(NamedTuple):
     """Parameters of `Store.claim_due_timers`: batch size, and the delay until the next claim."""
 
     worker: str
-    """The claiming worker.  Timers of runs that another live worker drives are not claimed."""
+    """The claiming worker.  Timers of runs that another live worker has are not claimed."""
     limit: int
     anew: int
     """A timer below this time comes from `due_now`: it was set since it was last claimed."""
@@ -594,8 +594,8 @@ class Store(Reader, Protocol):
         is closed, if it has claimed runs.  The worker itself is among them if it was away.
         """
 
-    def mark_driver(self, run: str, worker: str) -> None:
-        """Reserve the timer of a run for the worker that drives it, while that worker lives."""
+    def claim_run(self, run: str, worker: str) -> bool:
+        """Claim one run, due or not, as by `claim_runs`; return whether the worker has it now."""
 
     def set_timers(self, timers: Sequence[Timer]) -> None:
         """Set or clear timers without an entry, and tell the workers that wait."""

@@ -212,5 +212,5 @@ class Audit:
             self._expect(CANARY not in value, f"{place} holds content: {value[:200]}")
             self._expect(not value.startswith("gASV"), f"{place} is pickled: {value[:60]}")
             if place.endswith(".serialization"):
-                holds = value in ("forum_json", "None")
+                holds = value in ("portable_json", "None")
                 self._expect(holds, f"{place} is {value}")

@@ -53,7 +53,7 @@ PLACES = tuple(
     for moment in (Moment.BEFORE, Moment.AFTER)
     if moment is Moment.AFTER or point not in IF_FOUND
 )
-HEIR_POINTS = frozenset({Point.LOST_WORKERS, Point.RECOVER, Point.DROP_LEASE, Point.TAKE_OVER})
+HEIR_POINTS = frozenset({Point.LOST_WORKERS, Point.TAKE_OVER})
 CHANCE = 0.05
 """How often a worker is killed wherever it is."""
 BY_CHANCE = "anywhere"

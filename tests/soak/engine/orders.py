@@ -45,10 +45,10 @@ class Point(StrEnum):
     SNOOZE = "reschedule"
     HOLD_LEASE = "renew_lease"
     LOST_WORKERS = "expired_workers"
-    RECOVER = "recover"
-    DROP_LEASE = "release_lease"
     # What workers do that claim runs in the ledger.
     CLAIM_RUNS = "claim_runs"
+    # What workers do to whom a queue assigns runs.
+    CLAIM_RUN = "claim_run"
     RELEASE_RUNS = "release_runs"
     TAKE_OVER = "take_over"
 
@@ -60,10 +60,8 @@ IF_FOUND = frozenset(
 
 
 ELSEWHERE = {
-    "dbos": frozenset({Point.CLAIM_RUNS, Point.RELEASE_RUNS, Point.TAKE_OVER}),
-    "claims": frozenset(
-        {Point.DEQUEUE, Point.CHECKPOINT, Point.CLAIM_DUE, Point.RECOVER, Point.DROP_LEASE}
-    ),
+    "dbos": frozenset({Point.CLAIM_RUNS}),
+    "claims": frozenset({Point.DEQUEUE, Point.CHECKPOINT, Point.CLAIM_DUE, Point.CLAIM_RUN}),
 }
 """The boundaries that a kind of worker never comes to."""
 

@@ -17,7 +17,7 @@ import msgspec
 from dbos._sys_db import SystemDatabase
 
 from forum.backends.claiming_worker import ClaimingWorker
-from forum.backends.dbos_worker import Worker
+from forum.backends.dbos_worker import DbosWorker
 from forum.engine import (
     CallReply,
     Engine,
@@ -221,11 +221,9 @@ class TrappedEngine(Engine):
         models: ModelFactory,
         open_tools: ToolOpener,
         trap: Trap,
-        *,
-        owns_runs: bool = False,
     ) -> None:
         models, open_tools = trapped_models(models, trap), trapped_tools(open_tools, trap)
-        super().__init__(ledger, models, open_tools, owns_runs=owns_runs)
+        super().__init__(ledger, models, open_tools, owns_runs=True)
         self._trap = trap
 
     async def drive_run(self, run: str, runner: Runner) -> None:
@@ -249,35 +247,10 @@ class TrappedEngine(Engine):
             self._trap.diary.write("task-", run, task)
 
 
-class TrappedWorker(Worker):
-    """A worker with traps where it hands on work."""
+class _TrappedTasks(ClaimingWorker):
+    """A worker with traps where it begins to drive tasks."""
 
     trap: Trap
-
-    async def enqueue_run(self, run: str) -> None:
-        """Have a run driven."""
-        self.trap.before(Point.ENQUEUE_RUN)
-        await super().enqueue_run(run)
-        self.trap.after(Point.ENQUEUE_RUN)
-
-    async def enqueue_tasks(self, run: str, tasks: tuple[str, ...]) -> None:
-        """Have tasks driven."""
-        self.trap.before(Point.ENQUEUE_TASKS)
-        await super().enqueue_tasks(run, tasks)
-        self.trap.after(Point.ENQUEUE_TASKS)
-
-
-class TrappedClaimingWorker(ClaimingWorker):
-    """A worker that claims runs, with traps where it begins to drive them and their tasks."""
-
-    trap: Trap
-
-    async def enqueue_run(self, run: str) -> None:
-        """Have a run driven."""
-        self.trap.before(Point.ENQUEUE_RUN)
-        self.trap.diary.write("took", run)
-        await super().enqueue_run(run)
-        self.trap.after(Point.ENQUEUE_RUN)
 
     async def enqueue_tasks(self, run: str, tasks: tuple[str, ...]) -> None:
         """Have tasks driven."""
@@ -289,16 +262,36 @@ class TrappedClaimingWorker(ClaimingWorker):
         self.trap.after(Point.ENQUEUE_TASKS)
 
 
+class TrappedClaimingWorker(_TrappedTasks):
+    """A worker that claims runs, with traps where it begins to drive them."""
+
+    async def enqueue_run(self, run: str) -> None:
+        """Have a run driven."""
+        self.trap.before(Point.ENQUEUE_RUN)
+        self.trap.diary.write("took", run)
+        await super().enqueue_run(run)
+        self.trap.after(Point.ENQUEUE_RUN)
+
+
+class TrappedDbosWorker(_TrappedTasks, DbosWorker):
+    """A worker of DBOS, with traps where it hands on runs."""
+
+    async def put(self, run: str) -> None:
+        """Put a run into the queue."""
+        self.trap.before(Point.ENQUEUE_RUN)
+        await super().put(run)
+        self.trap.after(Point.ENQUEUE_RUN)
+
+
 def trap_dbos(trap: Trap) -> None:
-    """Put traps around what DBOS writes when work is taken, ended, and taken over."""
+    """Put traps around what DBOS writes when work is taken and ended."""
     _wrap("update_workflow_outcome", Point.CHECKPOINT, trap)
-    _wrap("reenqueue_for_recovery", Point.RECOVER, trap)
     claim = SystemDatabase.start_queued_workflows
 
     def claim_and_tell(database: SystemDatabase, *args: Any, **named: Any) -> Any:  # noqa: ANN401
         claimed = claim(database, *args, **named)
         for status in database.get_workflow_statuses(claimed[0]):
-            trap.diary.write("took", *msgspec.json.decode(status["inputs"])["args"])
+            trap.diary.write("took", *msgspec.json.decode(status["inputs"])["positionalArgs"])
         if claimed[0]:
             trap.after(Point.DEQUEUE)
         return claimed

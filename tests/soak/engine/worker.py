@@ -16,7 +16,6 @@ from functools import partial
 import msgspec
 
 from forum.app import Forum
-from forum.backends.dbos_worker import prepare_sqlite_queue
 from forum.config import WorkerCapacity
 from forum.errors import StoreConnectionLost
 from forum.ledger.ports import Store
@@ -26,8 +25,8 @@ from tests.soak.engine.traps import (
     Diary,
     Trap,
     TrappedClaimingWorker,
+    TrappedDbosWorker,
     TrappedEngine,
-    TrappedWorker,
     trap_dbos,
     trapped_store,
 )
@@ -55,17 +54,14 @@ def serve(orders: Orders, trap: Trap) -> None:
         forum.store = trapped_store(open_store(forum), trap)
         with forum.log.open_writer() as ledger:
             is_claiming = settings.runner == "claims"
-            worker = (TrappedClaimingWorker if is_claiming else TrappedWorker)(
-                TrappedEngine(ledger, make_model, open_tools, trap, owns_runs=is_claiming),
+            worker = (TrappedClaimingWorker if is_claiming else TrappedDbosWorker)(
+                TrappedEngine(ledger, make_model, open_tools, trap),
                 forum.store,
                 WorkerCapacity(),
                 partial(complain, trap.diary),
             )
             worker.trap = trap
-            if is_claiming:
-                worker.start("")
-            else:
-                worker.start(settings.database or prepare_sqlite_queue(settings.engine_file))
+            worker.start(settings.database or "")
             trap.diary.write("up", worker.id)
             obey(trap)
             worker.close()

@@ -52,6 +52,8 @@ _EXTRAS = {
     "mcp": (("mcp",), "tools of MCP servers, and Forum as one"),
     "agents": (("pydantic_ai",), "every model that pydantic-ai reaches"),
     "semantic": (("numpy",), "routing by what a request means"),
+    "dbos": (("dbos", "psycopg"), "workers whose runs DBOS assigns"),
+    "temporal": (("temporalio",), "workers whose runs a Temporal server assigns"),
     "demo": (("xllamacpp",), "a real, very small model for `forum demo team`"),
 }
 

@@ -486,7 +486,7 @@ WHERE log = %(log)s AND at <= (extract(epoch FROM statement_timestamp()) * 10000
 ORDER BY at, run, strand LIMIT %(limit)s
 -- name: claim_due
 -- SKIP LOCKED: two workers that poll at the same moment claim different timers.  The timer of a run
--- that a live worker drives is claimed only by that worker, because no other can signal the driver.
+-- that a live worker has claimed is claimed only by that worker: no other can signal the driver.
 -- A time below `anew` means that the timer was set to be due at once.  A timer that was postponed
 -- before and becomes due again without being set is postponed for twice as long.
 -- The planner estimates an unknown limit as a tenth of the table, and would read the whole table to
@@ -499,11 +499,14 @@ WITH due AS (
     END AS pause
     FROM forum.alarm AS timer
     WHERE log = %(log)s AND at <= (extract(epoch FROM statement_timestamp()) * 1000000)::bigint
-        AND (driver IS NULL OR driver = %(worker)s OR NOT EXISTS (
-            SELECT FROM forum.lease
-            WHERE log = timer.log AND worker = timer.driver
-                AND until > (extract(epoch FROM statement_timestamp()) * 1000000)::bigint
-        ))
+        AND NOT EXISTS (
+            SELECT FROM forum.claim AS held
+            WHERE held.log = timer.log AND held.run = timer.run AND held.worker <> %(worker)s
+                AND EXISTS (
+                    SELECT FROM forum.lease WHERE log = held.log AND worker = held.worker
+                        AND until > (extract(epoch FROM statement_timestamp()) * 1000000)::bigint
+                )
+        )
     ORDER BY at LIMIT %(limit)s FOR UPDATE OF timer SKIP LOCKED
 )
 UPDATE forum.alarm AS old SET
@@ -686,9 +689,18 @@ WHERE EXISTS (SELECT FROM forum.claim WHERE log = %(log)s AND worker = %(worker)
 -- name: drop_claims
 DELETE FROM forum.claim WHERE log = %(log)s AND worker = %(worker)s
 
--- name: mark_driver
-UPDATE forum.alarm SET driver = %(worker)s
-WHERE log = %(log)s AND run = %(run)s AND strand = %(strand)s
+-- name: claim_run
+-- As in `claim_runs`: without a lease nothing is claimed, and its lock makes a takeover wait.
+INSERT INTO forum.claim AS held (log, run, worker)
+SELECT log, %(run)s, worker FROM forum.lease
+WHERE log = %(log)s AND worker = %(worker)s
+    AND until > (extract(epoch FROM statement_timestamp()) * 1000000)::bigint
+FOR KEY SHARE
+ON CONFLICT (log, run) DO UPDATE SET worker = excluded.worker
+WHERE held.worker = excluded.worker OR NOT EXISTS (
+    SELECT FROM forum.lease WHERE log = held.log AND worker = held.worker
+        AND until > (extract(epoch FROM statement_timestamp()) * 1000000)::bigint
+)
 
 -- name: snooze
 UPDATE forum.alarm

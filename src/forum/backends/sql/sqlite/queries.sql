@@ -402,14 +402,18 @@ WHERE log = :log AND at <= CAST((julianday('now') - 2440587.5) * 86400000000 AS 
     AND (at, run, strand) > (:at, :run, :strand)
 ORDER BY at, run, strand LIMIT :limit
 -- name: claimable
--- The timer of a run that a live worker drives is claimed only by that worker, because no other
--- can signal the driver.
+-- The timer of a run that a live worker has claimed is claimed only by that worker: no other can
+-- signal the driver.
 SELECT run, strand, CAST(at AS INTEGER) FROM alarm AS timer INDEXED BY alarm_due
 WHERE log = :log AND at <= CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)
-    AND (driver IS NULL OR driver = :worker OR NOT EXISTS (
-        SELECT 1 FROM lease WHERE log = timer.log AND worker = timer.driver
-            AND until > CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)
-    ))
+    AND NOT EXISTS (
+        SELECT 1 FROM claim AS held
+        WHERE held.log = timer.log AND held.run = timer.run AND held.worker <> :worker
+            AND EXISTS (
+                SELECT 1 FROM lease WHERE log = held.log AND worker = held.worker
+                    AND until > CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)
+            )
+    )
 ORDER BY at LIMIT :limit
 
 -- name: own_due
@@ -462,8 +466,16 @@ WHERE log = :log AND strand = :strand AND run IN (
 -- name: drop_claims
 DELETE FROM claim WHERE log = :log AND worker = :worker
 
--- name: mark_driver
-UPDATE alarm SET driver = :worker WHERE log = :log AND run = :run AND strand = :strand
+-- name: claim_run
+-- Without a lease nothing is claimed: nobody would take over what it has claimed.
+INSERT INTO claim (log, run, worker)
+SELECT log, :run, worker FROM lease WHERE log = :log AND worker = :worker
+    AND until > CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)
+ON CONFLICT DO UPDATE SET worker = excluded.worker
+WHERE claim.worker = excluded.worker OR NOT EXISTS (
+    SELECT 1 FROM lease WHERE log = claim.log AND worker = claim.worker
+        AND until > CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)
+)
 
 -- name: put_off
 -- A time below `anew` means that the timer was set to be due at once.  A timer that was postponed
