@@ -144,9 +144,6 @@ class _Runner(LocalRunner):
 class Office:
     """One process that works on one ledger."""
 
-    owns_runs = True
-    """Whether it remembers the runs that it drives, as a worker that claims them does."""
-
     def __init__(  # noqa: PLR0913  what an engine works with
         self,
         store: Store,
@@ -167,7 +164,6 @@ class Office:
             gate_rules=gate_rules,
             budgets=SharedBudgets(store, caps, os.urandom(4).hex()),
             open_encoder=lambda: encoder,
-            owns_runs=self.owns_runs,
         )
 
     # Working

@@ -125,7 +125,6 @@ class RunOperations:
                 budgets=self.budgets if self.shared_caps else None,
                 open_encoder=_open_encoder,
                 report_patience=read_telemetry_settings(self._project.settings.doors).patience,
-                owns_runs=True,
             )
             worker = worker_class(engine, self._project.store, capacity, report)
             worker.id = name or worker.id

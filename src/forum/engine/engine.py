@@ -70,12 +70,10 @@ class Engine:
         budgets: SharedBudgets | None = None,
         open_encoder: ports.OpenEncoder = lambda: None,
         report_patience: ReportPatience = DEFAULT_PATIENCE,
-        owns_runs: bool = False,
     ) -> None:
-        """`owns_runs` says that one process drives a run, with all tasks that are not shared."""
         self._signals = RunSignals()
-        if owns_runs:
-            ledger = ledger.with_memory(RunMemory())
+        # One process at a time drives a run, with all tasks that are not shared.
+        ledger = ledger.with_memory(RunMemory())
         self._ledger, self._report_patience = ledger, report_patience
         self._services = Services(
             ledger,
@@ -87,7 +85,6 @@ class Engine:
             gate_rules=gate_rules,
             budgets=budgets,
             open_encoder=open_encoder,
-            owns_runs=owns_runs,
             is_driven_here=self.is_driving_run,
         )
         self._pending_turns = TurnRegistry()

@@ -80,8 +80,6 @@ class Services:
     """Spending caps that many runs share."""
     open_encoder: ports.OpenEncoder = lambda: None
     """Returns the encoder that compares free-text answers of councils."""
-    owns_runs: bool = False
-    """Whether one process drives a run and all tasks of it that are not shared."""
     is_driven_here: Callable[[str], bool] = lambda _: False
     """Tells whether a run is driven in this process."""
     calls_paused: Event = field(default_factory=Event)
@@ -215,7 +213,7 @@ class ModelCaller:
 
     def wake_run_effects(self) -> tuple[Timer, ...]:
         """Return the effect that makes the run's timer due, to wake a driver in another process."""
-        if self.services.owns_runs and self.services.is_driven_here(self.run_input.run):
+        if self.services.is_driven_here(self.run_input.run):
             return ()
         return (due_now(self.run_input.run, MAIN_STRAND, self.ledger.now()),)
 

@@ -68,7 +68,7 @@ class RunDriver:
             agenda,
         )
         self._gate_rules, self._open_encoder = services.gate_rules, services.open_encoder
-        self._owns_runs = services.owns_runs
+        self._may_share = services.real_time
         self._recorded_end: RecordedEnd | None = None
         self._started: set[str] = set()
 
@@ -354,7 +354,8 @@ class RunDriver:
                 return
 
     def _shares_tasks(self, case: context.RunContext) -> bool:
-        return self._owns_runs and case.has_shared_tasks
+        # A replay is made by one process, which does not look at timers.
+        return self._may_share and case.has_shared_tasks
 
     async def _start_tasks(self, case: context.RunContext, tasks: Sequence[str]) -> None:
         """Have tasks driven in this process, or by whichever worker claims them."""

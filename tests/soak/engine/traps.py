@@ -223,7 +223,7 @@ class TrappedEngine(Engine):
         trap: Trap,
     ) -> None:
         models, open_tools = trapped_models(models, trap), trapped_tools(open_tools, trap)
-        super().__init__(ledger, models, open_tools, owns_runs=True)
+        super().__init__(ledger, models, open_tools)
         self._trap = trap
 
     async def drive_run(self, run: str, runner: Runner) -> None:
