@@ -23,6 +23,8 @@ LOOK_SECONDS = 0.005
 SETTLE_SECONDS = 1.0
 """How long workers take to notice each other."""
 STRAND = "task/answer"
+KILLS_OF_A_RUN = 5
+"""A run whose calls are lost again and again is stopped."""
 _CALL_MILLISECONDS = 600_000
 
 
@@ -55,13 +57,16 @@ def _delay_of_start(forum: CountedForum) -> float:
 def takeover_figures(ours: Ours, *, kills: int) -> dict[str, Any]:
     """Kill the worker that has a run, again and again, while one more waits."""
     script = Scripted({"*": (ScriptStep("Done.", milliseconds=_CALL_MILLISECONDS),)})
-    policy = Policy(agents={"": script}, retries=kills, backoff_milliseconds=0)
+    policy = Policy(agents={"": script}, retries=KILLS_OF_A_RUN, backoff_milliseconds=0)
     order = RunRequest("Wait.", Plan((Task("answer", "Wait."),)), policy)
     ours.set_workers(1)
-    run = ours.forum.runs.submit(order)
-    _wait_for_change(ours, run, None)
-    taken = []
-    for _ in range(kills):
+    run, taken = "", []
+    for nth in range(kills):
+        if nth % KILLS_OF_A_RUN == 0:
+            if run:
+                ours.forum.runs.cancel(run)
+            run = ours.forum.runs.submit(order)
+            _wait_for_change(ours, run, None)
         ours.add_worker()
         time.sleep(SETTLE_SECONDS)
         before = ours.forum.store.last_entry(run, STRAND)

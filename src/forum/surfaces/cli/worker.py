@@ -22,8 +22,6 @@ from forum.surfaces.cli.stop_signals import StopSignal, catch_stop_signals
 from forum.surfaces.cli.tenants import TenantOptions, tenant_options
 
 STOP_TIMEOUT_S = 10
-MONITOR_INTERVAL_S = 5.0
-"""How often a worker asks whether the database answers; errors of its own make it ask at once."""
 _DEFAULT_CAPACITY = WorkerCapacity()
 
 tasks_option = click.option(
@@ -87,7 +85,7 @@ def worker(
         with (
             # The outermost block: a signal while the worker starts must not kill it halfway.
             catch_stop_signals() as stop,
-            forum.monitor.run_in_background(MONITOR_INTERVAL_S),
+            forum.monitor.run_in_background(),
             forum.runs.run_worker(capacity, make_trouble_logger(forum), STOP_TIMEOUT_S) as serving,
             metrics_server.serving_metrics(forum, metrics_host, metrics_port),
         ):
@@ -128,7 +126,7 @@ def _work_for_tenants(capacity: WorkerCapacity, served: TenantOptions, *, as_jso
         catch_stop_signals() as stop,
         worker,
         forum,
-        forum.monitor.run_in_background(MONITOR_INTERVAL_S),
+        forum.monitor.run_in_background(),
     ):
         place = _describe_database(first)
         if as_json:
