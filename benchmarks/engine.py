@@ -33,6 +33,7 @@ from benchmarks import reference
 from benchmarks.database_counts import private_cluster
 from benchmarks.delays import start_figures, takeover_figures
 from benchmarks.ended_runs import LoadSizes, ended_figures
+from benchmarks.filling import fill_at_once
 from benchmarks.idle_costs import Among, idle_figures
 from benchmarks.ledger import fill, ratio, say
 from benchmarks.many_logs import fair_figures
@@ -153,9 +154,11 @@ def measure(folder: Path, cluster: str, sizes: Sizes, runner: str = "") -> dict[
         sqlite = throughput_figures(ours, bare, sizes)
         groups["takeover_sqlite"] = takeover_figures(ours, kills=max(1, sizes.kills // 2))
     say(f"submitting to a ledger of {sizes.entries} entries")
-    growth = {"sqlite": growth_figures(folder / "growth-sqlite", None, sizes)}
     with scratch_database(cluster) as url:
-        growth["postgres"] = growth_figures(folder / "growth-postgres", url, sizes)
+        ledgers = {"sqlite": (folder / "sqlite", None), "postgres": (folder / "postgres", url)}
+        large = [(place / LARGE, database) for place, database in ledgers.values()]
+        fill_at_once(large, sizes.entries)
+        growth = {name: growth_figures(*ledger, sizes) for name, ledger in ledgers.items()}
     say("the same plan on forum-engine")
     needs = layers(sizes.depth, sizes.width)
     theirs = [reference.carry_out(needs, entries) for entries in sizes.reference]
@@ -255,16 +258,15 @@ def compare(ours: Ours, other: Bare, needs: Needs, rounds: int) -> dict[str, Any
 
 # Growing
 
+LARGE = "large"
+"""The folder of the ledger that was filled before."""
+
 
 def growth_figures(folder: Path, url: str | None, sizes: Sizes) -> dict[str, Any]:
-    """Submit runs in turns to a small and to a large ledger, and compare the medians."""
+    """Submit runs in turns to a small and to the large ledger, and compare the medians."""
     order = order_of(diamond())
-    with (
-        open_forum(folder / "small", url) as small,
-        open_forum(folder / "large", url) as large,
-    ):
+    with open_forum(folder / "small", url) as small, open_forum(folder / LARGE, url) as large:
         fill(small, 1000)
-        fill(large, sizes.entries)
         times: dict[Forum, list[float]] = {small: [], large: []}
         for number in range(sizes.submits):
             turns = list(times.items())

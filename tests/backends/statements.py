@@ -13,6 +13,7 @@ from psycopg.adapt import Transformer
 from psycopg.sql import SQL, Literal
 
 from benchmarks.bulk import PER_STRAND, STRANDS, LoadedLog
+from forum.backends.sql_store import load_queries
 
 Parameters = Mapping[str, Any] | Sequence[Any]
 
@@ -209,7 +210,9 @@ def parameters_of(loaded: LoadedLog, database: str) -> dict[str, Parameters]:
             "set_pending": {"log": log, "seq": 3, "strands": [strand], "ns": [1]},
             "add_bodies": (log, [strand], [1000], ["text"], [0], [b""], [b""]),
             "indexes": {"log": log, "prefixes": [prefix, prefix + 1]},
-            "entries_of_strands": {"log": log, "strands": strands},
+            "entries_of_strands": {
+                "log": log, "strands": strands, "low": strand, "high": strand + 39,
+            },
             "entries_at": {"log": log, "strands": strands, "ns": [1] * len(strands)},
             "bodies_of_strands": {"log": log, "strands": strands, "size": 8192},
             "swap": (1, b"", log, 1, b""),
@@ -281,9 +284,8 @@ def postgres_plan(db: psycopg.Connection[Any], sql: str, parameters: Parameters)
     call = SQL("({})").format(SQL(", ").join(map(Literal, values))) if values else SQL("")
     explain = SQL("EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) EXECUTE measured{}")
     with db.transaction(force_rollback=True):
-        # A store's statements are prepared: after a few calls the server may settle on one plan
-        # for all parameters, so that is the one that counts.
-        db.execute("SET LOCAL plan_cache_mode = force_generic_plan")
+        # As the sessions of a store: with one plan for all parameters.
+        db.execute(load_queries("postgres")["plan_once"].encode())
         listed = f" ({', '.join(kinds)})" if kinds else ""
         db.execute(f"PREPARE measured{listed} AS {query.query.decode()}".encode())
         row = db.execute(explain.format(call)).fetchone()

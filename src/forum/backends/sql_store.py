@@ -426,7 +426,8 @@ class SqlReader(ABC):
         rows: dict[int, list[ports.EntryRow]] = {strand.key: [] for strand in strands}
         names = {strand.key: strand.name for strand in strands}
         archived = _ArchivedRows(self.archive)
-        for key, *values in self._fetch_rows("entries_of_strands", strands=keys):
+        bounds = {"low": min(rows), "high": max(rows)}
+        for key, *values in self._fetch_rows("entries_of_strands", strands=keys, **bounds):
             rows[key].append(ports.EntryRow(run, names[key], *values))
         for strand in strands:
             # The length is the highest position plus one: fewer rows mean a gap.

@@ -118,7 +118,8 @@ SELECT s.id, s.name, e.n, e.bytes, e.tag FROM forum.strand AS s CROSS JOIN LATER
 WHERE s.log = %(log)s AND s.run = %(run)s ORDER BY s.name, e.n LIMIT %(limit)s
 -- name: entries_of_strands
 SELECT strand, n, bytes, tag FROM forum.entry
-WHERE log = %(log)s AND strand = ANY(%(strands)s) ORDER BY strand, n
+WHERE log = %(log)s AND strand = ANY(%(strands)s) AND strand BETWEEN %(low)s AND %(high)s
+ORDER BY strand, n
 -- name: entries_at
 SELECT e.bytes, e.tag
 FROM unnest(%(strands)s::bigint[], %(ns)s::bigint[]) WITH ORDINALITY AS u (strand, n, place)
