@@ -219,6 +219,16 @@ def test_any_byte_changed_in_a_file_that_counts_is_found(
     assert result.found, (name, at)
 
 
+@pytest.mark.parametrize("end", [b"\x0b", b"\r\n", b"", b"\n\n"])
+def test_lines_of_hashes_end_in_one_way(world: Audited, pack: bytes, end: bytes) -> None:
+    """A file that can be written in two ways could be changed unnoticed."""
+
+    def change(files: packs.Files) -> None:
+        files["log/edge"] = files["log/edge"].removesuffix(b"\n") + end
+
+    assert not verify_twice(forge(pack, world, change), world.trust).ok
+
+
 @pytest.mark.slow
 @settings(max_examples=25)
 @given(st.data())
@@ -451,6 +461,25 @@ def test_a_map_of_somebody_else_stays_text(world: Audited) -> None:
     assert verify(data, world.trust).ok
     assert "<script" not in page
     assert page.count("&lt;script src=//x&gt;&amp;&quot;&#x27;") > 10
+
+
+def test_a_map_cannot_replace_a_figure_of_every_report(world: Audited) -> None:
+    """Otherwise its maker could put another number under the name of a known one."""
+    query = Query("runs.not-okay", "Runs that ended, and not well", "runs", kinds=("none/1",))
+    own = msgspec.structs.replace(shipped_maps()["pci-dss"], name="own", queries=(query,))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(packs, "shipped_maps", lambda: {"own": own})
+        honest = make(world, period(1, 4, maps=("own",)))
+
+    def change(files: packs.Files) -> None:
+        for name in ("maps/own.json", "report.json", "report.html"):
+            files[name] = files[name].replace(b"runs.not-okay", b"runs.not-ok")
+
+    result = verify_twice(forge(honest, world, change), world.trust)
+
+    assert verify(honest, world.trust).ok
+    assert any("two queries have the id runs.not-ok" in f.detail for f in result.findings)
+    assert result.figures.state is not State.HOLDS
 
 
 def test_maps_that_nobody_has_reviewed_are_marked_on_each_printed_page(

@@ -106,7 +106,9 @@ def encode_lines(hashes: Iterable[bytes]) -> bytes:
 def decode_lines(data: bytes) -> tuple[bytes, ...]:
     """Return the hashes in lines of base64.  Raises `Malformed`."""
     try:
-        lines = data.decode("ascii").splitlines()
+        *lines, rest = data.decode("ascii").split("\n")
     except UnicodeDecodeError:
         raise Malformed("log part", "a file of hashes is not ASCII") from None
+    if rest:
+        raise Malformed("log part", "a file of hashes ends within a line")
     return tuple(tlog.parse_base64(line, "hash") if line else b"" for line in lines)

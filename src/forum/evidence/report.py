@@ -1,5 +1,6 @@
 """The report of a pack: its members, and how it is computed from the log part and the arguments."""
 
+from collections import Counter
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -188,6 +189,10 @@ def make_report(
     """Return the report of a period.  Raises `Malformed` for a log part that has none."""
     used = tuple(maps)
     asked = (*QUERIES, *(query for control_map in used for query in control_map.queries))
+    ids = Counter(query.id for query in asked)
+    if doubled := [query_id for query_id, count in ids.items() if count > 1]:
+        # The page looks figures up by their id, so that the query of a map could replace one.
+        raise Malformed("maps", f"two queries have the id {doubled[0]}")
     tally = PeriodTally(ReportPeriod(arguments.since, arguments.until), asked, arguments.incident)
     for index, data in part.indexed_entries():
         tally.add(index, read_part_entry(data))

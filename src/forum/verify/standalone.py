@@ -2368,9 +2368,9 @@ class PackVerifier:
         names = ["since", "until", "sample", "seed", "incident", "maps"]
         require(type(value) is dict and list(value) == names, "report.json: no arguments")
         counts = all(is_count(value[name]) for name in names[:3])
-        texts = [value["seed"], value["incident"], *value["maps"]]
-        typed = counts and type(value["maps"]) is list and all(type(x) is str for x in texts)
-        require(typed, "report.json: arguments of another type")
+        maps = value["maps"] if type(value["maps"]) is list else [None]
+        texts = all(type(text) is str for text in (value["seed"], value["incident"], *maps))
+        require(counts and texts, "report.json: arguments of another type")
         return dict(value)
 
     def _read_entries(self) -> list[tuple[int, BundleEntry]] | None:
@@ -2546,6 +2546,9 @@ class PackVerifier:
         if (len(known), digest) != KNOWN_QUERIES:
             self._add("figure-changed", "figures", "the queries are not those of this release")
         queries = known + [query for _, used, _ in maps for query in used.get("queries", [])]
+        ids = [query["id"] for query in queries]
+        doubled = [query_id for query_id in ids if ids.count(query_id) > 1]
+        require(not doubled, f"two queries have the id {doubled[0] if doubled else ''}")
         if hashlib.sha256(write_json(report["limits"]).encode()).hexdigest() != KNOWN_LIMITS:
             self._add("figure-changed", "limits", "the limits are not those of this release")
         counter = PeriodCounter(given["since"], given["until"], given["incident"], queries)
@@ -2820,8 +2823,9 @@ def verify_pack(source: bytes | LazyFile, trust: BundleTrust) -> dict[str, Any]:
     """Verify one pack and return the report; malformed content is a finding, not an error."""
     try:
         return PackVerifier(source, trust).run()
-    except BundleRejected as error:
-        finding = {"problem": "pack-altered", "row": "pack", "detail": str(error)}
+    except (BundleRejected, RecursionError) as error:
+        detail = str(error) if isinstance(error, BundleRejected) else "JSON is nested too deeply"
+        finding = {"problem": "pack-altered", "row": "pack", "detail": detail}
     unread = {"state": NOT_CHECKED, "reason": "the pack could not be read"}
     report: dict[str, Any] = {"schema": "forum.pack-report/1", "ok": False}
     report.update(origin="", size=0, root="", since="", until="")
