@@ -33,6 +33,7 @@ class PartEntry(msgspec.Struct, frozen=True, gc=False):
     actor: str
     kind: str
     facts: dict[str, Any]
+    parents: tuple[str, ...] = ()
 
 
 class EarlierEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -15,7 +15,7 @@ from forum.evidence.figures import Figure
 from forum.evidence.log_part import LogPart, read_part_entry
 from forum.evidence.queries import QUERIES
 from forum.evidence.tally import GateAnswer, PeriodTally, ReportPeriod, TimelineEntry
-from forum.tlog import parse_checkpoint
+from forum.tlog import hash_leaf, parse_checkpoint
 
 FORMAT: Literal["forum/evidence/1"] = "forum/evidence/1"
 MAX_NAMED_RUNS = 10
@@ -195,7 +195,7 @@ def make_report(
         raise Malformed("maps", f"two queries have the id {doubled[0]}")
     tally = PeriodTally(ReportPeriod(arguments.since, arguments.until), asked, arguments.incident)
     for index, data in part.indexed_entries():
-        tally.add(index, read_part_entry(data))
+        tally.add(index, read_part_entry(data), hash_leaf(data).hex())
     if tally.unopened:
         raise Malformed("log part", f"the first entry of run {tally.unopened[0]} is missing")
     if tally.broken_strand:

@@ -1761,7 +1761,7 @@ def verify(source: bytes | LazyFile, trust: BundleTrust) -> dict[str, Any]:
 # == Evidence packs: docs/spec/evidence.md =====================================================
 
 # <packs>
-KNOWN_QUERIES = (57, "8489bfd696f0d86cf6d77553c995798f1022fcec86fd8112e781e70b1f5197c7")
+KNOWN_QUERIES = (58, "0f6a2c4200f858f2108850b7c3064abb57d2dc19c62f6ff3cf82b06ae387389e")
 KNOWN_LIMITS = "f93727dfc4741344e65b9767d7fcf7b795134817e0930f25b31ae4b0251b11a6"
 KNOWN_MAPS = """
 ai-act 2026-11 3c5d1b2eed42a7a157e629eb5f86d2096283d7b07a113fec242b19bfaf12878e
@@ -1918,6 +1918,8 @@ class PeriodCounter:
         self._grants: dict[str, tuple[int, Members]] = {}
         self._lengths = dict.fromkeys(WHOLE_STRANDS, 0)
         self._configuration: Members | None = None
+        self._run_of: dict[str, str] = {}
+        self._holds: dict[str, list[str]] = {}
         self._events: dict[str, list[Members]] = {}
         self.counted = self.timeline_length = 0
         self.active: set[str] = set()
@@ -1936,8 +1938,9 @@ class PeriodCounter:
         listed = (event for events in self._events.values() for event in events)
         return sorted(listed, key=lambda event: int(event["index"]))
 
-    def add(self, index: int, entry: BundleEntry) -> None:
+    def add(self, index: int, entry: BundleEntry, entry_id: str) -> None:
         """Count one entry."""
+        self._run_of[entry_id] = entry.run
         if entry.ts >= self._until:
             return
         if entry.run == "log":
@@ -1946,19 +1949,23 @@ class PeriodCounter:
             self._add_to_run(index, entry)
         if entry.ts >= self._since:
             self.counted += 1
-            kind = {"kind": entry.kind, "actor": entry.actor}
-            members = {**entry.facts, **self._common(entry), **kind}
-            for figure in self.figures:
-                kinds = figure.query.get("kinds", [])
-                over = figure.query.get("over", "entries")
-                if over == "entries" and (not kinds or entry.kind in kinds):
-                    figure.add(index, members)
+            self._count_entry(index, entry)
         if entry.kind.startswith("gate."):
             self._add_to_gate(index, entry)
         else:
             self._add_to_step(index, entry)
         if entry.run == self._incident:
             self._add_to_timeline(index, entry)
+
+    def _count_entry(self, index: int, entry: BundleEntry) -> None:
+        own = {"kind": entry.kind, "actor": entry.actor}
+        if entry.kind.startswith("redact/"):
+            own["held"] = "yes" if self._is_under_hold(entry) else "no"
+        members = {**entry.facts, **self._common(entry), **own}
+        for figure in self.figures:
+            kinds, over = figure.query.get("kinds", []), figure.query.get("over", "entries")
+            if over == "entries" and (not kinds or entry.kind in kinds):
+                figure.add(index, members)
 
     def finish(self) -> None:
         """Count what is open at the end."""
@@ -2020,8 +2027,26 @@ class PeriodCounter:
             self._lengths[entry.strand] = entry.n + 1
         if entry.strand == "access":
             self._add_to_access(index, entry)
+        if entry.kind == "hold/1":
+            self._add_hold(entry)
         if entry.kind in EVENTS:
             self._add_event(index, entry)
+
+    def _add_hold(self, entry: BundleEntry) -> None:
+        if entry.facts["act"] == "place":
+            self._holds[entry.facts["hold"]] = entry.facts.get("runs", [])
+        else:
+            self._holds.pop(entry.facts["hold"], None)
+
+    def _is_under_hold(self, entry: BundleEntry) -> bool:
+        """Return whether a redaction names an entry of a run that a hold keeps."""
+        if entry.kind == "redact/1":
+            targets = [entry.facts["entry"]]
+        else:
+            places = {body.partition("/")[0] for body in entry.facts["bodies"]}
+            targets = [p for number, p in enumerate(entry.parents) if str(number) in places]
+        runs = {self._run_of[target] for target in targets if target in self._run_of}
+        return any(not held or runs.intersection(held) for held in self._holds.values())
 
     def _add_event(self, index: int, entry: BundleEntry) -> None:
         facts, section = entry.facts, EVENTS[entry.kind][0]
@@ -2552,8 +2577,9 @@ class PackVerifier:
         if hashlib.sha256(write_json(report["limits"]).encode()).hexdigest() != KNOWN_LIMITS:
             self._add("figure-changed", "limits", "the limits are not those of this release")
         counter = PeriodCounter(given["since"], given["until"], given["incident"], queries)
-        for index, entry in entries:
-            counter.add(index, entry)
+        leaves = (hash_leaf(data).hex() for _, data in log.indexed_entries())
+        for (index, entry), leaf in zip(entries, leaves):
+            counter.add(index, entry, leaf)
         counter.finish()
         figures = [figure.result() for figure in counter.figures]
         concerns = counter.concerns()
