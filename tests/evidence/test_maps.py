@@ -64,6 +64,8 @@ def test_a_map_of_the_users_is_a_file(tmp_path: Path) -> None:
         ('status = "reviewed"', 'status = "unreviewed"', "by whom and when"),
         ('title = "Own"', "", "title"),
         ('yours = "y" }', 'yours = "y", met = true }', "met"),
+        ('id = "own.q"', 'id = "own.q", measure = "sum"', "needs `of`"),
+        ('id = "own.q"', 'id = "own.q", over = "runs"', "only for entries"),
         ("= ", "", "map own"),
     ],
 )

@@ -13,6 +13,7 @@ from forum.evidence import pack_file
 from forum.evidence.control_maps import MapReview, ReviewStatus
 from forum.evidence.queries import Query
 from forum.evidence.report import PackReport
+from forum.ledger import kinds
 from forum.ledger.body import text_content
 from forum.ledger.kinds import NoteFacts, RedactionReason
 from forum.ledger.strand import Attachment, Draft
@@ -217,6 +218,16 @@ def test_any_byte_changed_in_a_file_that_counts_is_found(
 
     assert not result.ok, (name, at)
     assert result.found, (name, at)
+
+
+@pytest.mark.parametrize("end", [b"\x0b", b"\r\n", b"", b"\n\n"])
+def test_lines_of_hashes_end_in_one_way(world: Audited, pack: bytes, end: bytes) -> None:
+    """A file that can be written in two ways could be changed unnoticed."""
+
+    def change(files: packs.Files) -> None:
+        files["log/edge"] = files["log/edge"].removesuffix(b"\n") + end
+
+    assert not verify_twice(forge(pack, world, change), world.trust).ok
 
 
 @pytest.mark.slow
@@ -453,6 +464,25 @@ def test_a_map_of_somebody_else_stays_text(world: Audited) -> None:
     assert page.count("&lt;script src=//x&gt;&amp;&quot;&#x27;") > 10
 
 
+def test_a_map_cannot_replace_a_figure_of_every_report(world: Audited) -> None:
+    """Otherwise its maker could put another number under the name of a known one."""
+    query = Query("runs.not-okay", "Runs that ended, and not well", "runs", kinds=("none/1",))
+    own = msgspec.structs.replace(shipped_maps()["pci-dss"], name="own", queries=(query,))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(packs, "shipped_maps", lambda: {"own": own})
+        honest = make(world, period(1, 4, maps=("own",)))
+
+    def change(files: packs.Files) -> None:
+        for name in ("maps/own.json", "report.json", "report.html"):
+            files[name] = files[name].replace(b"runs.not-okay", b"runs.not-ok")
+
+    result = verify_twice(forge(honest, world, change), world.trust)
+
+    assert verify(honest, world.trust).ok
+    assert any("two queries have the id runs.not-ok" in f.detail for f in result.findings)
+    assert result.figures.state is not State.HOLDS
+
+
 def test_maps_that_nobody_has_reviewed_are_marked_on_each_printed_page(
     world: Audited, pack: bytes
 ) -> None:
@@ -461,6 +491,39 @@ def test_maps_that_nobody_has_reviewed_are_marked_on_each_printed_page(
 
     assert mark in unpack_archive(pack)["report.html"]
     assert mark not in unpack_archive(make(world, period(1, 4, maps=())))["report.html"]
+
+
+@pytest.mark.parametrize("held", [("run-10",), (), ("run-11",)])
+def test_a_redaction_under_a_hold_is_counted(tmp_path: Path, held: tuple[str, ...]) -> None:
+    """By any version of the entry; the commands refuse it, and somebody with a key may not."""
+    world = packs.make_log(tmp_path)
+    world.at(6, 10)
+    target = world.ledger.find_entry("run-10/main/0")
+    place, release = (kinds.HoldFacts("h", act, held) for act in kinds.HoldAct)
+    one = kinds.RedactionFacts(target.leaf.hex(), "names", RedactionReason.LEGAL)
+    many = kinds.RedactionBatchFacts(("0/names",), RedactionReason.LEGAL)
+    for number, (facts, strand) in enumerate(
+        [
+            (place, "retention"),
+            (one, "main"),
+            (many, "retention"),
+            (release, "retention"),
+            (one, "main"),
+        ]
+    ):
+        parents = (target.leaf,) if facts in (one, many) else ()
+        world.ledger.append_log_entry(Draft(f"s{number}", "mallory", facts, parents), strand)
+    world.settle_at(6, 100)
+    world.settle_at(7, 0)
+    world.run("later")
+    world.settle_at(7, 60)
+    data = make(world, period(1, 7, sample=0))
+
+    figures = {figure.id: figure for figure in report_of(data).figures}
+
+    assert verify_twice(data, world.trust).ok
+    assert figures["redactions.by"].value == 3 + 1
+    assert figures["redactions.held"].value == (0 if held == ("run-11",) else 2)
 
 
 def test_nothing_says_compliant(pack: bytes) -> None:

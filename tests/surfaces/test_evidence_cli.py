@@ -10,6 +10,7 @@ import pytest
 
 from forum.evidence import pack_file
 from forum.ledger.zip_archive import pack_archive, unpack_archive
+from forum.verify import standalone
 from tests.surfaces.terminal import Terminal
 
 WORDS = ("evidence", "--map", "ai-act", "--unreviewed", "--sample", "5")
@@ -113,6 +114,9 @@ def test_a_reader_who_pinned_an_earlier_key_follows_its_rotation(user: Terminal)
     for policy in policies:
         checked = user.call("verify", "pack.zip", "--policy", policy)
         assert checked.exit_code == 0, checked.output
+        trusted = standalone.BundlePolicy(Path(policy).read_bytes())
+        alone = standalone.verify_pack(pack.read_bytes(), standalone.BundleTrust([], trusted, []))
+        assert alone["ok"], alone
     files = unpack_archive(pack.read_bytes())
     assert any(name.startswith("log/past/") for name in files)
 

@@ -10,7 +10,7 @@ import msgspec
 
 from forum.errors import Malformed
 from forum.evidence.figures import Figure
-from forum.evidence.queries import QUERIES, Query
+from forum.evidence.queries import QUERIES, Measure, Over, Query
 
 
 class ReviewStatus(StrEnum):
@@ -121,6 +121,8 @@ def read_map(data: bytes, place: str) -> ControlMap:
     known = _OWN_QUERIES | {query.id for query in control_map.queries}
     if doubled := [query.id for query in control_map.queries if query.id in _OWN_QUERIES]:
         raise Malformed(f"map {place}", f"query {doubled[0]} exists already; choose another id")
+    for query in control_map.queries:
+        _check_query(query, place)
     for row in control_map.rows:
         if unknown := [name for name in row.figures if name not in known]:
             raise Malformed(f"map {place}", f"row {row.id}: there is no query {unknown[0]}")
@@ -128,6 +130,13 @@ def read_map(data: bytes, place: str) -> ControlMap:
     if len(ids) != len(set(ids)):
         raise Malformed(f"map {place}", "two rows have the same id")
     return control_map
+
+
+def _check_query(query: Query, place: str) -> None:
+    if query.measure is not Measure.COUNT and not query.of:
+        raise Malformed(f"map {place}", f"query {query.id}: {query.measure} needs `of`")
+    if query.kinds and query.over is not Over.ENTRIES:
+        raise Malformed(f"map {place}", f"query {query.id}: kinds are only for entries")
 
 
 def encode_map(control_map: ControlMap) -> bytes:

@@ -33,6 +33,7 @@ class PartEntry(msgspec.Struct, frozen=True, gc=False):
     actor: str
     kind: str
     facts: dict[str, Any]
+    parents: tuple[str, ...] = ()
 
 
 class EarlierEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -106,7 +107,9 @@ def encode_lines(hashes: Iterable[bytes]) -> bytes:
 def decode_lines(data: bytes) -> tuple[bytes, ...]:
     """Return the hashes in lines of base64.  Raises `Malformed`."""
     try:
-        lines = data.decode("ascii").splitlines()
+        *lines, rest = data.decode("ascii").split("\n")
     except UnicodeDecodeError:
         raise Malformed("log part", "a file of hashes is not ASCII") from None
+    if rest:
+        raise Malformed("log part", "a file of hashes ends within a line")
     return tuple(tlog.parse_base64(line, "hash") if line else b"" for line in lines)

@@ -57,7 +57,7 @@ left out, another sample and another map are found, and named.  Only forum verif
 report.html again; with Python alone, read the figures in report.json.
 
 Take the policy (the keys that you trust) from the people who run the log, not from this file, and
-the verifier from a release: whoever forges a pack encloses his own.  Nothing here is legal advice.
+the verifier from a release: a forger would enclose forged ones.  Nothing here is legal advice.
 """
 
 

@@ -143,6 +143,7 @@ _QUESTIONS: tuple[tuple[str, str, tuple[tuple[str, str], ...]], ...] = (
         queries.ERASURE,
         (
             ("redactions.all", "orders to erase"),
+            ("redactions.held", "under a hold"),
             ("retention.set", "periods set"),
             ("holds.all", "changes of holds"),
         ),

@@ -14,7 +14,8 @@ class Over(StrEnum):
     """What a query counts."""
 
     ENTRIES = "entries"
-    """Entries.  Members: the facts, and `kind`, `actor`, `day`, `opened_by`."""
+    """Entries.  Members: the facts, and `kind`, `actor`, `day`, `opened_by`; of a redaction,
+    `held`: whether a hold was in force for a run of its entries."""
     RUNS = "runs"
     """Runs that were open in the period.  Members: `began`, `outcome`, `provenance`, `actor`,
     `day`."""
@@ -367,6 +368,14 @@ QUERIES: tuple[Query, ...] = (
         "Erasures, by who ordered them",
         ERASURE,
         kinds=("redact/1", "redact/2"),
+        by=("actor",),
+    ),
+    Query(
+        "redactions.held",
+        "Erasures ordered while a hold was in force for the run",
+        ERASURE,
+        kinds=("redact/1", "redact/2"),
+        where=(Condition("held", ("yes",)),),
         by=("actor",),
     ),
     Query(

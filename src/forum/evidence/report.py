@@ -1,5 +1,6 @@
 """The report of a pack: its members, and how it is computed from the log part and the arguments."""
 
+from collections import Counter
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -14,7 +15,7 @@ from forum.evidence.figures import Figure
 from forum.evidence.log_part import LogPart, read_part_entry
 from forum.evidence.queries import QUERIES
 from forum.evidence.tally import GateAnswer, PeriodTally, ReportPeriod, TimelineEntry
-from forum.tlog import parse_checkpoint
+from forum.tlog import hash_leaf, parse_checkpoint
 
 FORMAT: Literal["forum/evidence/1"] = "forum/evidence/1"
 MAX_NAMED_RUNS = 10
@@ -188,9 +189,13 @@ def make_report(
     """Return the report of a period.  Raises `Malformed` for a log part that has none."""
     used = tuple(maps)
     asked = (*QUERIES, *(query for control_map in used for query in control_map.queries))
+    ids = Counter(query.id for query in asked)
+    if doubled := [query_id for query_id, count in ids.items() if count > 1]:
+        # The page looks figures up by their id, so that the query of a map could replace one.
+        raise Malformed("maps", f"two queries have the id {doubled[0]}")
     tally = PeriodTally(ReportPeriod(arguments.since, arguments.until), asked, arguments.incident)
     for index, data in part.indexed_entries():
-        tally.add(index, read_part_entry(data))
+        tally.add(index, read_part_entry(data), hash_leaf(data).hex())
     if tally.unopened:
         raise Malformed("log part", f"the first entry of run {tally.unopened[0]} is missing")
     if tally.broken_strand:

@@ -110,6 +110,10 @@ class PeriodTally:
         self._grants: dict[str, _OpenItem] = {}
         self._lengths = dict.fromkeys(WHOLE_STRANDS, 0)
         self._configuration: dict[str, Any] | None = None
+        self._run_of: dict[str, str] = {}
+        """The run of each entry, by the id of the entry."""
+        self._holds: dict[str, tuple[str, ...]] = {}
+        """The runs of each hold in force; none for all."""
         self._events: dict[str, list[LogEvent]] = {}
         self._related: set[str] = set()
         self.timeline: list[TimelineEntry] = []
@@ -140,8 +144,9 @@ class PeriodTally:
         listed = (event for events in self._events.values() for event in events)
         return tuple(sorted(listed, key=lambda event: event.index))
 
-    def add(self, index: int, entry: PartEntry) -> None:
+    def add(self, index: int, entry: PartEntry, entry_id: str = "") -> None:
         """Count one entry."""
+        self._run_of[entry_id] = entry.run
         if entry.ts >= self._period.until:
             return
         if entry.run == LOG_RUN:
@@ -209,6 +214,8 @@ class PeriodTally:
             ]
         members = entry.facts | self._common_members(entry)
         members |= {"kind": entry.kind, "actor": entry.actor}
+        if entry.kind.startswith("redact/"):
+            members["held"] = "yes" if self._is_under_hold(entry) else "no"
         item = CountedItem(index, entry.run, members)
         for tally in wanted:
             tally.add(item)
@@ -247,8 +254,27 @@ class PeriodTally:
             self._lengths[entry.strand] = entry.n + 1
         if entry.strand == ACCESS_STRAND:
             self._add_to_access(index, entry)
+        if entry.kind == "hold/1":
+            self._add_hold(entry)
         if entry.kind in EVENT_FORMS:
             self._add_event(index, entry)
+
+    def _add_hold(self, entry: PartEntry) -> None:
+        name = str(entry.facts.get("hold", ""))
+        if entry.facts.get("act") == "place":
+            self._holds[name] = tuple(entry.facts.get("runs", ()))
+        else:
+            self._holds.pop(name, None)
+
+    def _is_under_hold(self, entry: PartEntry) -> bool:
+        """Return whether a redaction names an entry of a run that a hold keeps."""
+        if entry.kind == "redact/1":
+            targets = [str(entry.facts.get("entry", ""))]
+        else:
+            places = {str(body).partition("/")[0] for body in entry.facts.get("bodies", ())}
+            targets = [p for number, p in enumerate(entry.parents) if str(number) in places]
+        runs = {self._run_of[target] for target in targets if target in self._run_of}
+        return any(not held or runs.intersection(held) for held in self._holds.values())
 
     def _add_event(self, index: int, entry: PartEntry) -> None:
         """List an event of the period, or one before it that still has an effect."""

@@ -1761,14 +1761,14 @@ def verify(source: bytes | LazyFile, trust: BundleTrust) -> dict[str, Any]:
 # == Evidence packs: docs/spec/evidence.md =====================================================
 
 # <packs>
-KNOWN_QUERIES = (57, "8489bfd696f0d86cf6d77553c995798f1022fcec86fd8112e781e70b1f5197c7")
+KNOWN_QUERIES = (58, "0f6a2c4200f858f2108850b7c3064abb57d2dc19c62f6ff3cf82b06ae387389e")
 KNOWN_LIMITS = "f93727dfc4741344e65b9767d7fcf7b795134817e0930f25b31ae4b0251b11a6"
 KNOWN_MAPS = """
 ai-act 2026-11 3c5d1b2eed42a7a157e629eb5f86d2096283d7b07a113fec242b19bfaf12878e
-dora 2026-11 72683f2d8fef81a29d5ea4422f04bbb28a90e41e6d07722cb5177db3c7f1fc36
+dora 2026-11 b0f6384e2b17b94746024daa683d0f37ea8ad6fd1b9bc8f30fe1aa8733991df6
 gdpr 2026-11 5550a22b9352c4c06522d48bf7b16e29ec46079705e8d6a22677af619615572c
-iso-42001 2026-11 20f979a4511bf611e19668dfab76a9c1b1617b9603c1fbb4fcc689ca442013a4
-nist-ai-rmf 2026-11 6aeabfe5879c0bcc0ec242790c2ebb0a9977473ce04ef4d672773604c22bd421
+iso-42001 2026-11 919855802b728460497fd1d47e6ebd3c561230887e003501f93a0201c3962e12
+nist-ai-rmf 2026-11 fa9fa90e5e3a463224d00d31be9f042df7e43f126535c5171977c1cd60ef6e9d
 pci-dss 2026-11 0b52e5178319c567bfd1ac4f18e50833394723e5f77f1b60d60fa117586dffd4
 soc2 2026-11 907804150476c4392b180e77a0d2f8064c9ae23c5055ea425f3ee6d0a328612e
 """
@@ -1918,6 +1918,8 @@ class PeriodCounter:
         self._grants: dict[str, tuple[int, Members]] = {}
         self._lengths = dict.fromkeys(WHOLE_STRANDS, 0)
         self._configuration: Members | None = None
+        self._run_of: dict[str, str] = {}
+        self._holds: dict[str, list[str]] = {}
         self._events: dict[str, list[Members]] = {}
         self.counted = self.timeline_length = 0
         self.active: set[str] = set()
@@ -1936,8 +1938,9 @@ class PeriodCounter:
         listed = (event for events in self._events.values() for event in events)
         return sorted(listed, key=lambda event: int(event["index"]))
 
-    def add(self, index: int, entry: BundleEntry) -> None:
+    def add(self, index: int, entry: BundleEntry, entry_id: str) -> None:
         """Count one entry."""
+        self._run_of[entry_id] = entry.run
         if entry.ts >= self._until:
             return
         if entry.run == "log":
@@ -1946,19 +1949,23 @@ class PeriodCounter:
             self._add_to_run(index, entry)
         if entry.ts >= self._since:
             self.counted += 1
-            kind = {"kind": entry.kind, "actor": entry.actor}
-            members = {**entry.facts, **self._common(entry), **kind}
-            for figure in self.figures:
-                kinds = figure.query.get("kinds", [])
-                over = figure.query.get("over", "entries")
-                if over == "entries" and (not kinds or entry.kind in kinds):
-                    figure.add(index, members)
+            self._count_entry(index, entry)
         if entry.kind.startswith("gate."):
             self._add_to_gate(index, entry)
         else:
             self._add_to_step(index, entry)
         if entry.run == self._incident:
             self._add_to_timeline(index, entry)
+
+    def _count_entry(self, index: int, entry: BundleEntry) -> None:
+        own = {"kind": entry.kind, "actor": entry.actor}
+        if entry.kind.startswith("redact/"):
+            own["held"] = "yes" if self._is_under_hold(entry) else "no"
+        members = {**entry.facts, **self._common(entry), **own}
+        for figure in self.figures:
+            kinds, over = figure.query.get("kinds", []), figure.query.get("over", "entries")
+            if over == "entries" and (not kinds or entry.kind in kinds):
+                figure.add(index, members)
 
     def finish(self) -> None:
         """Count what is open at the end."""
@@ -2020,8 +2027,26 @@ class PeriodCounter:
             self._lengths[entry.strand] = entry.n + 1
         if entry.strand == "access":
             self._add_to_access(index, entry)
+        if entry.kind == "hold/1":
+            self._add_hold(entry)
         if entry.kind in EVENTS:
             self._add_event(index, entry)
+
+    def _add_hold(self, entry: BundleEntry) -> None:
+        if entry.facts["act"] == "place":
+            self._holds[entry.facts["hold"]] = entry.facts.get("runs", [])
+        else:
+            self._holds.pop(entry.facts["hold"], None)
+
+    def _is_under_hold(self, entry: BundleEntry) -> bool:
+        """Return whether a redaction names an entry of a run that a hold keeps."""
+        if entry.kind == "redact/1":
+            targets = [entry.facts["entry"]]
+        else:
+            places = {body.partition("/")[0] for body in entry.facts["bodies"]}
+            targets = [p for number, p in enumerate(entry.parents) if str(number) in places]
+        runs = {self._run_of[target] for target in targets if target in self._run_of}
+        return any(not held or runs.intersection(held) for held in self._holds.values())
 
     def _add_event(self, index: int, entry: BundleEntry) -> None:
         facts, section = entry.facts, EVENTS[entry.kind][0]
@@ -2368,9 +2393,9 @@ class PackVerifier:
         names = ["since", "until", "sample", "seed", "incident", "maps"]
         require(type(value) is dict and list(value) == names, "report.json: no arguments")
         counts = all(is_count(value[name]) for name in names[:3])
-        texts = [value["seed"], value["incident"], *value["maps"]]
-        typed = counts and type(value["maps"]) is list and all(type(x) is str for x in texts)
-        require(typed, "report.json: arguments of another type")
+        maps = value["maps"] if type(value["maps"]) is list else [None]
+        texts = all(type(text) is str for text in (value["seed"], value["incident"], *maps))
+        require(counts and texts, "report.json: arguments of another type")
         return dict(value)
 
     def _read_entries(self) -> list[tuple[int, BundleEntry]] | None:
@@ -2546,11 +2571,15 @@ class PackVerifier:
         if (len(known), digest) != KNOWN_QUERIES:
             self._add("figure-changed", "figures", "the queries are not those of this release")
         queries = known + [query for _, used, _ in maps for query in used.get("queries", [])]
+        ids = [query["id"] for query in queries]
+        doubled = [query_id for query_id in ids if ids.count(query_id) > 1]
+        require(not doubled, f"two queries have the id {doubled[0] if doubled else ''}")
         if hashlib.sha256(write_json(report["limits"]).encode()).hexdigest() != KNOWN_LIMITS:
             self._add("figure-changed", "limits", "the limits are not those of this release")
         counter = PeriodCounter(given["since"], given["until"], given["incident"], queries)
-        for index, entry in entries:
-            counter.add(index, entry)
+        leaves = (hash_leaf(data).hex() for _, data in log.indexed_entries())
+        for (index, entry), leaf in zip(entries, leaves):
+            counter.add(index, entry, leaf)
         counter.finish()
         figures = [figure.result() for figure in counter.figures]
         concerns = counter.concerns()
@@ -2820,8 +2849,9 @@ def verify_pack(source: bytes | LazyFile, trust: BundleTrust) -> dict[str, Any]:
     """Verify one pack and return the report; malformed content is a finding, not an error."""
     try:
         return PackVerifier(source, trust).run()
-    except BundleRejected as error:
-        finding = {"problem": "pack-altered", "row": "pack", "detail": str(error)}
+    except (BundleRejected, RecursionError) as error:
+        detail = str(error) if isinstance(error, BundleRejected) else "JSON is nested too deeply"
+        finding = {"problem": "pack-altered", "row": "pack", "detail": detail}
     unread = {"state": NOT_CHECKED, "reason": "the pack could not be read"}
     report: dict[str, Any] = {"schema": "forum.pack-report/1", "ok": False}
     report.update(origin="", size=0, root="", since="", until="")

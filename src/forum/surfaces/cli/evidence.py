@@ -55,19 +55,30 @@ class EvidenceScope:
 @common_options.collect_options(
     "scope",
     EvidenceScope,
-    click.option("--from", "since", type=Moment(), help="Default: the beginning of the log."),
-    click.option("--until", type=Moment(), help="The first moment after the period; or now."),
-    click.option("--incident", metavar="RUN", help="Write about this run, and the day before it."),
+    click.option(
+        "--from",
+        "since",
+        type=Moment(),
+        help="The first moment.  Default: the beginning of the log.",
+    ),
+    click.option("--until", type=Moment(), help="The first moment after it.  Default: now."),
+    click.option("--incident", metavar="RUN", help="Write about this run and the day before it."),
     click.option(
         "--sample",
         default=0,
         type=click.IntRange(min=0),
         metavar="N",
-        help="Enclose bundles of N runs that nobody chose.",
+        help="Enclose bundles of N runs, which the seed draws.",
     ),
     click.option("--seed", default="", help="The auditor's seed.  Default: the root of the tree."),
 )
-@click.option("--map", "maps", multiple=True, metavar="NAME", help="A map of duties, or its file.")
+@click.option(
+    "--map",
+    "maps",
+    multiple=True,
+    metavar="NAME",
+    help="A map of duties, or a TOML file; repeatable.",
+)
 @click.option(
     "--unreviewed", is_flag=True, help="Use maps that nobody has reviewed, and mark them."
 )
@@ -85,8 +96,8 @@ def evidence(
 ) -> None:
     """Write an evidence pack: what the ledger shows about a period, and what it does not.
 
-    Every figure in it can be computed again from the entries in it.  The runs in it are recorded as
-    exported.  Maps name duties of laws and standards; a pack never says that one is met.
+    Every figure in it can be computed again from the entries in it.  The export of each enclosed
+    run is recorded.  Maps name duties of laws and standards; a pack never says that one is met.
     """
     request = EvidenceRequest(
         since=scope.since,
