@@ -18,6 +18,7 @@ from benchmarks import (
     models,
     routing,
     runners,
+    scale,
     sharing,
     team,
 )
@@ -36,6 +37,7 @@ BENCHMARKS: dict[str, Callable[[list[str]], None]] = {
     "gateway": gateway.main,
     "runs": many_runs.main,
     "dashboard": dashboard.main,
+    "scale": scale.main,
 }
 
 if len(sys.argv) < 2 or sys.argv[1] not in BENCHMARKS:

@@ -11,7 +11,10 @@ submit      `Forum.submit` until it is durable, in turns to a ledger of 1,000 en
             large one.
 cost        what a run of one task costs, against a bare workflow; with more workers; and with all
             runs accepted before the workers begin (`benchmarks.run_costs`).
-idle        what a worker costs that has nothing to do (`benchmarks.idle_costs`).
+idle        what a worker costs that has nothing to do, with one log and with many
+            (`benchmarks.idle_costs`).
+fair        runs of some logs beside a log full of due runs, in one worker
+            (`benchmarks.many_logs`).
 delays      from acceptance to the first call, and after a crash (`benchmarks.delays`).
 ended       the same in a database of many ended and waiting runs (`benchmarks.ended_runs`).
 reference   forum-engine with the layers, every entry synced to disk, by the size of its ledger.
@@ -30,14 +33,16 @@ from benchmarks import reference
 from benchmarks.database_counts import private_cluster
 from benchmarks.delays import start_figures, takeover_figures
 from benchmarks.ended_runs import LoadSizes, ended_figures
-from benchmarks.idle_costs import idle_figures
+from benchmarks.idle_costs import Among, idle_figures
 from benchmarks.ledger import fill, ratio, say
+from benchmarks.many_logs import fair_figures
 from benchmarks.plans import Needs, diamond, fan, layers
 from benchmarks.run_costs import (
     CountedForum,
     cost_figures,
     counted_forum,
     drain_figures,
+    large_plan_figures,
     scaling_figures,
 )
 from benchmarks.sides import Bare, Ours, cpu_ms, open_forum, order_of, per_s, rates
@@ -82,6 +87,10 @@ class Sizes:
     kills: int
     ended: int
     waiting: int
+    idle_logs: int
+    due: int
+    """Due runs of one log, beside which others get fair shares."""
+    fair_logs: int
 
 
 QUICK = Sizes(
@@ -99,6 +108,9 @@ QUICK = Sizes(
     kills=2,
     ended=100_000,
     waiting=10_000,
+    idle_logs=50,
+    due=10_000,
+    fair_logs=20,
 )
 FULL = Sizes(
     depth=10,
@@ -115,6 +127,9 @@ FULL = Sizes(
     kills=20,
     ended=1_000_000,
     waiting=100_000,
+    idle_logs=50,
+    due=100_000,
+    fair_logs=20,
 )
 
 
@@ -160,7 +175,7 @@ def measure(folder: Path, cluster: str, sizes: Sizes, runner: str = "") -> dict[
         "postgres": postgres,
         "sqlite": sqlite,
         "submit": growth,
-        **{name: groups[name] for name in (*GOALS, "ended")},
+        **{name: groups[name] for name in (*GOALS, "ended", "large_plan")},
         "forum_engine": [asdict(figures) for figures in theirs],
     }
 
@@ -170,6 +185,7 @@ GOALS = {
     "scaling": ("worker_scaling", "worker_scaling_4", "statements_growth_4"),
     "drain": ("drain_ratio",),
     "idle": ("idle_statements_per_second", "idle_cpu_percent", "idle_connections"),
+    "fair": ("fair_ratio",),
 }
 """Figures of each group that stand at the top."""
 
@@ -182,10 +198,17 @@ def worker_figures(
     say("runs that begin")
     groups["start"] = start_figures(forum, runs=sizes.starts)
     say("an idle worker")
-    groups["idle"] = idle_figures(forum, seconds=sizes.idle_seconds)
+    among = Among(folder / "idle", cluster, sizes.idle_logs)
+    groups["idle"] = idle_figures(forum, among, seconds=sizes.idle_seconds)
+    say(f"{sizes.fair_logs} logs beside one with {sizes.due} due runs")
+    groups["fair"] = fair_figures(
+        folder / "fair", cluster, due=sizes.due, logs=sizes.fair_logs, runs=10, rounds=3
+    )
     say(f"{sizes.ended} ended and {sizes.waiting} waiting runs")
     loaded = LoadSizes(sizes.ended, sizes.waiting, sizes.runs, sizes.idle_seconds)
     groups["ended"] = ended_figures(forum, folder / "ended", cluster, runner, loaded)
+    say("a plan whose tasks are shared")
+    groups["large_plan"] = large_plan_figures(forum, rounds=max(3, sizes.rounds))
     say("the same load for 1, 2 and 4 workers")
     groups["scaling"] = scaling_figures(forum, seconds=sizes.offered_seconds)
     say("runs that were accepted before")

@@ -5,6 +5,7 @@ cost     runs of one task that does nothing, all at once, in turns with as many 
          syncs of the database, from submission to end, with the polling of the worker meanwhile.
 scaling  the same number of runs for each second, well below what one worker can do, with 1, 2 and 4
          workers: the CPU time of all of them and the statements, for each run.
+large    a plan of so many tasks that workers share them, against one with a task less.
 drain    runs that were all accepted before the workers began: runs per second of two against one.
 """
 
@@ -19,8 +20,9 @@ from typing import Any
 
 from benchmarks.database_counts import DatabaseCounts
 from benchmarks.ledger import ratio
-from benchmarks.plans import Needs, diamond
+from benchmarks.plans import Needs, diamond, fan
 from benchmarks.sides import Bare, Ours, Spent, cpu_ms, order_of, per_s, rates
+from forum.engine.context import MAX_OWN_TASKS
 from tests.soak.cluster import scratch_database
 
 ONE_TASK: Needs = {"answer": []}
@@ -100,6 +102,24 @@ def cost_figures(forum: CountedForum, bare: Bare, *, runs: int, rounds: int) -> 
         "bare_workflows_per_s": per_s(plain, runs),
         "runs": runs,
     }
+
+
+def large_plan_figures(forum: CountedForum, *, rounds: int) -> dict[str, Any]:
+    """Compare a task of a plan that all workers share with one of a plan that one worker has."""
+    costs: dict[int, list[RunCost]] = {MAX_OWN_TASKS: [], MAX_OWN_TASKS + 1: []}
+    for _ in range(rounds):
+        for tasks, row in costs.items():
+            row.append(forum.carry_out(fan(tasks), 1))
+    own, shared = costs.values()
+    return {
+        "shared_task_cpu_ratio": ratio([c.cpu_ms for c in shared], [c.cpu_ms for c in own]),
+        "statements_of_an_own_task": _per_task(own, MAX_OWN_TASKS),
+        "statements_of_a_shared_task": _per_task(shared, MAX_OWN_TASKS + 1),
+    }
+
+
+def _per_task(costs: list[RunCost], tasks: int) -> float:
+    return round(median(cost.statements for cost in costs) / tasks, 1)
 
 
 def scaling_figures(forum: CountedForum, *, seconds: float) -> dict[str, Any]:

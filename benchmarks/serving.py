@@ -1,4 +1,4 @@
-"""One process that works on a ledger: `python -m benchmarks.serving FOLDER`."""
+"""One process that works on ledgers: `python -m benchmarks.serving FOLDER...`."""
 
 import argparse
 import os
@@ -8,6 +8,7 @@ from importlib import import_module
 from pathlib import Path
 
 from forum.app import Forum
+from forum.app.logs_worker import LogsWorker
 from forum.config import Settings
 
 
@@ -26,22 +27,32 @@ def settings_of(folder: Path, database: str | None, runner: str = "") -> Setting
 def main() -> None:
     """Serve until the standard input ends."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.serving")
-    parser.add_argument("folder", type=Path)
+    parser.add_argument("folder", type=Path, nargs="+", help="several in one database")
     parser.add_argument("--database")
     parser.add_argument("--runner", default="")
     parser.add_argument("--held", action="store_true", help="wait for a line before working")
     options = parser.parse_args()
-    with Forum(settings_of(options.folder, options.database, options.runner)) as ledger:
+    settings = [settings_of(each, options.database, options.runner) for each in options.folder]
+    if len(settings) > 1:
+        with LogsWorker(lambda: settings, report=_print_error):
+            print("ready", flush=True)
+            sys.stdin.read()
+        return
+    with Forum(settings[0]) as ledger:
         if options.held:
             # Loads what a worker needs, so that it works as soon as it may.
             import_module("forum.models")
             ledger.runs._choose_worker()  # noqa: SLF001
             print("ready", flush=True)
             sys.stdin.readline()
-        with ledger.runs.run_worker(report=lambda error: print(repr(error), file=sys.stderr)):
+        with ledger.runs.run_worker(report=_print_error):
             if not options.held:
                 print("ready", flush=True)
             sys.stdin.read()
+
+
+def _print_error(error: Exception) -> None:
+    print(repr(error), file=sys.stderr)
 
 
 if __name__ == "__main__":

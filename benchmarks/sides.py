@@ -60,6 +60,11 @@ class Server:
             [sys.executable, "-m", *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
 
+    @property
+    def pid(self) -> int:
+        """Its number."""
+        return self._process.pid
+
     def wait(self) -> None:
         """Wait until it is ready."""
         assert self._process.stdout

@@ -14,6 +14,7 @@ from benchmarks import (
     otlp,
     recorder,
     reference,
+    scale,
     sharing,
     team,
     team_requests,
@@ -73,12 +74,15 @@ def test_the_engine_benchmark_has_every_figure(tmp_path: Path) -> None:
         kills=1,
         ended=100,
         waiting=10,
+        idle_logs=3,
+        due=50,
+        fair_logs=2,
     )
     with private_cluster() as cluster:
         figures = engine.measure(tmp_path, cluster.url, sizes, "claims")
 
     ratios = ("throughput_ratio", "throughput_ratio_sqlite", "ratio_to_bare_steps", "submit_growth")
-    costs = [name for group in ("cost", "scaling", "drain") for name in engine.GOALS[group]]
+    costs = [name for group in ("cost", "scaling", "drain", "fair") for name in engine.GOALS[group]]
     assert all(figures[name] > 0 for name in (*ratios, *costs, "idle_connections"))
     assert figures["start_latency_ms"]["p99"] >= figures["start_latency_ms"]["p50"] > 0
     assert figures["takeover_seconds"]["p50"] > 0 < figures["takeover_seconds_sqlite"]["p50"]
@@ -109,6 +113,23 @@ def test_the_http_benchmark_has_every_figure(postgres_url: str, tmp_path: Path) 
     assert all(figures[name] > 0 for name in measured)
     assert figures["completion"]["accepted"] > 0
     assert [theirs["entries"] for theirs in figures["forum_engine"]] == [10]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(server_binaries() is None, reason="no Postgres server is installed")
+def test_the_scale_benchmark_has_every_figure(tmp_path: Path) -> None:
+    """On a server of its own, whose CPU time is counted."""
+    sizes = scale.ScaleSizes(
+        runs=5, rounds=1, entries=1_000, idle_seconds=0.5, waiting=3, offered_seconds=0.5
+    )
+    with private_cluster() as cluster:
+        coefficients, knee = scale.measure(tmp_path, cluster, sizes, "claims")
+
+    assert (coefficients.entries, coefficients.task_entries) == (9, 3)
+    assert min(coefficients.accept_cpu_ms, coefficients.worker_cpu_ms) > 0
+    assert min(coefficients.postgres_cpu_ms, coefficients.entry_sequence_cpu_ms) > 0
+    assert min(coefficients.stored_bytes, coefficients.idle_connections) > 0
+    assert knee["measured_runs_per_s"] > 0
 
 
 @pytest.mark.slow

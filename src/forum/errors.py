@@ -724,6 +724,16 @@ class SchemaTooOld(SetupError):
     remedy = "forum db upgrade"
 
 
+class DatabaseInUse(SetupError):
+    """Other processes use the database, and the command needs it alone."""
+
+    sessions: int
+    workers: int
+
+    text = "the database is in use: {sessions} other sessions, {workers} workers with a lease"
+    remedy = "stop servers and workers, wait until their leases end, then try again"
+
+
 class DurabilityDisabled(SetupError):
     """The database is configured so that it may lose acknowledged entries."""
 

@@ -161,7 +161,9 @@ def test_large_tables_are_vacuumed_by_number(postgres_url: str) -> None:
     upgrade_schema(postgres_url)
     query = "SELECT array_to_string(reloptions, ' ') FROM pg_class WHERE oid = to_regclass(%s)"
     with psycopg.connect(postgres_url) as db:
-        for table in ("entry", "body", "account", "once", "ended"):
+        hot = ("account", "once", "ended", "pending", "alarm", "claim", "lease", "log", "budget")
+        parts = [f"{table}_{part}" for table in ("entry", "body") for part in ("0", "default")]
+        for table in (*hot, *parts):
             row = db.execute(query, (f"forum.{table}",)).fetchone()
             assert row is not None
             assert "autovacuum_vacuum_scale_factor=0" in row[0], table

@@ -160,7 +160,7 @@ def test_a_server_that_loses_commits_is_refused(postgres_url: str) -> None:
 
 def test_an_unreachable_server_is_an_error_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever starts without a server is told so, and does not hang."""
-    monkeypatch.setattr("forum.backends.postgres._POOL_TIMEOUT_S", 0.5)
+    monkeypatch.setattr("forum.backends.postgres_connections._POOL_TIMEOUT_S", 0.5)
 
     with pytest.raises(StoreConnectionLost):
         PostgresStore("postgresql://postgres@127.0.0.1:1/test", "o")

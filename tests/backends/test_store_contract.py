@@ -1070,8 +1070,12 @@ def test_a_signal_tells_of_timers_that_are_due(store_factory: StoreFactory) -> N
         quiet = signal.wait(0.2)
         other.append([chain.next(effects=(Timer("run", "main", 1),))])
         assert (quiet, signal.wait(10.0)) == (False, True)
+        other.set_timers([Timer("run/task", "main", 1)])
+        assert signal.wait(10.0)
     finally:
         signal.close()
+    store.renew_lease("me", 60.0)
+    assert claim_runs(store, "me") == ["run", "run/task"]
 
 
 def test_a_beat_finds_lost_workers(store_factory: StoreFactory) -> None:

@@ -7,13 +7,19 @@ import re
 import textwrap
 from collections.abc import Iterable
 from enum import Enum
+from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
 
 import msgspec
 
+from forum.app.evidence import shipped_maps
 from forum.deliberation.council_kinds import COUNCIL_KINDS
 from forum.deliberation.symposium.kinds import SYMPOSIUM_KINDS
+from forum.evidence.control_maps import encode_map
+from forum.evidence.events import EVENT_FORMS
+from forum.evidence.queries import QUERIES
+from forum.evidence.report import LIMITS
 from forum.ledger.kinds import LEDGER_KINDS, Kind
 from forum.work.kinds import WORK_KINDS
 from forum.work.oversight_kinds import OVERSIGHT_KINDS
@@ -29,6 +35,7 @@ _PAGES = {
 }
 _IN_PAGE = re.compile(r"(?<=<!-- kinds -->\n).*?(?=\n\n)", re.DOTALL)
 _IN_VERIFIER = re.compile(r"(?<=# <kinds>\n).*?(?=\n# </kinds>)", re.DOTALL)
+_IN_VERIFIER_OF_PACKS = re.compile(r"(?<=# <packs>\n).*?(?=\n# </packs>)", re.DOTALL)
 _WIDTH = 100
 
 
@@ -40,8 +47,27 @@ def generated_files() -> dict[Path, str]:
         texts[page] = _replace_table(page, _IN_PAGE, _page_table(kinds))
     every_kind = [kind for kinds in _PAGES.values() for kind in kinds]
     verifier = ROOT / "src/forum/verify/standalone.py"
-    texts[verifier] = _replace_table(verifier, _IN_VERIFIER, _verifier_table(every_kind))
+    text = _replace_table(verifier, _IN_VERIFIER, _verifier_table(every_kind))
+    texts[verifier] = _IN_VERIFIER_OF_PACKS.sub(lambda _: _pack_tables(), text)
     return texts
+
+
+def _pack_tables() -> str:
+    """Return what the stand-alone verifier must know to compute a report."""
+    queries = sha256(msgspec.json.encode(QUERIES)).hexdigest()
+    limits = sha256(msgspec.json.encode(LIMITS)).hexdigest()
+    maps = [
+        f"{used.name} {used.version} {sha256(encode_map(used)).hexdigest()}"
+        for used in shipped_maps().values()
+    ]
+    events = [line for kind, form in EVENT_FORMS.items() for line in _wrap([kind, "; ".join(form)])]
+    lines = [
+        f'KNOWN_QUERIES = ({len(QUERIES)}, "{queries}")',
+        f'KNOWN_LIMITS = "{limits}"',
+        *('KNOWN_MAPS = """', *maps, '"""'),
+        *('EVENT_TABLE = """', *events, '"""'),
+    ]
+    return "\n".join(lines)
 
 
 def _replace_table(path: Path, place: re.Pattern[str], table: str) -> str:

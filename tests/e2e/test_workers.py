@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from forum.engine import RunRequest
+from forum.engine.context import MAX_OWN_TASKS
 from forum.ledger.kinds import Outcome
 from forum.work.plan import Plan, Task, single_task_plan
 from forum.work.policy import Policy, Scripted, ScriptStep
@@ -115,3 +116,30 @@ def test_workers_share_runs_and_do_none_twice(
         replies = [call.replied.why for call in state.tasks["answer"].calls if call.replied]
         assert state.outcome is Outcome.OK
         assert replies in ([""], ["lost", ""])
+
+
+def test_workers_share_the_tasks_of_a_large_plan(home: Project) -> None:
+    """Together they make more calls at once than one may; and of one that dies others go on."""
+    slow = Scripted({"*": (ScriptStep("done", milliseconds=400),)})
+    tasks = tuple(Task(f"t{number}", "Go.") for number in range(MAX_OWN_TASKS + 1))
+    order = RunRequest("Go.", Plan(tasks), Policy(parallel=40, agents={"": slow}))
+    limits = ("--tasks", "8")
+
+    def open_calls() -> int:
+        tasks = home.forum.reads.read_run(run).tasks.values()
+        return sum(call.replied is None for task in tasks for call in task.calls)
+
+    with home.worker(*limits) as first, home.worker(*limits):
+        run = home.submit(order)
+        eventually(lambda: open_calls() > 8)
+        first.kill()
+        first.wait()
+        with home.worker(*limits):
+            state = home.end(run, 60.0)
+    lost = [c for t in state.tasks.values() for c in t.calls if c.replied and c.replied.why]
+
+    assert state.outcome is Outcome.OK
+    assert len(state.tasks) == len(tasks)
+    assert all(len(task.verdicts) == 1 for task in state.tasks.values())
+    assert len(lost) <= 8
+    eventually(lambda: not home.forum.store.timers(None, 10, due=False))

@@ -6,6 +6,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
+from forum.engine import context
 from tests.engine.office import Office
 from tests.support import StoreFactory
 
@@ -32,8 +33,8 @@ def factory(folder: Path) -> Iterator[StoreFactory]:
 
 @pytest.fixture(params=["owned", "shared"])
 def ownership(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Drive runs as the only process that does, and as one that shares their tasks with others."""
-    monkeypatch.setattr(Office, "owns_runs", request.param == "owned")
+    """Drive runs with all of their tasks, and as one worker of many that share the tasks."""
+    monkeypatch.setattr(context, "MAX_OWN_TASKS", 100 if request.param == "owned" else 0)
 
 
 @pytest.fixture

@@ -186,6 +186,7 @@ def test_a_run_that_is_opened_within_an_interrupted_one_is_interrupted(
     assert later.work().outcome is Outcome.OK
 
 
+@pytest.mark.parametrize("ownership", ["owned"], indirect=True)
 def test_a_worker_that_stops_begins_no_other_call(office: Office) -> None:
     """Whoever takes over makes it: a worker that retried would not end before its patience does."""
     slow = {"": Scripted({"*": (ScriptStep("x", milliseconds=100),)})}

@@ -3,12 +3,13 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from forum.engine import Engine, RunRequest, cancel_run, read_run
-from forum.engine.signals import CancelToken
+from forum.engine import RunRequest, cancel_run, read_run
+from forum.engine.answer_assembly import AnswerAssembler
+from forum.engine.context import RunContext
+from forum.engine.role_driver import RoleDriver
 from forum.errors import RunAlreadyEnded
 from forum.ledger.kinds import Outcome
 from forum.ledger.ports import EntryWrite, Position
@@ -102,16 +103,15 @@ def test_a_role_that_begins_when_the_run_has_just_been_stopped_ends(
     office: Office, monkeypatch: pytest.MonkeyPatch, role: str
 ) -> None:
     """What it was needed for is needed no more: that is for it to find out, and no error."""
-    begin = Engine._driver_of  # noqa: SLF001  the moment between two threads
+    begin = RoleDriver._answering  # noqa: SLF001  the moment between two threads
 
-    def begin_late(engine: Engine, run: str, task: str, stop: CancelToken) -> Any:  # noqa: ANN401
-        driver = begin(engine, run, task, stop)
-        if task == role:
+    def begin_late(driver: RoleDriver, case: RunContext) -> AnswerAssembler:
+        if driver._task == role and not read_run(office.ledger, RUN).stopped:  # noqa: SLF001
             cancel_run(office.ledger, RUN, PERSON)
             wait_until(lambda: read_run(office.ledger, RUN).stopped is not None)
-        return driver
+        return begin(driver, case)
 
-    monkeypatch.setattr(Engine, "_driver_of", begin_late)
+    monkeypatch.setattr(RoleDriver, "_answering", begin_late)
     run = office.do(WHOLE)
 
     assert run.outcome is Outcome.CANCELLED

@@ -1,8 +1,10 @@
 """A small log over a few days, packs of it, and changes to packs by somebody who has every key."""
 
+import secrets
 from collections.abc import Callable, Mapping
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -20,17 +22,33 @@ from forum.evidence.gathering import PackContents, collect_files, gather_part
 from forum.evidence.report import Arguments, PackReport, make_report
 from forum.ledger import kinds
 from forum.ledger.body import text_content
+from forum.ledger.entry import Facts
 from forum.ledger.kinds import Outcome
 from forum.ledger.strand import Attachment, Draft, Strand
 from forum.ledger.zip_archive import pack_archive, unpack_archive
 from forum.tlog import Hash, SigningKey
-from forum.verify import PackResult, Trust, check_log_part, record_check, verify_pack
+from forum.verify import (
+    PackResult,
+    Trust,
+    check_log_part,
+    record_check,
+    standalone,
+    verify_pack,
+)
+from forum.verify.pack_audit import MAX_LISTED
 from forum.work.kinds import (
     Authority,
     GateDecisionByFacts,
     GateOpenFacts,
     StopFacts,
     StopReason,
+)
+from forum.work.oversight_kinds import (
+    ConfigurationFacts,
+    IncidentCloseFacts,
+    IncidentOpenFacts,
+    IncidentSeverity,
+    ReviewFacts,
 )
 from forum.work.policy import Answer
 from forum.work.report_kinds import (
@@ -105,6 +123,7 @@ def make_log(folder: Path) -> Audited:
         scopes = (kinds.GrantScope.READ,)
         granted = kinds.AccessGrantFacts(key, f"name of {key}", scopes, "0" * 64)
         world.ledger.append_log_entry(Draft(f"grant/{key}", "operator", granted), "access")
+    _record(world, "config", CONFIGURATION)
     world.settle_at(0, 60)
     for day in (1, 2, 3):
         world.at(day, 100)
@@ -122,6 +141,8 @@ def make_log(folder: Path) -> Audited:
     world.ledger.append_log_entry(Draft("deny", "server", denial), "denials")
     revoked = kinds.AccessRevocationFacts("k1")
     world.ledger.append_log_entry(Draft("revoke/k1", "operator", revoked), "access")
+    world.settle_at(3, 400)
+    _add_oversight(world)
     world.settle_at(3, 500)
     world.settle_at(5, 0)
     world.run("late")
@@ -140,6 +161,33 @@ def _add_gate(world: Audited, run: str) -> None:
     gate.append(Draft("decide", "carol", decision))
     main.append(Draft("stop", "engine", StopFacts(StopReason.BUDGET, "usd")))
     world.ledger.close_run(main, "engine", Outcome.FAILED)
+
+
+CONFIGURATION = ConfigurationFacts(
+    engine="0.2.0", roster="a" * 64, policies="b" * 64, models="c" * 64, tools="d" * 64
+)
+
+
+def _record(world: Audited, strand: str, facts: Facts, actor: str = "operator") -> None:
+    world.ledger.append_log_entry(Draft(secrets.token_hex(8), actor, facts), strand)
+
+
+def _add_oversight(world: Audited) -> None:
+    """Record what people do about a log: change it, look at it, hold and erase contents."""
+    changed = msgspec.structs.replace(CONFIGURATION, models="e" * 64)
+    _record(world, "config", changed, "system")
+    review = ReviewFacts(Authority.OPERATOR, since=0, until=40, stops=1, denials=4)
+    _record(world, "reviews", review)
+    known = world.now - 60 * SECOND
+    severity = IncidentSeverity.HIGH
+    opened = IncidentOpenFacts("1f2e3d4c", severity, Authority.OPERATOR, known, ("run-gate",))
+    _record(world, "incidents", opened)
+    _record(world, "incidents", IncidentCloseFacts("1f2e3d4c", Authority.OPERATOR))
+    _record(world, "retention", kinds.RetentionFacts("call/prompt", 90 * 86_400))
+    for act in (kinds.HoldAct.PLACE, kinds.HoldAct.RELEASE):
+        _record(world, "retention", kinds.HoldFacts("case-7", act, ("run-10",)))
+    gate = world.ledger.find_entry("run-gate/gate/plan/0")
+    world.ledger.request_redaction(gate, "shown", "operator", kinds.RedactionReason.REQUEST)
 
 
 def _head(strand: Strand) -> tuple[Hash, ...]:
@@ -190,6 +238,41 @@ def make(world: Audited, arguments: Arguments) -> PackBytes:
 def verify(data: bytes, trust: Trust, maps: Mapping[str, ControlMap] | None = None) -> PackResult:
     """Verify a pack, as a reader does who has this release, or these maps."""
     return verify_pack(data, KINDS, trust, shipped_maps() if maps is None else maps)
+
+
+def verify_twice(data: bytes, trust: Trust) -> PackResult:
+    """Verify a pack with both verifiers.
+
+    The stand-alone one must agree, except about what it says that it does not check.
+    """
+    result = verify(data, trust)
+    _check_agreement(result, verify_alone(data, trust))
+    return result
+
+
+def verify_alone(data: bytes, trust: Trust) -> dict[str, Any]:
+    """Verify a pack with the stand-alone verifier."""
+    policy = standalone.BundlePolicy(trust.policy.encode()) if trust.policy else None
+    keys = [standalone.read_key(str(key)) for key in trust.keys]
+    return standalone.verify_pack(
+        data, standalone.BundleTrust(keys, policy, list(trust.remembered))
+    )
+
+
+def _check_agreement(result: PackResult, alone: dict[str, Any]) -> None:
+    ours = {(str(f.problem), f.row) for f in result.findings if f.problem != "page-changed"}
+    ours = {(problem, row) for problem, row in ours if not row.startswith("check ")}
+    theirs = {(f["problem"], f["row"]) for f in alone["findings"]}
+    problems = {problem for problem, _ in ours | theirs}
+    if problems & {"pack-altered", "log-part"}:
+        # What is wrong with the log part, or cannot be read, is told in other words.
+        assert bool(ours) == bool(theirs), (ours, theirs)
+    elif result.found < MAX_LISTED:
+        assert ours == theirs
+    for claim in ("intact", "complete", "independent", "attested"):
+        assert alone[claim]["state"] == str(getattr(result, claim).state), (claim, alone)
+    said = " ".join(alone["not_checked"])
+    assert "report.html" in said or "everything" in said
 
 
 def forge(data: bytes, world: Audited, change: Callable[[Files], None]) -> bytes:

@@ -127,7 +127,7 @@ def test_only_entries_of_the_period_count() -> None:
     figures = log.figures()
 
     assert figures["access.denied"].value == 7
-    assert groups(figures["access.denied"]) == {("unknown",): 6, ("scope",): 1}
+    assert groups(figures["access.denied"]) == {("w", "unknown"): 6, ("w", "scope"): 1}
     assert figures["entries.all"].value == log.tally.counted == 3
     assert figures["access.denied"].examples == (1, 2, 4)
 

@@ -93,6 +93,14 @@ class Cluster:
     ) -> None:
         self._remove()
 
+    def cpu_seconds(self) -> float:
+        """Return the CPU time of the server since its start, with that of sessions that ended."""
+        assert self._server
+        own = _process_times(self._server.pid)
+        children = Path(f"/proc/{self._server.pid}/task/{self._server.pid}/children").read_text()
+        live = [_process_times(int(child)) for child in children.split()]
+        return sum(own) + sum(times[0] for times in live)
+
     def start(self) -> None:
         """Start the server and return when it answers."""
         options = {
@@ -159,6 +167,17 @@ def _as_server() -> list[str]:
     """Return how to run a program of the server: never as root, and not longer than we live."""
     user = ["--reuid=postgres", "--regid=postgres", "--clear-groups"] if os.geteuid() == 0 else []
     return ["setpriv", *user, "--pdeathsig=QUIT"]
+
+
+def _process_times(pid: int) -> tuple[float, float]:
+    """Return the CPU seconds of a process, and those of its children that ended."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except FileNotFoundError:
+        return 0.0, 0.0
+    user, system, ended_user, ended_system = (int(ticks) for ticks in stat[11:15])
+    second = os.sysconf("SC_CLK_TCK")
+    return (user + system) / second, (ended_user + ended_system) / second
 
 
 def _free_port() -> int:

@@ -1,11 +1,14 @@
 """`forum evidence` and `forum verify PACK`, as somebody types them."""
 
 import json
+import subprocess
+import sys
 from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
+from forum.evidence import pack_file
 from forum.ledger.zip_archive import pack_archive, unpack_archive
 from tests.surfaces.terminal import Terminal
 
@@ -67,6 +70,35 @@ def test_a_changed_figure_is_named_and_the_status_is_3(user: Terminal) -> None:
     assert rows.pop("attestation.dsse.json") == "attestation-rejected"
     ((row, problem),) = rows.items()
     assert (row, problem) == ("figures runs.all value", "figure-changed")
+
+
+def test_python_alone_checks_a_pack(user: Terminal) -> None:
+    """With the verifier of the pack, without any package in reach, and it names the row too."""
+    pack = make_pack(user)
+    files = unpack_archive(pack.read_bytes())
+    (user.folder / "verify.py").write_bytes(files["verify.py"])
+
+    def run_alone() -> tuple[int, str]:
+        argv = [sys.executable, "-I", "-S", "verify.py", "pack.zip", "--policy", str(user.policy)]
+        done = subprocess.run(argv, cwd=user.folder, capture_output=True, text=True, check=False)
+        return done.returncode, done.stdout
+
+    status, said = run_alone()
+    assert status == 0, said
+    assert "figures      holds" in said
+    assert "not checked  report.html" in said
+
+    files["report.json"] = files["report.json"].replace(b'"value": 1,', b'"value": 0,', 1)
+    manifest = pack_file.encode_manifest(
+        json.loads(files["manifest.json"])["origin"],
+        {n: d for n, d in files.items() if n not in (pack_file.MANIFEST, pack_file.ATTESTATION)},
+    )
+    pack.write_bytes(pack_archive(files | {pack_file.MANIFEST: manifest}))
+
+    status, said = run_alone()
+    assert status == 3
+    assert "figure-changed at figures runs.all value: report.json says 0" in said
+    assert "attestation-rejected" in said
 
 
 def test_a_reader_who_pinned_an_earlier_key_follows_its_rotation(user: Terminal) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from forum.ledger.zip_archive import pack_archive
 from forum.surfaces.cli import cli
 from forum.surfaces.verify_page import build_page
 from tests.surfaces.chromium import chromium
@@ -88,3 +89,21 @@ def test_the_page_verifies_a_bundle_in_a_browser_and_reaches_nobody(tmp_path: Pa
     assert said == []
     assert sent != "sent"
     assert any("Content Security Policy" in line for line in tab.console)
+
+
+@pytest.mark.slow
+def test_a_pack_is_told_from_a_bundle(tmp_path: Path) -> None:
+    """The page does not check packs, and says so instead of calling one an altered bundle."""
+    write_files(tmp_path)
+    (tmp_path / "pack.zip").write_bytes(pack_archive({"log/end.note": b"", "report.json": b""}))
+
+    with chromium(tmp_path / "profile") as tab:
+        tab.open(tmp_path / "verify.html")
+        tab.choose_files("#bundle", tmp_path / "pack.zip")
+        tab.wait_for("document.getElementById('state').classList.contains('refused')")
+        said = tab.evaluate("document.getElementById('state').textContent")
+        hidden = tab.evaluate("document.getElementById('result').hidden")
+
+    assert "this is an evidence pack" in said
+    assert "Nothing in it was checked" in said
+    assert hidden

@@ -71,6 +71,9 @@ export interface AskForm {
   panel?: PanelAsk | null;
 }
 
+/** By what somebody was allowed to decide at a gate. */
+export type Authority = "key" | "operator" | "person";
+
 /** What the first answers alone would have come to. */
 export interface BaselineForm {
   answer: string;
@@ -294,6 +297,20 @@ export interface Completion {
   forum: RunReference;
 }
 
+/** Why an entry is worth a look. */
+export type Concern = "budget-stop" | "denial" | "gap" | "gate" | "indeterminate" | "stop";
+
+/** The number of entries with each concern; of those that are left out too. */
+export interface ConcernCountsForm {
+  stops: number;
+  budget_stops: number;
+  denials: number;
+  gaps: number;
+  indeterminate: number;
+  /** Gates that are open, whenever they were opened. */
+  gates: number;
+}
+
 /** A configuration over all cases. */
 export interface ConfigurationResult {
   configuration: string;
@@ -500,6 +517,22 @@ export interface DivergenceForm {
 
 /** How two runs differ at a step. */
 export type DivergenceKind = "added" | "bodies" | "facts" | "missing";
+
+/** A review that somebody has done. */
+export interface DoneReviewForm {
+  /** The id of an entry: its leaf hash in the tree, in hexadecimal digits. */
+  entry: string;
+  /** A point in time (RFC 3339, UTC). */
+  at: string;
+  actor: string;
+  by: Authority;
+  /** The index of an entry in the log. */
+  since: number;
+  /** The index of an entry in the log. */
+  until: number;
+  /** Null if there is none, or it was erased. */
+  remark: string | null;
+}
 
 /** What is to be approved instead of what has this digest. */
 export interface EditAsk {
@@ -739,6 +772,51 @@ export interface GatesForm {
 
 /** By what the answer was chosen. */
 export type Ground = "check" | "gate" | "judge" | "none" | "vote";
+
+/** An incident to open. */
+export interface IncidentAsk {
+  severity: IncidentSeverity;
+  /** What happened. */
+  text: string;
+  /** The runs in it. */
+  runs?: Array<string>;
+  /** When somebody became aware; empty for now. */
+  known?: string;
+}
+
+/** How an incident was dealt with. */
+export interface IncidentCloseAsk {
+  text: string;
+}
+
+/** An incident, open or closed. */
+export interface IncidentForm {
+  id: string;
+  severity: IncidentSeverity;
+  runs: Array<string>;
+  /** When somebody became aware of it. */
+  known: string;
+  /** A point in time (RFC 3339, UTC). */
+  opened: string;
+  opened_by: string;
+  /** The id of an entry: its leaf hash in the tree, in hexadecimal digits. */
+  entry: string;
+  /** Null while it is open. */
+  closed: string | null;
+  closed_by: string | null;
+  /** Null if it was erased. */
+  text?: string | null;
+  /** Null while it is open, or if it was erased. */
+  closing_text?: string | null;
+}
+
+/** How bad an incident is, by the judgement of the person who opened it. */
+export type IncidentSeverity = "critical" | "high" | "low" | "medium";
+
+/** All incidents, the oldest first. */
+export interface IncidentsForm {
+  incidents: Array<IncidentForm>;
+}
 
 /** Whether the one who judged is another than the one who was judged; computed, not claimed. */
 export type Independence = "" | "independent" | "not-independent";
@@ -1235,6 +1313,58 @@ export interface ResponsesAsk {
   prompt?: unknown;
   include?: unknown;
   top_logprobs?: unknown;
+}
+
+/** A review that somebody has done. */
+export interface ReviewAsk {
+  /** The `until` of the review that was shown. */
+  until: number;
+  /** A run; empty for all. */
+  run?: string;
+  remark?: string;
+}
+
+/** What is worth a look since the last review, or of one run. */
+export interface ReviewForm {
+  /** The first entry that was looked at. */
+  since: number;
+  /** The first entry that was not looked at. */
+  until: number;
+  run: string | null;
+  counts: ConcernCountsForm;
+  /** The newest of them. */
+  items: Array<ReviewItemForm>;
+  /** Those that are open. */
+  incidents: Array<IncidentForm>;
+  /** The review before. */
+  last: DoneReviewForm | null;
+  /** The entry of the review that was just recorded. */
+  recorded: string | null;
+}
+
+/** An entry that is worth a look, and why. */
+export interface ReviewItemForm {
+  concern: Concern;
+  /** The id of an entry: its leaf hash in the tree, in hexadecimal digits. */
+  id: string;
+  index: number | null;
+  /** The name of a run. */
+  run: string;
+  strand: string;
+  kind: string;
+  actor: string;
+  /** A point in time (RFC 3339, UTC). */
+  at: string;
+  /** The entry in words; over HTTP, its facts. */
+  text: string;
+}
+
+/** What to look at. */
+export interface ReviewQuery {
+  /** A run; empty for all. */
+  run?: string;
+  /** How many items are listed. */
+  limit?: number;
 }
 
 /** Every specialist that there is. */
@@ -2111,6 +2241,41 @@ export interface Operations {
     body: EvidenceAsk;
     reply: Uint8Array;
   };
+  /** Look at what is worth it since the last review, or in one run */
+  "GET /api/v1/reviews": {
+    path: undefined;
+    query: { run?: string; limit?: number };
+    body: undefined;
+    reply: ReviewForm;
+  };
+  /** Record that you have looked */
+  "POST /api/v1/reviews": {
+    path: undefined;
+    query: undefined;
+    body: ReviewAsk;
+    reply: ReviewForm;
+  };
+  /** List the incidents */
+  "GET /api/v1/incidents": {
+    path: undefined;
+    query: undefined;
+    body: undefined;
+    reply: IncidentsForm;
+  };
+  /** Record an incident */
+  "POST /api/v1/incidents": {
+    path: undefined;
+    query: undefined;
+    body: IncidentAsk;
+    reply: IncidentForm;
+  };
+  /** Record that an incident is dealt with */
+  "POST /api/v1/incidents/{incident}/close": {
+    path: { incident: string };
+    query: undefined;
+    body: IncidentCloseAsk;
+    reply: IncidentForm;
+  };
   /** Ask where a request belongs, and why; nothing is recorded */
   "POST /api/v1/route": {
     path: undefined;
@@ -2256,6 +2421,11 @@ export const OPERATIONS: {
   "POST /api/v1/runs/{run}/replay": { reply: "json", keyed: false },
   "POST /api/v1/runs/{run}/bundle": { reply: "bytes", keyed: false },
   "POST /api/v1/evidence": { reply: "bytes", keyed: false },
+  "GET /api/v1/reviews": { reply: "json", keyed: false },
+  "POST /api/v1/reviews": { reply: "json", keyed: false },
+  "GET /api/v1/incidents": { reply: "json", keyed: false },
+  "POST /api/v1/incidents": { reply: "json", keyed: false },
+  "POST /api/v1/incidents/{incident}/close": { reply: "json", keyed: false },
   "POST /api/v1/route": { reply: "json", keyed: false },
   "POST /api/v1/plan": { reply: "json", keyed: false },
   "GET /api/v1/models": { reply: "json", keyed: false },

@@ -16,6 +16,7 @@ from forum.app.environment import (
     new_run_id,
     new_salt,
     now,
+    partition_database,
     upgrade_database,
     write_files,
 )
@@ -83,6 +84,7 @@ __all__ = [
     "open_auditor",
     "open_bundle",
     "open_witness",
+    "partition_database",
     "read_password",
     "serve_witness",
     "trust_log",

@@ -106,6 +106,17 @@ def upgrade_database(settings: Settings, *, post: bool = False) -> list[int]:
     return upgrade_schema(settings.database, post=post) if settings.database else []
 
 
+def partition_database(settings: Settings) -> list[str]:
+    """Partition the large tables of the configured Postgres; return the tables that were changed.
+
+    Raises `DatabaseInUse`.
+    """
+    with require_extra("postgres"):
+        from forum.backends import postgres
+
+    return postgres.partition_database(settings.database) if settings.database else []
+
+
 def witness_memory(folder: Path, origin: str) -> "FileCheckpointStore":
     """Return the file in which a witness remembers its last checkpoint of a log."""
     from forum.backends.state_files import FileCheckpointStore

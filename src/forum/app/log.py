@@ -94,6 +94,7 @@ class LogOperations:
     def __init__(self, project: ProjectContext, witness: LocalWitness, reads: RunReads) -> None:
         self._project, self._witness, self._reads = project, witness, reads
         self._clock_was_named = False
+        self._publisher_loop: PublisherLoop | None = None
         self.counters = metrics.EntryCounters(KINDS)
 
     @contextmanager
@@ -188,14 +189,21 @@ class LogOperations:
             retain=self._make_retention_step(),
             cleanup_delay_s=86_400.0 * self._project.settings.cleanup_days,
         )
+        self._publisher_loop = keeper
         try:
             yield keeper
         finally:
+            self._publisher_loop = None
             try:
                 keeper.close()
             except StoreFailed as error:
                 # Every acknowledged entry is durable; only the signature is missing.
                 self._warn_unsigned(error)
+
+    @property
+    def has_retained(self) -> bool:
+        """Whether a round of retention is over since the log was opened for writing."""
+        return self._publisher_loop is not None and self._publisher_loop.has_retained
 
     def make_retention_scan(self) -> RetentionScan:
         """Return a scan that erases bodies whose period is over, step by step."""
@@ -210,7 +218,7 @@ class LogOperations:
             if scan is None:
                 return True
             try:
-                return scan.step().is_done
+                done = scan.step()
             except ArchiveUnreachable as error:
                 # The next round tries again.
                 self._project.warn(f"bodies past their period are not erased: {error}")
@@ -220,6 +228,7 @@ class LogOperations:
                 scan = None
                 self._project.warn(f"no body is erased any more until a restart: {error}")
                 return True
+            return done.is_done and not done.is_waiting
 
         return step
 

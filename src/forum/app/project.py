@@ -42,6 +42,7 @@ from forum.ledger.write_tags import WriteKeys
 if TYPE_CHECKING:
     from forum.backends.archive_stores import ArchiveReader
     from forum.backends.delta_bus import DeltaBus
+    from forum.backends.postgres_connections import PostgresConnections
     from forum.backends.project_registry import ProjectEpoch, ProjectLocation, ProjectRegistry
     from forum.backends.state_files import FileCheckpointStore, StrandHeadFile
     from forum.backends.store_monitor import StoreMonitor
@@ -119,14 +120,15 @@ class ProjectContext:
         warn: Callable[[str], None] | None = None,
         *,
         register: bool = True,
+        connections: "PostgresConnections | None" = None,
     ) -> None:
         """Prepare access to the ledger that the settings name; nothing is opened yet.
 
         `warn` is called with one line for each problem that stopped nothing, and for each notice.
         `register` tells whether the state directory may record that this log belongs to this
-        project.
+        project. `connections` are those that other projects in the same database use, too.
         """
-        self.settings = settings
+        self.settings, self._connections = settings, connections
         self.warn, self._registers = warn or _warn, register
         self.notify = warn or (lambda _line: None)
         """Receives notices that are not faults; dropped unless the caller passed `warn`."""
@@ -223,7 +225,9 @@ class ProjectContext:
             with require_extra("postgres"):
                 from forum.backends.postgres import PostgresStore
 
-            return self._checked(PostgresStore(self.settings.database, self.origin))
+            return self._checked(
+                PostgresStore(self.settings.database, self.origin, shared=self._connections)
+            )
         from forum.backends.sqlite import SqliteStore
 
         return self._checked(SqliteStore(self.settings.ledger_file, self.origin))

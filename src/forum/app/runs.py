@@ -93,8 +93,12 @@ class RunOperations:
         capacity: WorkerCapacity | None = None,
         report: Callable[[Exception], None] = lambda _: None,
         patience: int = 0,
+        name: str = "",
     ) -> "Iterator[LeasedWorker]":
-        """Execute runs in this process, beside other workers, until the block ends."""
+        """Execute runs in this process, beside other workers, until the block ends.
+
+        `name` is the id of a worker that serves other logs, too.
+        """
         worker_class, url = self._choose_worker()
         with import_without_gc("forum.engine"):
             from forum.engine import Engine
@@ -124,6 +128,7 @@ class RunOperations:
                 owns_runs=True,
             )
             worker = worker_class(engine, self._project.store, capacity, report)
+            worker.id = name or worker.id
             worker.start(url)
             self._worker = worker
             try:

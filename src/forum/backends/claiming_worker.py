@@ -84,6 +84,7 @@ class ClaimingWorker(LeasedWorker):
 
     def start(self, url: str) -> None:  # noqa: ARG002  there is no queue
         """Claim and drive runs until `close` is called."""
+        self._engine.pause_calls()  # until `_listen` holds the lock
         self._store.renew_lease(self.id, LEASE_S)
         # Hold the lease before any run is claimed: a claim without a lease keeps nobody away.
         self._start_thread("lease", self._beat, BEAT_INTERVAL_S, self._gone)
@@ -93,6 +94,21 @@ class ClaimingWorker(LeasedWorker):
         runs = Thread(target=lambda: asyncio.run(self._serve()), name="forum-runs", daemon=True)
         runs.start()
         self._threads.append(runs)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is driven here."""
+        return not self._drivers and not self._tasks
+
+    def set_capacity(self, capacity: WorkerCapacity) -> None:
+        """Do so much at once from now on; what is driven beyond it goes on.  From any thread."""
+        if capacity == self._capacity:
+            return
+        self._capacity = capacity
+        if self._loop is not None:
+            with suppress(RuntimeError):  # the loop has ended
+                self._loop.call_soon_threadsafe(self._engine.limit_tasks, capacity.tasks)
+        self._wake()
 
     def _release_work(self) -> None:
         self._store.take_over(self.id)
@@ -107,15 +123,21 @@ class ClaimingWorker(LeasedWorker):
             self._takeovers += self._store.take_over(worker, EARLY_TAKEOVER_S)
 
     def _listen(self) -> None:
-        """Wake the event loop when something may be due, until an error or the end."""
+        """Wake the event loop when something may be due, until an error or the end.
+
+        The session that listens also holds the lock by which others see that this worker lives.
+        Without it no call begins: the others may soon take its runs over, and pay for the call too.
+        """
         signal = self._store.open_signal(self.id)
         try:
+            self._engine.resume_calls()
             self._wake()  # something may have become due while nobody listened
             while not self._stop.is_set():
                 if signal.wait(_LISTEN_S):
                     self._wake()
                     self._heard.set()
         finally:
+            self._engine.pause_calls()
             signal.close()
 
     def _check_for_stops(self) -> None:
@@ -132,6 +154,7 @@ class ClaimingWorker(LeasedWorker):
 
     async def _serve(self) -> None:
         self._news, self._loop = asyncio.Event(), asyncio.get_running_loop()
+        self._engine.limit_tasks(self._capacity.tasks)  # it may have changed meanwhile
         while not self._closing:
             more = False
             self._news.clear()

@@ -20,11 +20,16 @@ from forum.ledger.ports import Store
 from forum.metrics import Sample
 
 LEASE_S = 2.5
-BEAT_INTERVAL_S = 0.5
-EARLY_TAKEOVER_S = LEASE_S - 0.75
+BEAT_INTERVAL_S = 0.4
+EARLY_TAKEOVER_S = LEASE_S - 0.6
 """How long before its lease expires a worker is lost if its session in the database is gone."""
 _RETRY_DELAY_S = 0.5
 _DRAIN_POLL_INTERVAL_S = 0.02
+
+
+def make_worker_id() -> str:
+    """Return a new id, which tells the machine and the process."""
+    return f"{socket.gethostname()}-{os.getpid()}-{os.urandom(4).hex()}"
 
 
 class LeasedWorker(ABC):
@@ -40,7 +45,7 @@ class LeasedWorker(ABC):
         self._engine, self._store, self._report = engine, store, report
         self._capacity = capacity or WorkerCapacity()
         engine.limit_tasks(self._capacity.tasks)
-        self.id = f"{socket.gethostname()}-{os.getpid()}-{os.urandom(4).hex()}"
+        self.id = make_worker_id()
         self._stop, self._gone = Event(), Event()
         self._threads: list[Thread] = []
         self._sure = -inf

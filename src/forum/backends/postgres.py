@@ -6,44 +6,41 @@ strands of a run share its budget account: a transaction that charges the accoun
 its row until the transaction ends.
 """
 
-import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
-from math import inf
-from threading import Lock
-from time import monotonic
 from typing import Any, NamedTuple
-from weakref import WeakSet
 
 import psycopg
 from psycopg.rows import TupleRow
-from psycopg_pool import ConnectionPool, PoolTimeout
 
 from forum import errors
-from forum.backends import sql_store
-from forum.backends.fork_safety import ForkAware, register_fork_aware
+from forum.backends import postgres_partitions, sql_store
+from forum.backends.postgres_connections import (
+    POOL_SIZE,
+    QUERIES,
+    Connection,
+    PostgresConnections,
+    check_database_url,
+    connect,
+    translate_errors,
+)
 from forum.ledger import ports
 from forum.tlog import EMPTY_ROOT, TileId
 
-_SQL = sql_store.load_queries("postgres")
-_POOL_SIZE = 8
-_POOL_TIMEOUT_S = 10.0
-_CONNECT_TIMEOUT_S = 10
+_SQL = QUERIES
 _MAX_ATTEMPTS = 5
-_LEAD_CHECK_INTERVAL_S = 2.0
-"""How often a leader checks its session.  Two leaders at once are safe, and only waste work."""
 _MAX_BUFFERED_BYTES = 1 << 20
 """The number of buffered body bytes above which a batch of body parts is sent."""
+_MAX_ID = 2**63 - 1
+_PARTITION_LOCK_TIMEOUT = "200ms"
+"""How long writers may wait behind a partition that is added."""
+_PARTITION_MIGRATION = 14
+"""Databases that are created with this migration have partitioned tables from the beginning."""
 _RETRYABLE_ERRORS = (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure)
 """Errors caused by concurrent transactions: Postgres has rolled back, and a retry is safe."""
 
-# The pool logs a warning for every failed connection attempt.  Callers that wait for a connection
-# get an error, and `StoreMonitor` reports the outage to the operator once.
-logging.getLogger("psycopg.pool").setLevel(logging.ERROR)
-
-Connection = psycopg.Connection[TupleRow]
 StrandKey = tuple[str, str]
 
 
@@ -67,7 +64,8 @@ class _PostgresQueries(sql_store.SqlReader):
 
     def _last_entries(self, places: Sequence[tuple[str, str]]) -> list[Any]:
         runs, names = [place[0] for place in places], [place[1] for place in places]
-        return self._fetch_rows("last_entries", runs=runs, names=names)
+        bounds = self._strand_bounds(places)
+        return self._fetch_rows("last_entries", runs=runs, names=names, **bounds)
 
     def _bodies_at(self, places: list[tuple[str, str, int, str]]) -> list[Any]:
         runs, strands, ns, names = map(list, zip(*places, strict=True))
@@ -78,7 +76,16 @@ class _PostgresQueries(sql_store.SqlReader):
             ns=ns,
             names=names,
             size=sql_store.MAX_SMALL_BODY_BYTES,
+            **self._strand_bounds([place[:2] for place in places]),
         )
+
+    def _strand_bounds(self, strands: Sequence[StrandKey]) -> dict[str, int]:
+        """Return the lowest and the highest id of strands; all ids if one is not known."""
+        ids = [self._strand_ids.get(strand) for strand in strands]
+        known = [strand for strand in ids if strand is not None]
+        if len(known) < len(ids) or not known:
+            return {"low": 0, "high": _MAX_ID}
+        return {"low": min(known), "high": max(known)}
 
 
 class PostgresReader(_PostgresQueries):
@@ -93,65 +100,28 @@ class PostgresReader(_PostgresQueries):
         return _fetch(self._db, query, parameters)
 
 
-class PostgresStore(_PostgresQueries, sql_store.SqlStore, ForkAware):
+class PostgresStore(_PostgresQueries, sql_store.SqlStore):
     """A store of one log in a Postgres database; a forked child reconnects on first use."""
 
-    def __init__(self, url: str, origin: str, connections: int = _POOL_SIZE) -> None:
+    def __init__(
+        self,
+        url: str,
+        origin: str,
+        connections: int = POOL_SIZE,
+        shared: PostgresConnections | None = None,
+    ) -> None:
+        """Open a log, with connections of its own unless it is given some that others use too."""
         super().__init__(origin)
-        check_database_url(url)
-        self._url, self._connections = url, connections
-        self._reset_connections()
+        self._connections = shared or PostgresConnections(url, connections)
+        self._is_sharing = shared is not None
+        if shared is None:
+            self._connections.connect()
         try:
-            with translate_errors("connecting"):
-                # Connect once without the pool: the pool retries silently, and its timeout would
-                # not give the reason.
-                _connect(url).close()
-                self._open().wait(timeout=_POOL_TIMEOUT_S)
             self._begin()
         except BaseException:
-            self._pool.close()
+            if shared is None:
+                self._connections.close()
             raise
-        register_fork_aware(self)
-
-    def _reset_connections(self) -> None:
-        self._pool = ConnectionPool(
-            self._url,
-            min_size=1,
-            max_size=self._connections,
-            timeout=_POOL_TIMEOUT_S,
-            # An idle process gives its connections back: many workers share one server.
-            max_idle=_POOL_TIMEOUT_S,
-            # The pool doubles its delay between attempts, and restarts with a short delay after
-            # this time.  With the default, it would look for a server that was away for minutes
-            # only every two minutes.
-            reconnect_timeout=_POOL_TIMEOUT_S,
-            kwargs={"autocommit": True},
-            configure=_opened.add,
-            open=False,
-        )
-        self._is_open, self._open_lock = False, Lock()
-        self._session: Connection | None = None
-        self._leads, self._lead_checked = False, -inf
-        self._lead_lock = Lock()
-
-    def _open(self) -> "ConnectionPool[Connection]":
-        """Return the pool, and open it on the first call in this process."""
-        if not self._is_open:
-            with self._open_lock:
-                if not self._is_open:
-                    self._pool.open()
-                    self._is_open = True
-        return self._pool
-
-    def after_fork_in_child(self) -> None:
-        """Abandon the pool and the session of the parent; new ones are opened on first use."""
-        # First, while the old pool still refers to its connections: they are found through weak
-        # references, which are empty after the pool is collected.
-        _abandon_connections()
-        # Mark the copied pool as closed.  Otherwise its finalizer would wait for threads that do
-        # not exist in the child, or for a lock that one of them held.
-        self._pool._closed = True  # noqa: SLF001  the pool has no public method for this
-        self._reset_connections()
 
     def append(self, records: Sequence[ports.EntryWrite]) -> None:
         """Commit all records durably, or none of them.
@@ -262,40 +232,38 @@ class PostgresStore(_PostgresQueries, sql_store.SqlStore, ForkAware):
         The lock is an advisory lock of one database session, so Postgres frees it when the process
         or its connection is gone.
         """
-        with self._lead_lock, translate_errors("asking to lead"):
-            if self._leads and monotonic() - self._lead_checked < _LEAD_CHECK_INTERVAL_S:
-                return True
-            self._lead_checked = monotonic()
-            if self._session is not None and not _is_alive(self._session):
-                self._session.close()
-                self._session, self._leads = None, False
-            if self._leads:
-                return True
-            if self._session is None:
-                self._session = _connect(self._url, autocommit=True)
-            row = self._session.execute(_SQL["lead"], (self._log,)).fetchone()
-            self._leads = row is not None and bool(row[0])
-            return self._leads
+        return self._connections.try_lead(self._log)
 
     def open_signal(self, worker: str) -> ports.WorkSignal:
         """Listen for due timers in a session that holds a lock of this worker."""
         with translate_errors("listening"):
-            return _Listener(self._url, self._log, worker)
+            return self._connections.open_signal(self._log, worker)
 
     def beat(self, worker: str, lease_s: float, early_s: float) -> list[str]:
         """Renew the lease of a worker, and return the workers that are lost, in one statement."""
         micros, early = round(lease_s * 1e6), round(early_s * 1e6)
         return self._fetch_column("beat", worker=worker, micros=micros, early=early)
 
+    def clean_up(self, seconds: float, limit: int) -> int:
+        """Delete rows as every store does, and make the partitions that are needed soon."""
+        looked = super().clean_up(seconds, limit)
+        if looked < limit:
+            # Another process may hold a table for long, make the same partitions at the moment, or
+            # only its role may make them.  Then the default partition takes the rows.
+            with suppress(errors.StoreFailed), self._connection("adding partitions") as db:
+                add_partitions(db)
+        return looked
+
     def snapshot(self) -> AbstractContextManager[ports.Reader]:
         """Open a reader in a read-only transaction of its own: all its reads see one snapshot."""
-        return open_reader(self._url, self._origin)
+        return open_reader(self._connections.url, self._origin)
 
     def close(self) -> None:
-        """Close all connections."""
-        if self._session is not None:
-            self._session.close()
-        self._pool.close()
+        """Close all connections, except shared ones."""
+        if self._is_sharing:
+            self._connections.stop_leading(self._log)
+        else:
+            self._connections.close()
 
     def _fetch(self, query: str, parameters: dict[str, object]) -> list[Any]:
         try:
@@ -303,7 +271,7 @@ class PostgresStore(_PostgresQueries, sql_store.SqlStore, ForkAware):
         except errors.StoreConnectionLost:
             # After a restart of the server, all connections in the pool are broken: drop them and
             # retry once.  A read can always be repeated.
-            self._open().check()
+            self._connections.drop_broken()
             return self._fetch_once(query, parameters)
 
     def _fetch_once(self, query: str, parameters: Mapping[str, object]) -> list[Any]:
@@ -312,7 +280,7 @@ class PostgresStore(_PostgresQueries, sql_store.SqlStore, ForkAware):
 
     @contextmanager
     def _connection(self, doing: str) -> Iterator[Connection]:
-        with translate_errors(doing), self._open().connection() as db:
+        with self._connections.use(doing) as db:
             yield db
 
     @contextmanager
@@ -450,58 +418,11 @@ class PostgresStore(_PostgresQueries, sql_store.SqlStore, ForkAware):
         db.execute(_SQL["add_leaves"], (self._log, *columns))
 
 
-class _Listener:
-    """A session that listens for due timers of one log, and holds the lock of a worker."""
-
-    def __init__(self, url: str, log: int, worker: str) -> None:
-        self._log = str(log)
-        self._db = _connect(url, autocommit=True)
-        self._db.execute(_SQL["hold_worker_lock"], {"worker": worker})
-        self._db.execute("LISTEN forum_due")
-
-    def wait(self, seconds: float) -> bool:
-        """Wait for a notification of this log; return False after some seconds without one."""
-        with translate_errors("listening"):
-            notes = self._db.notifies(timeout=seconds, stop_after=1)
-            return any(note.payload == self._log for note in notes)
-
-    def close(self) -> None:
-        """Close the session, which frees the lock."""
-        self._db.close()
-
-
-def _connect(url: str, *, autocommit: bool = False) -> Connection:
-    connection = psycopg.connect(url, autocommit=autocommit, connect_timeout=_CONNECT_TIMEOUT_S)
-    _opened.add(connection)
-    return connection
-
-
-def _abandon_connections() -> None:
-    """Detach a forked child from the connections of its parent, without sending to the server.
-
-    While a child holds a connection open, the server does not notice that the parent is gone, and
-    no other process can become the leader.  Each file descriptor is redirected to /dev/null and not
-    closed: the driver still uses its number, and must not write into a file that reuses it.
-    """
-    nowhere = os.open(os.devnull, os.O_RDWR)
-    for connection in list(_opened):
-        with suppress(psycopg.Error, OSError):
-            os.dup2(nowhere, connection.fileno(), inheritable=False)
-    _abandoned.extend(_opened)
-    _opened.clear()
-    os.close(nowhere)
-
-
-_opened: WeakSet[Connection] = WeakSet()
-_abandoned: list[Connection] = []
-"""Connections of a parent process: kept alive, so that their finalizers never run in the child."""
-
-
 @contextmanager
 def open_reader(url: str, origin: str) -> Iterator[PostgresReader]:
     """Open a reader of one snapshot of a log in a read-only transaction.  Raises `NoSuchLog`."""
     check_database_url(url)
-    with translate_errors("reading"), _connect(url) as db:
+    with translate_errors("reading"), connect(url) as db:
         db.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         db.read_only = True
         # With REPEATABLE READ, this first statement takes the snapshot that all later reads see.
@@ -509,18 +430,6 @@ def open_reader(url: str, origin: str) -> Iterator[PostgresReader]:
         if not rows:
             raise errors.NoSuchLog(origin)
         yield PostgresReader(db, origin, rows[0][0])
-
-
-def check_database_url(url: str) -> None:
-    """Raise `BadSettings` for an invalid database URL.
-
-    The message does not repeat the URL, because it may contain a password.
-    """
-    try:
-        psycopg.conninfo.conninfo_to_dict(url)
-    except psycopg.Error:
-        why = "not of the form postgresql://user@host/database"
-        raise errors.BadSettings("the database's address", why) from None
 
 
 def upgrade_schema(url: str, *, post: bool = False) -> list[int]:
@@ -537,7 +446,75 @@ def upgrade_schema(url: str, *, post: bool = False) -> list[int]:
         for migration in missing:
             db.execute(migration.sql.encode())
             _record_migration(db, migration)
+        # A database that this transaction creates: nobody has used its tables yet.
+        if {1, _PARTITION_MIGRATION} <= {migration.number for migration in missing}:
+            for table in postgres_partitions.PARTITIONED_TABLES:
+                postgres_partitions.partition_table(db, table)
+            postgres_partitions.add_partitions(db)
     return [migration.number for migration in missing]
+
+
+def add_partitions(db: Connection, width: int = postgres_partitions.PARTITION_STRANDS) -> int:
+    """Add the partitions that strands need soon, and return their number.
+
+    Raises `StoreFailed` or `StoreConnectionLost` if a table is held by others for longer than
+    writers may wait, or if the role of this session may not do it; nothing has changed then.
+    """
+    with translate_errors("adding partitions"):
+        if not postgres_partitions.needs_partitions(db, width):
+            return 0
+    with translate_errors("adding partitions"), db.transaction():
+        # The scan of the default partition, which is empty, is part of the statement.
+        for setting in ("lock_timeout", "statement_timeout"):
+            values = (setting, _PARTITION_LOCK_TIMEOUT)
+            db.execute("SELECT set_config(%s, %s, true)", values)
+        return postgres_partitions.add_partitions(db, width)
+
+
+def partition_database(url: str, width: int = postgres_partitions.PARTITION_STRANDS) -> list[str]:
+    """Partition the large tables of a database that nobody else uses, in one transaction.
+
+    Tables that are partitioned already get partitions for the rows in their default partition.
+    Return the tables that were changed.  Raises `DatabaseInUse` while other sessions are connected
+    or workers have leases.
+    """
+    check_database_url(url)
+    with translate_errors("partitioning"), psycopg.connect(url) as db:
+        _, missing = _missing_migrations(db)
+        if missing:
+            raise errors.SchemaTooOld(missing[0].number - 1, missing[-1].number)
+        _check_unused(db)
+        db.execute("LOCK TABLE forum.strand, forum.entry, forum.body IN ACCESS EXCLUSIVE MODE")
+        _check_unused(db)  # nobody has begun to work before the tables were locked
+        changed = [
+            table
+            for table in postgres_partitions.PARTITIONED_TABLES
+            if _partition_table(db, table, width)
+        ]
+        postgres_partitions.add_partitions(db, width)
+    return changed
+
+
+def _check_unused(db: Connection) -> None:
+    sessions, workers = (
+        _fetch(db, query, {})[0][0] for query in ("other_sessions", "live_workers")
+    )
+    if sessions or workers:
+        raise errors.DatabaseInUse(sessions, workers)
+
+
+def _partition_table(db: Connection, table: str, width: int) -> bool:
+    """Partition a table, or empty its default partition; return whether anything changed."""
+    before = postgres_partitions.count_table_rows(db, table)
+    if postgres_partitions.is_partitioned(db, table):
+        if not postgres_partitions.empty_default(db, table, width):
+            return False
+    else:
+        postgres_partitions.partition_table(db, table, width)
+    after = postgres_partitions.count_table_rows(db, table)
+    if after != before:
+        raise errors.StoreFailed("partitioning", f"{table} had {before} rows and has {after}")
+    return True
 
 
 def _missing_migrations(
@@ -570,39 +547,3 @@ def _fetch(db: Connection, query: str, parameters: Mapping[str, Any]) -> list[An
 
 def _execute(db: Connection, query: str, **parameters: object) -> psycopg.Cursor[TupleRow]:
     return db.execute(_SQL[query], parameters)
-
-
-def _is_alive(db: Connection) -> bool:
-    try:
-        db.execute("SELECT 1")
-    except psycopg.OperationalError:
-        return False
-    return True
-
-
-_REMEDIES = {
-    "53100": "Free some space on the disk of the database server",
-    "53300": "Raise max_connections of the server, or run fewer processes",
-    "25006": "This server is read-only: name the primary as the database",
-    "42501": "Grant this user the right to do that",
-}
-"""The remedy for an error of Postgres, keyed by SQLSTATE."""
-_UNREACHABLE = "See that the server runs, and that address and password are right"
-"""The remedy if the server did not answer."""
-
-
-def _remedy(error: psycopg.Error) -> str:
-    if error.sqlstate is None:
-        return _UNREACHABLE if isinstance(error, psycopg.OperationalError) else ""
-    return _REMEDIES.get(error.sqlstate, "")
-
-
-@contextmanager
-def translate_errors(doing: str) -> Iterator[None]:
-    """Turn errors of the driver into errors of the store."""
-    try:
-        yield
-    except (psycopg.OperationalError, PoolTimeout) as error:
-        raise errors.StoreConnectionLost(doing, str(error), _remedy(error)) from error
-    except psycopg.Error as error:
-        raise errors.StoreFailed(doing, str(error), _remedy(error)) from error

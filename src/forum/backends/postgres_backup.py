@@ -13,7 +13,12 @@ from pathlib import Path
 import psycopg
 from psycopg import sql
 
-from forum.backends import postgres
+from forum.backends import postgres, postgres_partitions
+from forum.backends.postgres_connections import (
+    Connection,
+    check_database_url,
+    translate_errors,
+)
 from forum.errors import BackupRejected, NoSuchLog
 from forum.ledger.ports import Reader
 
@@ -34,8 +39,8 @@ def copy_rows(
 
     Yields a reader of the log in the snapshot that was copied, and the columns of each table.
     """
-    postgres.check_database_url(url)
-    with postgres.translate_errors("backing up"), psycopg.connect(url) as db:
+    check_database_url(url)
+    with translate_errors("backing up"), psycopg.connect(url) as db:
         db.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         db.read_only = True
         logs, columns = _log_ids(db, base), _columns(db)
@@ -61,14 +66,15 @@ def restore_rows(url: str, origin: str, folder: Path, columns: Columns) -> Itera
     If the block raises, the database stays unchanged.  Raises `BackupRejected` if the database has
     one of the logs already, or lacks a column.
     """
-    postgres.check_database_url(url)
-    with postgres.translate_errors("restoring"), psycopg.connect(url) as db:
+    check_database_url(url)
+    with translate_errors("restoring"), psycopg.connect(url) as db:
         _check_columns(db, columns)
         for table in columns:
             _load(db, table, columns[table], folder / f"{table}.copy")
         _check_absent(db)
         _restore_logs(db, columns["log"])
         _restore_strands(db, columns["strand"])
+        postgres_partitions.add_partitions(db)
         for table in columns:
             if table not in _ID_TABLES:
                 _restore_table(db, table, columns[table])
@@ -78,7 +84,7 @@ def restore_rows(url: str, origin: str, folder: Path, columns: Columns) -> Itera
         yield postgres.PostgresReader(db, origin, row[0])
 
 
-def _log_ids(db: postgres.Connection, base: str) -> dict[str, int]:
+def _log_ids(db: Connection, base: str) -> dict[str, int]:
     """Return the ids of a log and its epochs, keyed by origin."""
     rows = db.execute(
         "SELECT origin, id FROM forum.log"
@@ -88,14 +94,16 @@ def _log_ids(db: postgres.Connection, base: str) -> dict[str, int]:
     return dict(rows.fetchall())
 
 
-def _columns(db: postgres.Connection) -> dict[str, list[str]]:
+def _columns(db: Connection) -> dict[str, list[str]]:
     """Return the columns of every table with rows of logs, read from the database's catalog.
 
-    So tables that later releases add are included.
+    So tables that later releases add are included.  The rows of partitions are those of their
+    table, and a restore distributes them anew: their strands get new ids.
     """
     rows = db.execute(
-        "SELECT table_name, column_name FROM information_schema.columns"
-        " WHERE table_schema = %s ORDER BY table_name, ordinal_position",
+        "SELECT table_name, column_name FROM information_schema.columns JOIN pg_class"
+        " ON relname = table_name AND relnamespace = table_schema::regnamespace"
+        " WHERE table_schema = %s AND NOT relispartition ORDER BY table_name, ordinal_position",
         (_SCHEMA,),
     )
     columns: dict[str, list[str]] = {}
@@ -104,7 +112,7 @@ def _columns(db: postgres.Connection) -> dict[str, list[str]]:
     return {t: names for t, names in columns.items() if t == "log" or "log" in names}
 
 
-def _check_columns(db: postgres.Connection, columns: Columns) -> None:
+def _check_columns(db: Connection, columns: Columns) -> None:
     here = _columns(db)
     for table, names in columns.items():
         missing = set(names) - set(here.get(table, []))
@@ -113,7 +121,7 @@ def _check_columns(db: postgres.Connection, columns: Columns) -> None:
             raise BackupRejected(f"this database has no {what}: upgrade it with forum db upgrade")
 
 
-def _load(db: postgres.Connection, table: str, names: Sequence[str], path: Path) -> None:
+def _load(db: Connection, table: str, names: Sequence[str], path: Path) -> None:
     """Load copied rows into a temporary table, where they can be joined with the new ids."""
     create = "CREATE TEMP TABLE {copied} ON COMMIT DROP AS SELECT {names} FROM {table} WHERE false"
     parts = {"copied": _staging_table(table), "names": _list(names), "table": _name(table)}
@@ -124,7 +132,7 @@ def _load(db: postgres.Connection, table: str, names: Sequence[str], path: Path)
             copy.write(piece)
 
 
-def _check_absent(db: postgres.Connection) -> None:
+def _check_absent(db: Connection) -> None:
     there = db.execute("SELECT origin FROM forum.log JOIN copied_log USING (origin)").fetchone()
     if there is not None:
         why = (
@@ -135,7 +143,7 @@ def _check_absent(db: postgres.Connection) -> None:
         raise BackupRejected(why)
 
 
-def _restore_logs(db: postgres.Connection, names: Sequence[str]) -> None:
+def _restore_logs(db: Connection, names: Sequence[str]) -> None:
     own = [name for name in names if name != "id"]
     insert = "INSERT INTO forum.log ({own}) SELECT {own} FROM copied_log ORDER BY id"
     db.execute(sql.SQL(insert).format(own=_list(own)))
@@ -145,7 +153,7 @@ def _restore_logs(db: postgres.Connection, names: Sequence[str]) -> None:
     )
 
 
-def _restore_strands(db: postgres.Connection, names: Sequence[str]) -> None:
+def _restore_strands(db: Connection, names: Sequence[str]) -> None:
     own = [name for name in names if name not in ("id", "log")]
     insert = (
         "INSERT INTO forum.strand (log, {own}) SELECT m.new, {own}"
@@ -161,7 +169,7 @@ def _restore_strands(db: postgres.Connection, names: Sequence[str]) -> None:
     db.execute("ANALYZE new_strand")
 
 
-def _restore_table(db: postgres.Connection, table: str, names: Sequence[str]) -> None:
+def _restore_table(db: Connection, table: str, names: Sequence[str]) -> None:
     rows = db.execute(
         "SELECT column_name, data_type, is_identity FROM information_schema.columns"
         " WHERE table_schema = %s AND table_name = %s",

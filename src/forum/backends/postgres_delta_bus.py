@@ -29,6 +29,8 @@ MAX_QUEUED_CHARS = 1 << 22
 """The maximum number of queued characters; further deltas are dropped."""
 
 _BATCH_INTERVAL_S = 0.08
+_IDLE_S = 2.0
+"""After this time without a delta the sender gives its connection back."""
 _RETRY_DELAY_S = 1.0
 _POLL_INTERVAL_S = 0.2
 """The interval at which the listening thread checks whether it is closed."""
@@ -113,7 +115,7 @@ class _DatabaseThread(ForkAware):
             self._thread.join(_CLOSE_TIMEOUT_S)
 
     def _run(self) -> None:
-        while not self._is_finished():
+        while self._wait_for_work():
             try:
                 with _connect(self._url) as db:
                     self._work(db)
@@ -121,15 +123,16 @@ class _DatabaseThread(ForkAware):
                 self._drop_queued()
                 self._closed.wait(_RETRY_DELAY_S)
 
-    def _is_finished(self) -> bool:
-        return self._closed.is_set()
+    def _wait_for_work(self) -> bool:
+        """Wait until a connection is needed; return False when the thread is finished."""
+        return not self._closed.is_set()
 
     def _drop_queued(self) -> None:
         """Drop what waits for the database."""
 
     @abstractmethod
     def _work(self, db: Connection) -> None:
-        """Use a connection until the thread is finished."""
+        """Use a connection until the thread is finished, or has no more use for it."""
 
 
 class _DeltaSender(_DatabaseThread):
@@ -154,14 +157,15 @@ class _DeltaSender(_DatabaseThread):
             self.start()
             self._changed.notify()
 
-    def _is_finished(self) -> bool:
-        return self._closed.is_set() and not self._waiting
+    def _wait_for_work(self, seconds: float | None = None) -> bool:
+        """Wait for deltas; return False if there are none after some seconds, or at the end."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._waiting or self._closed.is_set(), seconds)
+            return bool(self._waiting)
 
     def _work(self, db: Connection) -> None:
         db.execute(_ASYNC_COMMIT)
-        while not self._is_finished():
-            with self._changed:
-                self._changed.wait_for(lambda: self._waiting or self._closed.is_set())
+        while self._wait_for_work(_IDLE_S):
             self._closed.wait(_BATCH_INTERVAL_S)
             payloads = [
                 payload

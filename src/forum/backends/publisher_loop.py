@@ -16,7 +16,7 @@ from forum.ledger.ports import Store
 from forum.ledger.sequencer import MAX_BATCH_ENTRIES, Publication, Publisher, Sequencer
 
 SEQUENCE_INTERVAL_S = 0.1
-IDLE_INTERVAL_S = 0.5
+IDLE_INTERVAL_S = 0.6
 """The longest time until entries of other processes get an index; those of this one wake it."""
 HEAD_INTERVAL_S = 5.0
 """How often a process looks for a tree of another sequencer to sign and to publish."""
@@ -70,6 +70,8 @@ class PublisherLoop(ForkAware):
         self._wake, self._pause = Event(), SEQUENCE_INTERVAL_S
         self._batches = 0
         self._looks = dict.fromkeys(("signer", "publisher"), _Look())
+        self.has_retained = False
+        """Whether a round of retention is over."""
         self.failure: Exception | None = None
         """The error that stopped the threads for good, if any."""
         self._errors: dict[str, StoreFailed] = {}
@@ -159,7 +161,7 @@ class PublisherLoop(ForkAware):
         self._batches += not is_idle
         # Entries of other processes are looked for less often while there are none.
         self._pause = min(2 * self._pause, IDLE_INTERVAL_S) if is_idle else SEQUENCE_INTERVAL_S
-        if is_idle and self._wake.wait(self._pause - SEQUENCE_INTERVAL_S):
+        if is_idle and self._wake.wait(self._pause):
             self._wake.clear()
 
     def _may_have_grown(self, thread: str) -> bool:
@@ -187,6 +189,7 @@ class PublisherLoop(ForkAware):
                 break
             # Each step is recorded and signed before the next one erases what it announced.
             self._stop.wait(PUBLISH_INTERVAL_S)
+        self.has_retained = True
 
     def _clean_up(self) -> None:
         """Delete the rows beside runs that ended long ago, a batch at a time."""

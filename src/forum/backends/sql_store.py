@@ -820,6 +820,11 @@ class SqlStore(SqlReader):
         with self._write_transaction("claiming a run") as execute:
             return execute("claim_run", run=run, worker=worker).rowcount > 0
 
+    def set_timers(self, timers: Sequence[ports.Timer]) -> None:
+        """Set or clear timers without an entry, and tell the workers that wait."""
+        with self._write_transaction("setting timers") as execute:
+            self._set_timers(execute, timers)
+
     def reschedule(self, alarms: Sequence[ports.Timer], seconds: float | None) -> None:
         """Make timers due after some seconds, or delete them if `seconds` is None.
 

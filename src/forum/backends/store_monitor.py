@@ -28,7 +28,7 @@ class StoreMonitor:
     """
 
     def __init__(self, store: Store) -> None:
-        self._store = store
+        self._store, self._interval_s = store, POLL_INTERVAL_S
         self._lock, self._stop, self._probe_now = Lock(), Event(), Event()
         self._probing_since: float | None = None
         """The start time of the query that has no response yet."""
@@ -56,8 +56,9 @@ class StoreMonitor:
         self._probe_now.set()
 
     @contextmanager
-    def run_in_background(self) -> Iterator[None]:
-        """Monitor the store until the end of the block."""
+    def run_in_background(self, interval_s: float = POLL_INTERVAL_S) -> Iterator[None]:
+        """Monitor the store until the end of the block, with a query after each interval."""
+        self._interval_s = interval_s
         threads = [
             Thread(target=target, name=f"forum-{name}", daemon=True)
             for name, target in (("ping", self._probe_store), ("monitor", self._watch_probe))
@@ -80,7 +81,7 @@ class StoreMonitor:
                 self._handle_probe_result(str(error))
             else:
                 self._handle_probe_result(None)
-            self._probe_now.wait(POLL_INTERVAL_S)
+            self._probe_now.wait(self._interval_s)
             self._probe_now.clear()
 
     def _watch_probe(self) -> None:

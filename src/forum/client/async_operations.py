@@ -814,6 +814,101 @@ class AsyncLedgerApi:
             )
         )
 
+    async def get_review(
+        self, *, run: str | None = None, limit: int | None = None
+    ) -> forms.ReviewForm:
+        """Look at what is worth it since the last review, or in one run.
+
+        `GET /api/v1/reviews`; needs the scope `audit`.
+
+        `run`: A run; empty for all.
+
+        `limit`: How many items are listed.
+        """
+        return await self._connection.call(
+            ApiRequest(
+                method="GET",
+                path="/api/v1/reviews",
+                query={"run": run, "limit": limit},
+                accept="application/json",
+            ),
+            forms.ReviewForm,
+        )
+
+    async def create_review(
+        self, until: int, *, run: str | None = None, remark: str | None = None
+    ) -> forms.ReviewForm:
+        """Record that you have looked.
+
+        `POST /api/v1/reviews`; needs the scope `audit`.
+
+        `until`: The `until` of the review that was shown.
+
+        `run`: A run; empty for all.
+        """
+        return await self._connection.call(
+            ApiRequest(
+                method="POST",
+                path="/api/v1/reviews",
+                body={"until": until, "run": run, "remark": remark},
+                accept="application/json",
+            ),
+            forms.ReviewForm,
+        )
+
+    async def list_incidents(self) -> forms.IncidentsForm:
+        """List the incidents.
+
+        `GET /api/v1/incidents`; needs the scope `audit`.
+        """
+        return await self._connection.call(
+            ApiRequest(method="GET", path="/api/v1/incidents", accept="application/json"),
+            forms.IncidentsForm,
+        )
+
+    async def open_incident(
+        self,
+        *,
+        severity: forms.IncidentSeverity,
+        text: str,
+        runs: Sequence[str] | None = None,
+        known: str | None = None,
+    ) -> forms.IncidentForm:
+        """Record an incident.
+
+        `POST /api/v1/incidents`; needs the scope `audit`.
+
+        `text`: What happened.
+
+        `runs`: The runs in it.
+
+        `known`: When somebody became aware; empty for now.
+        """
+        return await self._connection.call(
+            ApiRequest(
+                method="POST",
+                path="/api/v1/incidents",
+                body={"severity": severity, "text": text, "runs": runs, "known": known},
+                accept="application/json",
+            ),
+            forms.IncidentForm,
+        )
+
+    async def close_incident(self, incident: str, text: str) -> forms.IncidentForm:
+        """Record that an incident is dealt with.
+
+        `POST /api/v1/incidents/{incident}/close`; needs the scope `audit`.
+        """
+        return await self._connection.call(
+            ApiRequest(
+                method="POST",
+                path=fill_path("/api/v1/incidents/{incident}/close", incident=incident),
+                body={"text": text},
+                accept="application/json",
+            ),
+            forms.IncidentForm,
+        )
+
 
 class AsyncTlogApi:
     """Read the log as C2SP tlog-tiles."""

@@ -16,6 +16,7 @@ import msgspec
 if TYPE_CHECKING:
     Accord = Literal["agreed", "majority", "split", "blocked"]
     Answer = Literal["approve", "reject"]
+    Authority = Literal["person", "key", "operator"]
     Basis = Literal["given", "lexical", "semantic", "classifier"]
     Check = Literal[
         "outcome",
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
         "kept",
     ]
     Claim = Literal["intact", "complete", "independent"]
+    Concern = Literal["stop", "budget-stop", "denial", "gap", "indeterminate", "gate"]
     CostAxis = Literal["day", "agent", "model", "lane"]
     DecidedBy = Literal["person", "key", "operator", "deadline", "end"]
     DivergenceKind = Literal["missing", "added", "facts", "bodies"]
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
         "limit",
     ]
     Ground = Literal["gate", "vote", "check", "judge", "none"]
+    IncidentSeverity = Literal["low", "medium", "high", "critical"]
     Independence = Literal["", "independent", "not-independent"]
     IntervalMethod = Literal["none", "wilson", "student-t", "agresti-min"]
     KeyState = Literal["set", "missing", "none", "provider"]
@@ -149,9 +152,11 @@ if TYPE_CHECKING:
 else:
     Accord = str
     Answer = str
+    Authority = str
     Basis = str
     Check = str
     Claim = str
+    Concern = str
     CostAxis = str
     DecidedBy = str
     DivergenceKind = str
@@ -159,6 +164,7 @@ else:
     EquivalenceStep = str
     GapReason = str
     Ground = str
+    IncidentSeverity = str
     Independence = str
     IntervalMethod = str
     KeyState = str
@@ -1359,6 +1365,100 @@ class ReplayForm(msgspec.Struct, frozen=True, kw_only=True):
     divergences: tuple[DivergenceForm, ...]
     missing: str
     """What the record does not hold, if that ended it."""
+
+
+class ConcernCountsForm(msgspec.Struct, frozen=True, kw_only=True):
+    """The number of entries with each concern; of those that are left out too."""
+
+    stops: int
+    budget_stops: int
+    denials: int
+    gaps: int
+    indeterminate: int
+    gates: int
+    """Gates that are open, whenever they were opened."""
+
+
+class ReviewItemForm(msgspec.Struct, frozen=True, kw_only=True):
+    """An entry that is worth a look, and why."""
+
+    concern: Concern
+    id: str
+    """The id of an entry: its leaf hash in the tree, in hexadecimal digits."""
+    index: int | None
+    run: str
+    """The name of a run."""
+    strand: str
+    kind: str
+    actor: str
+    at: str
+    """A point in time (RFC 3339, UTC)."""
+    text: str
+    """The entry in words; over HTTP, its facts."""
+
+
+class IncidentForm(msgspec.Struct, frozen=True, kw_only=True):
+    """An incident, open or closed."""
+
+    id: str
+    severity: IncidentSeverity
+    runs: tuple[str, ...]
+    known: str
+    """When somebody became aware of it."""
+    opened: str
+    """A point in time (RFC 3339, UTC)."""
+    opened_by: str
+    entry: str
+    """The id of an entry: its leaf hash in the tree, in hexadecimal digits."""
+    closed: str | None
+    """Null while it is open."""
+    closed_by: str | None
+    text: str | None = None
+    """Null if it was erased."""
+    closing_text: str | None = None
+    """Null while it is open, or if it was erased."""
+
+
+class DoneReviewForm(msgspec.Struct, frozen=True, kw_only=True):
+    """A review that somebody has done."""
+
+    entry: str
+    """The id of an entry: its leaf hash in the tree, in hexadecimal digits."""
+    at: str
+    """A point in time (RFC 3339, UTC)."""
+    actor: str
+    by: Authority
+    since: int
+    """The index of an entry in the log."""
+    until: int
+    """The index of an entry in the log."""
+    remark: str | None
+    """Null if there is none, or it was erased."""
+
+
+class ReviewForm(msgspec.Struct, frozen=True, kw_only=True):
+    """What is worth a look since the last review, or of one run."""
+
+    since: int
+    """The first entry that was looked at."""
+    until: int
+    """The first entry that was not looked at."""
+    run: str | None
+    counts: ConcernCountsForm
+    items: tuple[ReviewItemForm, ...]
+    """The newest of them."""
+    incidents: tuple[IncidentForm, ...]
+    """Those that are open."""
+    last: DoneReviewForm | None
+    """The review before."""
+    recorded: str | None
+    """The entry of the review that was just recorded."""
+
+
+class IncidentsForm(msgspec.Struct, frozen=True, kw_only=True):
+    """All incidents, the oldest first."""
+
+    incidents: tuple[IncidentForm, ...]
 
 
 class EvidenceForm(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,20 +3,22 @@
 Everything here follows from recorded entries, so every worker reads the same.
 """
 
+import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import TypeVar
 
 from forum.errors import BodyGone, NoSuchEntry, NoSuchRun, RunNotDriven
 from forum.ledger.body import BytesContent, Content, StoredBody
 from forum.ledger.entry import LOG_RUN, MAIN_STRAND, MAX_PARENTS, Facts
 from forum.ledger.kinds import JoinFacts
-from forum.ledger.log import Ledger, read_strand_entries, stored_body
+from forum.ledger.log import Ledger, check_body, read_strand_entries, stored_body
 from forum.ledger.ports import Position
 from forum.ledger.strand import Draft, RecordedEntry, Strand
 from forum.tlog import Hash
 from forum.work.kinds import AcceptedFacts, Basis, PlanFacts, RouteFacts
-from forum.work.plan import Plan, read_plan
+from forum.work.plan import Plan, RolePlan, read_plan
 from forum.work.policy import Policy, read_policy
 from forum.work.run_fold import Run, fold
 
@@ -24,6 +26,15 @@ T = TypeVar("T")
 
 ENGINE = "engine"
 """The actor of entries that the engine itself writes."""
+
+_MANY_STRANDS = 4
+"""From so many strands on, their ends are looked at before those with news are read."""
+
+MAX_OWN_TASKS = 100
+"""The size of a plan up to which the worker that drives the run drives all of its tasks.
+
+A shared task costs some statements more, and the driver reads what its workers have written.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +88,11 @@ class RunContext(RunInput):
     plan: Plan
     plan_entry: Hash
 
+    @property
+    def has_shared_tasks(self) -> bool:
+        """Whether the plan is so large that all workers share its tasks."""
+        return not isinstance(self.plan, RolePlan) and len(self.plan.tasks) > MAX_OWN_TASKS
+
 
 def read_run_input(ledger: Ledger, run: str) -> RunInput | RunContext:
     """Read an accepted run: a `RunContext` with the current plan if there is one.
@@ -96,7 +112,8 @@ def read_run_input(ledger: Ledger, run: str) -> RunInput | RunContext:
                 pass
     if accepted is None:
         raise NoSuchEntry(f"run {run} has no request")
-    policy = _read_once(ledger, accepted, "policy", read_policy)
+    bodies = _open_once(ledger, [(accepted, "policy"), *([(plan, "plan")] if plan else [])])
+    policy = ledger.writer.derive(accepted, "policy", lambda: read_policy(bodies(0)))
     run_input = RunInput(
         run=run,
         accepted=accepted.entry.facts,
@@ -108,14 +125,40 @@ def read_run_input(ledger: Ledger, run: str) -> RunInput | RunContext:
     )
     if plan is None:
         return run_input
-    return run_input.with_plan(_read_once(ledger, plan, "plan", read_plan), plan.leaf)
-
-
-def _read_once(ledger: Ledger, source: RecordedEntry, body: str, parse: Callable[[bytes], T]) -> T:
-    """Return a parsed body of an entry; of a remembered run it is read and parsed once."""
-    return ledger.writer.derive(
-        source, body, lambda: parse(read_body(ledger, position_of(source), body))
+    return run_input.with_plan(
+        ledger.writer.derive(plan, "plan", lambda: read_plan(bodies(1))), plan.leaf
     )
+
+
+def _open_once(
+    ledger: Ledger, sources: Sequence[tuple[RecordedEntry, str]]
+) -> Callable[[int], bytes]:
+    """Return a reader of bodies by number, which reads all of them at the first call."""
+
+    @cache
+    def bodies() -> list[StoredBody | None]:
+        return ledger.store.bodies_at([(position_of(source), name) for source, name in sources])
+
+    def read(number: int) -> bytes:
+        source, name = sources[number]
+        body = bodies()[number]
+        if body is None or name not in source.entry.bodies:
+            raise BodyGone(str(position_of(source)), name)
+        check_body(source.entry, name, body)
+        return b"".join(body.read())
+
+    return read
+
+
+async def read_remembered(ledger: Ledger, run: str, read: Callable[[], T]) -> T:
+    """Read what the entries of a run say: in a thread, unless the run is remembered.
+
+    Only for strands that are remembered with their run, and not for bodies: reading from the store
+    would block the event loop.
+    """
+    if ledger.writer.remembers(run):
+        return read()
+    return await asyncio.to_thread(read)
 
 
 def read_run_context(ledger: Ledger, run: str) -> RunContext:
@@ -174,10 +217,24 @@ def fold_new_entries(ledger: Ledger, run: str, state: Run, strands: Iterable[str
     """Return the state with the new entries of some strands folded into it."""
     fresh = [
         pair
-        for strand in strands
+        for strand in _with_new_entries(ledger, run, state, tuple(strands))
         for pair in read_strand_entries(ledger, run, strand, state.lengths.get(strand, 0))
     ]
     return fold(fresh, state) if fresh else state
+
+
+def _with_new_entries(
+    ledger: Ledger, run: str, state: Run, strands: Sequence[str]
+) -> Sequence[str]:
+    """Return the strands that have new entries, where looking costs less than reading them all."""
+    if len(strands) < _MANY_STRANDS or ledger.writer.remembers(run):
+        return strands
+    ends = ledger.writer.last_entries(run, strands)
+    return [
+        strand
+        for strand, last in zip(strands, ends, strict=True)
+        if last is not None and last.entry.n >= state.lengths.get(strand, 0)
+    ]
 
 
 def read_body(ledger: Ledger, position: Position, name: str, most: int | None = None) -> bytes:

@@ -24,12 +24,12 @@ from forum.engine.session import TurnDriver, TurnRegistry
 from forum.engine.shared_budgets import SharedBudgets
 from forum.engine.signals import CancelToken, RunSignals
 from forum.engine.task_driver import TaskDriver
-from forum.engine.worker_slots import WorkerSlot
+from forum.engine.worker_slots import TaskLimit, WorkerSlot
 from forum.errors import ConcurrentUpdate, NoSuchGate
 from forum.ledger.entry import MAIN_STRAND
 from forum.ledger.log import Ledger
 from forum.ledger.ports import RunClaim, Timer, TimerClaim, due_now_limit
-from forum.work import kinds
+from forum.work import kinds, shared_tasks
 from forum.work.gate_rules import GateRule
 from forum.work.report_closing import (
     CLOSE_TIMER,
@@ -72,7 +72,8 @@ class Engine:
         report_patience: ReportPatience = DEFAULT_PATIENCE,
         owns_runs: bool = False,
     ) -> None:
-        """`owns_runs` says that this process alone drives a run and all its tasks."""
+        """`owns_runs` says that one process drives a run, with all tasks that are not shared."""
+        self._signals = RunSignals()
         if owns_runs:
             ledger = ledger.with_memory(RunMemory())
         self._ledger, self._report_patience = ledger, report_patience
@@ -87,17 +88,20 @@ class Engine:
             budgets=budgets,
             open_encoder=open_encoder,
             owns_runs=owns_runs,
+            is_driven_here=self.is_driving_run,
         )
-        self._signals, self._pending_turns = RunSignals(), TurnRegistry()
+        self._pending_turns = TurnRegistry()
         self._contexts: OrderedDict[str, context.RunContext] = OrderedDict()
         self._lock = Lock()
-        self.limit_tasks(WorkerCapacity().tasks)
+        self._slots = TaskLimit(WorkerCapacity().tasks)
         self._is_draining, self._active_tasks = False, 0
 
     def limit_tasks(self, most: int) -> None:
-        """Set the number of tasks driven at once; call this before the first task starts."""
-        # Tasks that already wait would keep the old semaphore.
-        self._slots = asyncio.Semaphore(most)
+        """Set the number of tasks driven at once; tasks that are driven beyond it go on.
+
+        Call this in the event loop that drives tasks, or before it starts.
+        """
+        self._slots.resize(most)
 
     def _fork_source(self, run_input: context.RunInput) -> ports.ReplySource | None:
         """Return the replies that a fork reuses, or None if the run is not a fork."""
@@ -107,7 +111,15 @@ class Engine:
         return ForkSource(self._ledger, origin.fork_run, origin.fork_index)
 
     async def drive_run(self, run: str, runner: ports.Runner) -> None:
-        """Drive a run until it has ended or waits for a decision, a child run or its deadline."""
+        """Drive a run until it has ended or waits for a decision, a child run or its deadline.
+
+        Under the key of a shared task, drive that task.
+        """
+        shared = shared_tasks.split_key(run)
+        if shared is not None:
+            await self.drive_task(*shared)
+            await asyncio.to_thread(self._clear_timer, run)
+            return
         missed = True
         while missed:
             with self._signals.listen(run) as attention:
@@ -133,6 +145,12 @@ class Engine:
             # so its sender did not enqueue the run.  Drive the run once more.
             missed = attention.has_missed_signal
 
+    def _clear_timer(self, key: str) -> None:
+        """Clear the timer of a shared task, unless its run has started the task again."""
+        timer = self._ledger.store.timer(key, MAIN_STRAND)
+        if timer is not None and (timer.at or 0) >= due_now_limit(self._ledger.now()):
+            self._ledger.store.reschedule([timer], None)
+
     async def drive_task(self, run: str, task: str) -> None:
         """Drive a task until it has ended or waits for a decision or a child run."""
         # A task that was left because of an interruption continues if the run was resumed since.
@@ -149,7 +167,9 @@ class Engine:
             left = False
             async with self._hold_slot(stop.slot):
                 try:
-                    driver = await asyncio.to_thread(self._driver_of, run, task, stop)
+                    driver = await context.read_remembered(
+                        self._ledger, run, lambda: self._driver_of(run, task, stop)
+                    )
                     await driver.drive()
                 except ConcurrentUpdate:
                     left = stop.left
@@ -195,6 +215,14 @@ class Engine:
         """Start no more calls or effects here; the worker that takes over starts them."""
         self._is_draining = True
         self._signals.leave_tasks()
+
+    def pause_calls(self) -> None:
+        """Begin no call or effect, and claim no run, until `resume_calls`; from any thread."""
+        self._services.calls_paused.set()
+
+    def resume_calls(self) -> None:
+        """Begin calls and effects again; from any thread."""
+        self._services.calls_paused.clear()
 
     @property
     def is_working(self) -> bool:
@@ -284,9 +312,10 @@ class Engine:
 
         Timers are rescheduled as by `claim_due`, for the case that the run cannot be driven.
         """
+        is_paused = self._services.calls_paused.is_set()
         claim = RunClaim(
             worker=worker,
-            limit=max(0, min(MAX_CLAIMED_TIMERS, room)),
+            limit=0 if is_paused else max(0, min(MAX_CLAIMED_TIMERS, room)),
             own_limit=MAX_CLAIMED_TIMERS,
             anew=due_now_limit(self._ledger.now()),
             shortest=_MIN_REDELIVERY_S,

@@ -8,8 +8,9 @@ under a new reservation.  A throttled call is made again after the pause that th
 import asyncio
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
+from threading import Event
 from typing import Any
 
 import msgspec
@@ -49,6 +50,7 @@ _CANCEL_GRACE_S = 0.3
 """Extra time for a call that timed out to end by itself and report what it cost."""
 _BUDGET_RETRY_DELAY_US = 200_000
 """Delay before retrying a reservation refused for lack of budget."""
+_PAUSE_POLL_INTERVAL_S = 0.05
 _LARGE_BODY_BYTES = 1 << 20
 """Larger bodies are masked and hashed in a thread, so that the event loop is not blocked."""
 
@@ -79,7 +81,11 @@ class Services:
     open_encoder: ports.OpenEncoder = lambda: None
     """Returns the encoder that compares free-text answers of councils."""
     owns_runs: bool = False
-    """Whether this process alone drives a run and all its tasks."""
+    """Whether one process drives a run and all tasks of it that are not shared."""
+    is_driven_here: Callable[[str], bool] = lambda _: False
+    """Tells whether a run is driven in this process."""
+    calls_paused: Event = field(default_factory=Event)
+    """Set while this process may begin no call or effect: others may think it is gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,8 +179,10 @@ class ModelCaller:
         A halt, an erased body or a malformed record ends the task with a stop entry.
         """
         name = kinds.task_strand(self.task)
-        self.strand: strand.Strand = await asyncio.to_thread(
-            self.ledger.open_strand, self.run_input.run, name
+        self.strand: strand.Strand = await context.read_remembered(
+            self.ledger,
+            self.run_input.run,
+            lambda: self.ledger.open_strand(self.run_input.run, name),
         )
         state = fold((r.leaf, r.entry) for r in self.strand.loaded_entries).task(self.task)
         if state.state.is_end:
@@ -207,7 +215,7 @@ class ModelCaller:
 
     def wake_run_effects(self) -> tuple[Timer, ...]:
         """Return the effect that makes the run's timer due, to wake a driver in another process."""
-        if self.services.owns_runs:
+        if self.services.owns_runs and self.services.is_driven_here(self.run_input.run):
             return ()
         return (due_now(self.run_input.run, MAIN_STRAND, self.ledger.now()),)
 
@@ -316,6 +324,7 @@ class ModelCaller:
         )
         if recorded is not None:
             return await self._record_replayed_call(recorded, call_step, reply_step, turns, ask)
+        await self.wait_while_paused()
         self.check_limits()
         model = self._model(ask.agent)
         bound = model.bound(call)
@@ -625,6 +634,12 @@ class ModelCaller:
                 return await self.strand.append_exclusive_async(*drafts)
             except (errors.StoreFailed, errors.BacklogFull):
                 await asyncio.sleep(_RETRY_DELAY_S)
+
+    async def wait_while_paused(self) -> None:
+        """Wait while this process may begin no call or effect; raise as `check_time` does."""
+        while self.services.calls_paused.is_set():
+            self.check_time()
+            await asyncio.sleep(_PAUSE_POLL_INTERVAL_S)
 
     def check_limits(self) -> None:
         """Raise `TaskHalted` if a limit other than the budget forbids another call."""

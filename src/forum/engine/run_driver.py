@@ -6,8 +6,9 @@ of the same run, one is refused at its next append and stops.
 """
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 
 import msgspec
 
@@ -23,14 +24,14 @@ from forum.engine.ports import RecordedEnd, Runner
 from forum.engine.session import SessionRunner, TurnRegistry
 from forum.engine.signals import RunListener, RunSignals
 from forum.engine.tools import receipts_of
-from forum.ledger.body import BytesContent, text_content
+from forum.ledger.body import BytesContent, Content, text_content
 from forum.ledger.entry import MAIN_STRAND, MAX_PARENTS
 from forum.ledger.kinds import RunCloseFacts
 from forum.ledger.log import StrandEnd, draft_closing
 from forum.ledger.ports import Effect, EndedRun, Timer, due_now
 from forum.ledger.strand import Attachment, Draft, Strand
 from forum.tlog import Hash
-from forum.work import kinds, run_fold
+from forum.work import kinds, run_fold, shared_tasks
 from forum.work.claim_grammar import ClaimedAction
 from forum.work.claims import ActionClaim, count_unverified, find_claims
 from forum.work.judging import MAX_READ_BYTES
@@ -67,35 +68,41 @@ class RunDriver:
             agenda,
         )
         self._gate_rules, self._open_encoder = services.gate_rules, services.open_encoder
+        self._owns_runs = services.owns_runs
         self._recorded_end: RecordedEnd | None = None
         self._started: set[str] = set()
 
     async def drive(self, run: str) -> None:
         """Drive a run until it has ended or waits for a decision, a child run or its deadline."""
         while True:
-            # Read the timer and the end of `main` before the entries.  A decision made in between
-            # sets the timer again, so that `reschedule` leaves it alone; an entry recorded in
-            # between takes our position, so that our next append is refused.
-            alarm = await asyncio.to_thread(self._ledger.store.timer, run, MAIN_STRAND)
-            await asyncio.to_thread(self._ledger.remember_run, run)
-            self._main: Strand = await asyncio.to_thread(
-                self._ledger.open_strand_at_end, run, MAIN_STRAND
-            )
-            last = await asyncio.to_thread(context.read_last_facts, self._ledger, run)
-            if isinstance(last, RunCloseFacts | kinds.InterruptionFacts):
-                await asyncio.to_thread(self._clear_stale_timers, run)
-                return
-            self._state = await asyncio.to_thread(self._fold_run, run)
-            if self._state.accepted is None:
-                await asyncio.to_thread(self._leave_reported_run, run)
+            alarm, run_input = await asyncio.to_thread(self._read_run, run)
+            if run_input is None:
                 return
             try:
-                if await self._advance(run):
+                if await self._advance(run_input):
                     return
             except errors.PositionTaken:
                 continue  # the last commit was refused: somebody cancelled the run just now
             if await asyncio.to_thread(self._clear_or_defer_timer, run, alarm):
                 return
+
+    def _read_run(self, run: str) -> tuple[Timer | None, context.RunInput | None]:
+        """Read the timer and the entries of a run; return no input if there is nothing to drive."""
+        # Read the timer and the end of `main` before the entries.  A decision made in between sets
+        # the timer again, so that `reschedule` leaves it alone; an entry recorded in between takes
+        # our position, so that our next append is refused.
+        alarm = self._ledger.store.timer(run, MAIN_STRAND)
+        self._ledger.remember_run(run)
+        self._main: Strand = self._ledger.open_strand_at_end(run, MAIN_STRAND)
+        last = context.read_last_facts(self._ledger, run)
+        if isinstance(last, RunCloseFacts | kinds.InterruptionFacts):
+            self._clear_stale_timers(run)
+            return alarm, None
+        self._state = self._fold_run(run)
+        if self._state.accepted is None:
+            self._leave_reported_run(run)
+            return alarm, None
+        return alarm, context.read_run_input(self._ledger, run)
 
     def _clear_or_defer_timer(self, run: str, alarm: Timer | None) -> bool:
         """Clear the timer of a waiting run, or defer it to the deadline, before the driver leaves.
@@ -150,9 +157,8 @@ class RunDriver:
             gates.expire_gate(self._ledger, run, gate)
         return [gate.strand for gate in state.open_gates]
 
-    async def _advance(self, run: str) -> bool:
+    async def _advance(self, run_input: context.RunInput) -> bool:
         """Drive the run as far as possible, and return whether it was closed."""
-        run_input = await asyncio.to_thread(context.read_run_input, self._ledger, run)
         if run_input.policy.panel is not None:
             # Turns of a session are taken in this process: the pending turns are known only here,
             # and a trip through the queue would take longer than many a turn.
@@ -291,9 +297,12 @@ class RunDriver:
         )
 
     async def _fold_main(self, run: str) -> None:
-        self._state = await asyncio.to_thread(
-            context.fold_new_entries, self._ledger, run, self._state, [MAIN_STRAND]
+        self._state = await context.read_remembered(
+            self._ledger, run, lambda: self._fold_main_strand(run)
         )
+
+    def _fold_main_strand(self, run: str) -> run_fold.Run:
+        return context.fold_new_entries(self._ledger, run, self._state, [MAIN_STRAND])
 
     async def _approve_plan(self, case: context.RunContext) -> context.RunContext | None:
         """Return the context once its plan may be carried out, or None while approval is pending.
@@ -335,14 +344,27 @@ class RunDriver:
             if steps.skip:
                 await self._fold_tasks(case, [task for task, _ in steps.skip])
                 continue
-            start = (*steps.start, *await asyncio.to_thread(self._returned_children))
+            start = (*steps.start, *await self._returned_children())
             if start:
                 self._started.update(start)
-                await self._runner.enqueue_tasks(case.run, start)
+                await self._start_tasks(case, start)
             if self._started:
                 look = await self._wait_for_progress(case, look)
             elif not await self._replay_stop(case):
                 return
+
+    def _shares_tasks(self, case: context.RunContext) -> bool:
+        return self._owns_runs and case.has_shared_tasks
+
+    async def _start_tasks(self, case: context.RunContext, tasks: Sequence[str]) -> None:
+        """Have tasks driven in this process, or by whichever worker claims them."""
+        if not self._shares_tasks(case):
+            await self._runner.enqueue_tasks(case.run, tuple(tasks))
+            return
+        self._ledger.writer.share_tasks(case.run)
+        keys = [shared_tasks.key_of(case.run, task) for task in tasks]
+        timers = [due_now(key, MAIN_STRAND, self._ledger.now()) for key in keys]
+        await asyncio.to_thread(self._ledger.store.set_timers, timers)
 
     async def _wait_for_progress(self, case: context.RunContext, look: float) -> float:
         """Wait for a signal or the poll interval, fold the news, and return the next interval."""
@@ -358,8 +380,10 @@ class RunDriver:
             return _MIN_POLL_INTERVAL_S
         await self._fold_tasks(case, self._started)
         # Signals are best effort, and the workers of these tasks may have died.  Enqueue the tasks
-        # again: the runner ignores those that are still running.
-        await self._runner.enqueue_tasks(case.run, tuple(sorted(self._started)))
+        # again: the runner ignores those that are still running.  A shared task has a timer of its
+        # own, which survives its worker.
+        if not self._shares_tasks(case):
+            await self._runner.enqueue_tasks(case.run, tuple(sorted(self._started)))
         return min(2 * look, _MAX_POLL_INTERVAL_S)
 
     def _poll_timeout_s(self, case: context.RunContext, look: float) -> float:
@@ -377,7 +401,13 @@ class RunDriver:
         Tasks that have ended or wait are no longer counted as started.
         """
         names = tuple(tasks)
-        self._state = await asyncio.to_thread(self._fold_strands, case, names, others=others)
+        policy = gates.with_operator_rules(case.policy, self._gate_rules)
+        has_gates = bool(policy.gates or policy.tools or policy.gate_rules)
+        fold = partial(self._fold_strands, case.run, names, others=others, has_gates=has_gates)
+        if others or has_gates:  # clients append to these strands, so they are never remembered
+            self._state = await asyncio.to_thread(fold)
+        else:
+            self._state = await context.read_remembered(self._ledger, case.run, fold)
         for name in names:
             state = self._task(name).state
             if state.is_end or state is run_fold.TaskState.WAITING:
@@ -396,31 +426,35 @@ class RunDriver:
         )
 
     def _fold_strands(
-        self, case: context.RunContext, tasks: tuple[str, ...], *, others: bool
+        self, run: str, tasks: tuple[str, ...], *, others: bool, has_gates: bool
     ) -> run_fold.Run:
         strands = [kinds.task_strand(name) for name in tasks]
         if others:
             strands.append(kinds.CONTROL)
-            self._expire_gates(case.run, self._state)
-        policy = gates.with_operator_rules(case.policy, self._gate_rules)
-        if policy.gates or policy.tools or policy.gate_rules:
-            strands += self._gate_strands(case.run)
-        return context.fold_new_entries(self._ledger, case.run, self._state, strands)
+            self._expire_gates(run, self._state)
+        if has_gates:
+            strands += self._gate_strands(run)
+        return context.fold_new_entries(self._ledger, run, self._state, strands)
 
-    def _returned_children(self) -> tuple[str, ...]:
+    async def _returned_children(self) -> tuple[str, ...]:
         """Return the waiting tasks whose child runs have ended or were never started.
 
         A worker that died after it recorded the delegation may not have opened the child run.
         """
-        waiting = (
-            (name, task.delegated.run)
+        waiting = {
+            name: task.delegated.run
             for name, task in self._state.tasks.items()
             if task.delegated is not None and name not in self._started
-        )
+            if self._task(name).state is run_fold.TaskState.WAITING
+        }
+        if not waiting:
+            return ()
+        return await asyncio.to_thread(self._find_returned, waiting)
+
+    def _find_returned(self, waiting: Mapping[str, str]) -> tuple[str, ...]:
         return tuple(
             name
-            for name, child in waiting
-            if self._task(name).state is run_fold.TaskState.WAITING
+            for name, child in waiting.items()
             if isinstance(context.read_last_facts(self._ledger, child), RunCloseFacts | None)
         )
 
@@ -506,9 +540,7 @@ class RunDriver:
                     bodies=(body,),
                 )
             )
-            self._state = await asyncio.to_thread(
-                context.fold_new_entries, self._ledger, case.run, self._state, [MAIN_STRAND]
-            )
+            await self._fold_main(case.run)
 
     def _cancel_children(self) -> None:
         """Cancel the open child runs; each wakes this run when it has ended."""
@@ -561,8 +593,12 @@ class RunDriver:
             return False
         # First take the next position of every strand that clients can append to.  The close lists
         # the last positions of all strands, and an entry after it would fail verification.
-        await asyncio.to_thread(self._close_gates, case.run)
-        strands = await asyncio.to_thread(self._ledger.writer.strands, case.run)
+        strands = await context.read_remembered(
+            self._ledger, case.run, lambda: self._ledger.writer.strands(case.run)
+        )
+        gate_strands = [name for name in strands if name.startswith(kinds.gate_strand(""))]
+        if gate_strands:
+            await asyncio.to_thread(self._close_gates, case.run, gate_strands)
         is_open = not self._state.cancelled and kinds.CONTROL not in strands
         if self._state.answered is None and is_open:
             await self._finish_in_one_commit(case, conclusion)
@@ -614,6 +650,10 @@ class RunDriver:
         alarms = [Timer(case.run, MAIN_STRAND, None)]
         if case.accepted.parent_run:
             alarms.append(due_now(case.accepted.parent_run, MAIN_STRAND, self._ledger.now()))
+        if self._shares_tasks(case):
+            # A worker that died may have left the timer of a task that it had ended.
+            keys = [shared_tasks.key_of(case.run, task.id) for task in case.plan.tasks]
+            alarms += [Timer(key, MAIN_STRAND, None) for key in keys]
         return tuple(alarms)
 
     async def _assemble_conclusion(self, case: context.RunContext) -> Conclusion | None:
@@ -710,10 +750,7 @@ class RunDriver:
 
     async def _answer_drafts(self, case: context.RunContext, conclusion: Conclusion) -> list[Draft]:
         """Return the checks and the answer, with its claims and the entries that prove them."""
-        head = await asyncio.to_thread(
-            context.read_prefix, conclusion.answer.chunks(), MAX_READ_BYTES
-        )
-        claims = await asyncio.to_thread(self._find_claims, case, head)
+        claims = await asyncio.to_thread(self._find_claims, case, conclusion.answer)
         bodies = [Attachment("answer", conclusion.answer, "text/plain")]
         if claims:
             listed = BytesContent(msgspec.json.encode(claims))
@@ -735,8 +772,9 @@ class RunDriver:
         )
         return [*self._check_drafts(conclusion), answer]
 
-    def _find_claims(self, case: context.RunContext, answer: bytes) -> tuple[ActionClaim, ...]:
+    def _find_claims(self, case: context.RunContext, content: Content) -> tuple[ActionClaim, ...]:
         """Return the actions that the answer claims, with the run's effects that prove them."""
+        answer = context.read_prefix(content.chunks(), MAX_READ_BYTES)
         # Receipts are read from the store, so only for an answer that claims something.
         if not find_claims(answer, ()):
             return ()
@@ -754,10 +792,8 @@ class RunDriver:
             return Draft("cancel", self._recorded_end.cancelled_by, kinds.CancelFacts(), cause)
         return Draft("close", context.ENGINE, kinds.ControlCloseFacts(), cause)
 
-    def _close_gates(self, run: str) -> None:
-        for gate in context.fold_new_entries(
-            self._ledger, run, run_fold.Run(), self._gate_strands(run)
-        ).open_gates:
+    def _close_gates(self, run: str, strands: Sequence[str]) -> None:
+        for gate in context.fold_new_entries(self._ledger, run, run_fold.Run(), strands).open_gates:
             moot = kinds.GateDecisionFacts(Answer.REJECT, gate.digest, kinds.Decider.END)
             with suppress(errors.GateAlreadyDecided, errors.GateChanged):
                 gates.decide_gate(self._ledger, run, gate.opened.subject, moot, context.ENGINE)

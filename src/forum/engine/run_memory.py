@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from threading import Lock
 from typing import TypeVar, cast
 
+from forum.ledger.entry import MAIN_STRAND
 from forum.ledger.strand import RecordedEntry
 from forum.tlog import Hash
 from forum.work import kinds
@@ -26,7 +27,7 @@ _MAX_ENTRIES = 20_000
 class _RememberedRun:
     def __init__(self) -> None:
         self.strands: dict[str, list[RecordedEntry]] = {}
-        self.is_loaded = False
+        self.is_loaded = self.has_shared_tasks = False
         self.derived: dict[tuple[Hash, str], object] = {}
 
     def add(self, entries: Iterable[RecordedEntry]) -> bool:
@@ -67,11 +68,19 @@ class RunMemory:
             stored.is_loaded = True
             self._runs[run] = stored
 
+    def share_tasks(self, run: str) -> None:
+        """Remember no more than `main` of a run: other processes drive tasks of it, too."""
+        with self._lock:
+            known = self._runs.get(run)
+            if known is not None:
+                known.has_shared_tasks = True
+
     def strands(self, run: str) -> list[str] | None:
         """Return the names of the strands of a remembered run, or None."""
         with self._lock:
             known = self._runs.get(run)
-            return list(known.strands) if known and known.is_loaded else None
+            is_whole = known is not None and known.is_loaded and not known.has_shared_tasks
+            return list(known.strands) if known is not None and is_whole else None
 
     def read(self, run: str, strand: str, start: int = 0) -> Sequence[RecordedEntry] | None:
         """Return the entries of a strand from a position on, or None if they must be read."""
@@ -80,6 +89,8 @@ class RunMemory:
         with self._lock:
             known = self._runs.get(run)
             if known is None or not known.is_loaded:
+                return None
+            if known.has_shared_tasks and strand != MAIN_STRAND:
                 return None
             return known.strands.get(strand, [])[start:]
 

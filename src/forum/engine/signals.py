@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import TypeVar
 
-from forum.engine.worker_slots import WorkerSlot
+from forum.engine.worker_slots import TaskLimit, WorkerSlot
 from forum.errors import ConcurrentUpdate
 
 T = TypeVar("T")
@@ -80,7 +80,7 @@ class RunListener:
 class CancelToken:
     """Tells the worker of a task that its run is to end, and holds the worker's slot."""
 
-    def __init__(self, free: asyncio.Semaphore) -> None:
+    def __init__(self, free: TaskLimit) -> None:
         self._loop = asyncio.get_running_loop()
         self.stop_requested, self.abort_requested = asyncio.Event(), asyncio.Event()
         self.left = False
@@ -119,7 +119,7 @@ class RunSignals:
             self._unregister(self._listeners, run, ear)
 
     @contextmanager
-    def register_task(self, run: str, free: asyncio.Semaphore) -> Iterator[CancelToken]:
+    def register_task(self, run: str, free: TaskLimit) -> Iterator[CancelToken]:
         """Register a worker of a task of a run while the context is open, and yield its token."""
         stop = CancelToken(free)
         with self._lock:

@@ -166,6 +166,7 @@ class ToolRunner:
                 await asyncio.to_thread(
                     self._caller.reply_source.raise_if_stopped_before, self._caller.task, step
                 )
+            await self._caller.wait_while_paused()
             self._caller.check_time()
             gate = await self._pass_gate(
                 wish, is_new=first is None or first.hex() not in self._known_outcomes

@@ -64,11 +64,13 @@ def draw_bars(
             tip = escape(f"{_span(group)}: {layer.name} {labels(value)}")
             place = f'x="{x:.1f}" y="{y:.1f}" width="{bar:.1f}" height="{height:.1f}"'
             parts.append(f'<rect class="{layer.color}" {place}><title>{tip}</title></rect>')
-    for at, anchor in ((0, "start"), (len(bins) - 1, "end")):
-        if at == 0 or len(bins) > 1:
-            x = _LEFT if at == 0 else _WIDTH - 8
-            text = bins[at][0] if at == 0 else bins[at][-1]
-            parts.append(f'<text x="{x}" y="{_HEIGHT - 6}" text-anchor="{anchor}">{text}</text>')
+    place = f'y="{_HEIGHT - 6}"'
+    if len(days) == 1:
+        middle = f'x="{_LEFT + plot_width / 2:.1f}" {place} text-anchor="middle"'
+        parts.append(f"<text {middle}>{days[0]}</text>")
+    else:
+        parts.append(f'<text x="{_LEFT}" {place} text-anchor="start">{days[0]}</text>')
+        parts.append(f'<text x="{_WIDTH - 8}" {place} text-anchor="end">{days[-1]}</text>')
     if width > 1:
         words = f"{width} days a bar"
         middle = f'x="{_LEFT + plot_width / 2:.1f}" y="{_HEIGHT - 6}"'

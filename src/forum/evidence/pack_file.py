@@ -47,12 +47,14 @@ log/           The bytes of every entry between two signed checkpoints, and what
 runs/          A bundle for each sampled and each named run: its entries, proofs and contents.
 maps/          The maps of duties that were used.
 
-To check it, with Forum installed:      forum verify THIS.zip --policy POLICY
-To check one run, with Python alone:    python3 verify.py runs/RUN.zip --policy POLICY
-To check one run in a browser:          open verify.html
+To check it, with Forum installed:    forum verify THIS.zip --policy POLICY
+To check it, with Python alone:       python3 verify.py THIS.zip --policy POLICY
+To check one run, with Python alone:  python3 verify.py runs/RUN.zip --policy POLICY
+To check one run in a browser:        open verify.html
 
-Every figure of the report is computed again from log/.  A figure that was changed, a run that was
-left out, another sample and another map are found, and named.
+Both compute every figure of report.json again from log/.  A figure that was changed, a run that was
+left out, another sample and another map are found, and named.  Only forum verify also draws
+report.html again; with Python alone, read the figures in report.json.
 
 Take the policy (the keys that you trust) from the people who run the log, not from this file, and
 the verifier from a release: whoever forges a pack encloses his own.  Nothing here is legal advice.

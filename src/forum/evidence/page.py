@@ -11,12 +11,14 @@ from html import escape
 from forum.evidence import queries
 from forum.evidence.charts import Layer, draw_bars, draw_legend, list_days
 from forum.evidence.control_maps import MapResult, RowResult
+from forum.evidence.events import MAX_EVENTS
 from forum.evidence.figures import Figure, day_of
 from forum.evidence.queries import SECTIONS, Unit
 from forum.evidence.report import PackReport, format_moment
 from forum.evidence.tally import MAX_DECISIONS
 
 _MAX_GROUPS_SHOWN = 6
+_LIMITS_TITLE = "What this does not show, and what to ask for"
 
 _STYLE = """\
 :root { color-scheme: light dark; --ink: #1b1b1f; --paper: #fff; --line: #b9b9c2; --dim: #56565f;
@@ -33,9 +35,10 @@ h3 { font-size: 1rem; margin: 0; } p { margin: .4rem 0; } a { color: var(--mark)
 table { border-collapse: collapse; width: 100%; margin: .4rem 0; }
 th, td { text-align: left; vertical-align: top; padding: .25rem .5rem;
   border-bottom: 1px solid var(--line); }
-th { font-weight: 600; color: var(--dim); font-size: .85rem; }
+th { font-weight: 600; color: var(--dim); font-size: .85rem; overflow-wrap: normal; }
 td.n { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }
-td.w { min-width: 9rem; } .dim { color: var(--dim); font-size: .87rem; }
+td.w { min-width: 9rem; } td.s { overflow-wrap: normal; }
+.dim { color: var(--dim); font-size: .87rem; }
 code { font-size: .87em; }
 .tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(8.5rem, 1fr)); gap: .6rem;
   margin: 1rem 0; }
@@ -44,11 +47,16 @@ code { font-size: .87em; }
   white-space: nowrap; }
 .figures { table-layout: fixed; } .figures th:nth-child(1) { width: 44%; }
 .figures th:nth-child(2) { width: 13%; text-align: right; } .figures th:nth-child(4) { width: 14%; }
+.events { table-layout: fixed; } .events th:nth-child(1) { width: 4rem; text-align: right; }
+.events th:nth-child(2) { width: 24%; } .events th:nth-child(3) { width: 18%; }
+.questions { table-layout: fixed; } .questions th:nth-child(1) { width: 45%; }
+.questions th:nth-child(3) { width: 22%; }
 .claim { white-space: nowrap; } .map { table-layout: fixed; }
 .map th:nth-child(1) { width: 31%; } .map th:nth-child(2) { width: 25%; }
-.charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(22rem, 1fr)); gap: 1rem; }
+.charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(26rem, 100%), 1fr));
+  gap: 1rem; }
 .charts figure { margin: 0; } svg { width: 100%; height: auto; display: block; }
-svg text { fill: var(--dim); font: 12px system-ui, sans-serif; }
+svg text { fill: var(--dim); font: 14px system-ui, sans-serif; }
 svg .axis { stroke: var(--dim); } svg .grid { stroke: var(--line); stroke-dasharray: 2 3; }
 .c1 { fill: var(--c1); background: var(--c1); } .c2 { fill: var(--c2); background: var(--c2); }
 .c3 { fill: var(--c3); background: var(--c3); } .c4 { fill: var(--c4); background: var(--c4); }
@@ -58,17 +66,19 @@ svg .axis { stroke: var(--dim); } svg .grid { stroke: var(--line); stroke-dashar
   border-radius: 2px; }
 .mark { color: var(--wait); background: var(--waitbg); border: 1px solid var(--wait);
   padding: .4rem .7rem; border-radius: .4rem; margin: .6rem 0; }
-.runner { display: none; }
-@media print { @page { margin: 16mm 12mm 14mm; }
+@media print { @page { margin: 14mm 12mm 16mm; }
   :root { --ink: #000; --paper: #fff; --line: #b0b0b0; --dim: #444; --soft: #f3f3f6; --mark: #000;
     --wait: #6b4500; --waitbg: #fff; --c1: #2a78d6; --c2: #c8372d; --c3: #c77700; --c4: #7a5cc4;
     --c5: #8a8a94; --c6: #1b8a5a; }
   body { font-size: 10pt; max-width: none; margin: 0; padding: 0; }
   .tile, rect, .key i { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
   .charts { grid-template-columns: 1fr 1fr; } h2 { break-after: avoid; }
-  tr, figure, .tile { break-inside: avoid; } thead { display: table-header-group; }
-  .runner { display: block; position: fixed; top: -9mm; left: 0; font-size: 8.5pt;
-    color: var(--wait); } }
+  tr, figure, .tile { break-inside: avoid; } thead { display: table-header-group; } }
+"""
+
+# A mark in the margin of each printed page; text that is fixed to a page would cover its rows.
+_PAGE_MARK = """\
+@page { @bottom-left { content: "TEXT"; font: 8.5pt system-ui, sans-serif; color: #6b4500; } }
 """
 
 _OUTCOME_COLORS = {
@@ -83,18 +93,68 @@ _OUTCOME_COLORS = {
 _ANSWER_COLORS = {"approve": "c1", "reject": "c2", queries.UNDECIDED: "c5"}
 _SOME_COLORS = ("c2", "c3", "c4", "c1", "c5", "c6")
 
-_QUESTIONS = (
-    ("How many runs were there, and how many failed, were stopped, or are open?", "runs"),
-    ("Is a run of the period missing, and how would I know?", "record-check"),
-    ("Who approved what, and how long did it take?", "decisions"),
-    ("Which tools were used, and which effects are in doubt?", "effects"),
-    ("Which models and configurations were in use?", "models"),
-    ("What was spent, by whom, and which caps were reached?", "money"),
-    ("Who had access, who was denied, whose access was revoked?", "access"),
-    ("What was erased, by whom, and why?", "erasure"),
-    ("Did anybody review this before me?", "review"),
-    ("What does this not show?", "limits"),
+_QUESTIONS: tuple[tuple[str, str, tuple[tuple[str, str], ...]], ...] = (
+    (
+        "How many runs were there, and how many failed, were stopped, or are open?",
+        queries.RUNS,
+        (
+            ("runs.all", "runs"),
+            ("runs.not-ok", "did not end well"),
+            ("stops.all", "stops"),
+            ("runs.open", "open at the end"),
+        ),
+    ),
+    ("Is a run of the period missing, and how would I know?", "record-check", ()),
+    (
+        "Who approved what, when, after seeing what, and how long did it take?",
+        queries.DECISIONS,
+        (
+            ("gates.deciders", "decisions"),
+            ("gates.unattended", "not by anybody"),
+            ("gates.median", "median time"),
+        ),
+    ),
+    (
+        "Which tools were used, and which effects are in doubt?",
+        queries.EFFECTS,
+        (("tools.used", "uses"), ("tools.doubt", "effects in doubt")),
+    ),
+    (
+        "Which models, providers and policies were in use, and when did they change?",
+        queries.MODELS,
+        (("models.calls", "calls of models"), ("config.seen", "configurations recorded")),
+    ),
+    (
+        "What was spent, by whom, and which caps were reached?",
+        queries.MONEY,
+        (("cost.total", "spent"), ("caps.reached", "stops because of a cap")),
+    ),
+    (
+        "Who had access, who was denied, whose access was revoked?",
+        queries.ACCESS,
+        (
+            ("access.keys", "keys"),
+            ("access.denied", "requests denied"),
+            ("access.revoked", "keys revoked"),
+        ),
+    ),
+    (
+        "What was erased, by whom, and why?",
+        queries.ERASURE,
+        (
+            ("redactions.all", "orders to erase"),
+            ("retention.set", "periods set"),
+            ("holds.all", "changes of holds"),
+        ),
+    ),
+    (
+        "Did anybody review this before me, and what did they see?",
+        queries.REVIEW,
+        (("reviews.done", "reviews"), ("incidents.opened", "incidents opened")),
+    ),
+    ("What does this not show, and what do I have to ask for elsewhere?", "limits", ()),
 )
+"""The questions of an auditor: where the answer is, and the figures that answer them in short."""
 
 
 def draw_page(report: PackReport) -> str:
@@ -135,9 +195,8 @@ def _head(report: PackReport) -> Iterator[str]:
         "style-src 'unsafe-inline'\">"
     )
     yield f"<title>{title}, {report.since[:10]} to {report.until[:10]}</title>"
-    yield f"<style>\n{_STYLE}</style>\n</head>\n<body>\n<main>"
-    if report.unreviewed:
-        yield f'<p class="runner" data-row="mark">{_mark_text(report)}</p>'
+    mark = _PAGE_MARK.replace("TEXT", _mark_text(report)) if report.unreviewed else ""
+    yield f"<style>\n{_STYLE}{mark}</style>\n</head>\n<body>\n<main>"
     yield f'<h1 data-row="title">{title}</h1>'
     about = f"The incident of run {report.incident.run}. " if report.incident else ""
     yield (
@@ -161,6 +220,7 @@ def _mark_text(report: PackReport) -> str:
 def _body(report: PackReport) -> Iterator[str]:
     figures = {figure.id: figure for figure in report.figures}
     yield from _tiles(figures)
+    yield from _questions(report, figures)
     yield from _record(report)
     yield '<h2 id="charts">By day</h2>\n<div class="charts">'
     yield from _charts(report, figures)
@@ -171,21 +231,42 @@ def _body(report: PackReport) -> Iterator[str]:
         yield from _section(section, title, report.figures)
         if section == queries.DECISIONS:
             yield from _decisions(report)
+        yield from _events(report, section)
     others = [figure for figure in report.figures if figure.section not in SECTIONS]
     if others:
         yield from _figure_table("added", "Figures that a map adds", others)
     for result in report.maps:
         yield from _map(result)
     yield from _bundles(report)
-    yield '<h2 id="limits">What this does not show</h2>\n<ul>'
+    yield '<h2 id="limits">' + _LIMITS_TITLE + "</h2>\n<ul>"
     for number, limit in enumerate(report.limits, 1):
         yield f'<li data-row="limit {number}">{escape(limit)}</li>'
     yield "</ul>"
-    yield '<h2 id="questions">Where to find an answer</h2>\n<table>\n<tbody>'
-    for question, anchor in _QUESTIONS:
-        name = SECTIONS.get(anchor, "The record" if anchor == "record-check" else "Limits")
-        yield f'<tr><td>{escape(question)}</td><td><a href="#{anchor}">{escape(name)}</a></td></tr>'
+
+
+def _questions(report: PackReport, figures: dict[str, Figure]) -> Iterator[str]:
+    """Yield the table of questions, each with its answer in short and a link to the rest."""
+    others = {
+        "record-check": f"complete: {report.check.complete.state}, as the maker found; check it",
+        "limits": f"limits that are listed: {len(report.limits)}",
+    }
+    titles = {**SECTIONS, "record-check": "Is the record whole?", "limits": _LIMITS_TITLE}
+    yield '<h2 id="questions">Ten questions</h2>'
+    yield from _table_head("question", "in short", "where", style="questions")
+    for number, (question, anchor, asked) in enumerate(_QUESTIONS, 1):
+        parts = [f"{words}: {_figure_text(figures[figure_id])}" for figure_id, words in asked]
+        answer = escape(others.get(anchor, ", ".join(parts)))
+        link = f'<a href="#{anchor}">{escape(titles[anchor])}</a>'
+        cells = f"<td>{number}. {escape(question)}</td><td>{answer}</td><td>{link}</td>"
+        yield f'<tr data-row="question {number}">{cells}</tr>'
     yield "</tbody></table>"
+
+
+def _figure_text(figure: Figure) -> str:
+    """Return the value of a figure; "none" for a time that nothing took."""
+    if figure.unit is Unit.SECONDS and not figure.items:
+        return "none"
+    return format_value(figure.value, figure.unit)
 
 
 def _tiles(figures: dict[str, Figure]) -> Iterator[str]:
@@ -206,9 +287,7 @@ def _tiles(figures: dict[str, Figure]) -> Iterator[str]:
     yield '<div class="tiles">'
     for figure_id, words in tiles:
         figure = figures[figure_id]
-        text = format_value(figure.value, figure.unit)
-        if figure.unit is Unit.SECONDS and not figure.items:
-            text = "none"
+        text = _figure_text(figure)
         yield f'<div class="tile" data-row="{figure_id}"><b>{text}</b>{words}</div>'
     yield "</div>"
 
@@ -219,17 +298,20 @@ def _record(report: PackReport) -> Iterator[str]:
         '<p class="dim">What the maker of this pack found, with the keys in the file '
         "<code>policy</code>. Check it with keys that you got elsewhere: "
         "<code>forum verify PACK --policy POLICY</code> computes every figure of this page again "
-        "from <code>log/</code>.</p>"
+        "from <code>log/</code>; <code>python3 verify.py PACK --policy POLICY</code> does it for "
+        "report.json, with Python alone.</p>"
     )
     yield "<table>\n<tbody>"
     for name in report.check.__struct_fields__:
         claim = getattr(report.check, name)
-        cells = f'<td class="claim"><b>{name.capitalize()}</b></td><td>{escape(claim.state)}</td>'
+        cells = f'<td class="claim"><b>{name.capitalize()}</b></td>'
+        cells += f'<td class="s">{escape(claim.state)}</td>'
         yield f'<tr data-row="check {name}">{cells}<td>{escape(claim.reason)}</td></tr>'
     start, end = report.start, report.end
     trees = f"entries {start.size:,} to {end.size - 1:,}" if end.size else "none"
     yield (
-        f'<tr data-row="checkpoints"><td class="claim"><b>Log part</b></td><td>{trees}</td>'
+        f'<tr data-row="checkpoints"><td class="claim"><b>Log part</b></td>'
+        f'<td class="s">{trees}</td>'
         f"<td>between the signed trees of size {start.size:,} and {end.size:,}; root of the second "
         f"<code>{end.root}</code></td></tr>"
     )
@@ -310,21 +392,40 @@ def _named(report: PackReport) -> Iterator[str]:
 def _decisions(report: PackReport) -> Iterator[str]:
     if not report.decisions:
         return
-    yield from _table_head("entry", "decision", "of run", "by", "after", "digest of what was shown")
+    enclosed = {bundle.run for bundle in report.bundles}
+    yield from _table_head("entry", "decision", "run", "by", "time", "took", "what was shown")
     for decision in report.decisions:
+        shown = "in the bundle of the run" if decision.run in enclosed else "no bundle here"
         cells = (
             f"{decision.answer}: {decision.subject}",
             decision.run,
             f"{decision.actor} ({decision.authority})",
-            f"{_format_seconds(decision.seconds)}, {_moment(format_moment(decision.ts))}",
-            decision.digest[:16],
+            _moment(format_moment(decision.ts)),
+            _format_seconds(decision.seconds),
+            f"{shown}; digest {decision.digest[:16]}",
         )
         texts = "".join(f"<td>{escape(text)}</td>" for text in cells)
         row = f"decision {decision.index}"
         yield f'<tr data-row="{row}"><td class="n">{decision.index}</td>{texts}</tr>'
     yield "</tbody></table>"
-    shown = f"Listed are the first {MAX_DECISIONS} decisions of the period at most."
-    yield f'<p class="dim">{shown} A bundle of the run holds what was shown.</p>'
+    yield f'<p class="dim">At most the first {MAX_DECISIONS} decisions are listed.</p>'
+
+
+def _events(report: PackReport, section: str) -> Iterator[str]:
+    """Yield the list of the events of a section."""
+    events = [event for event in report.events if event.section == section]
+    if not events:
+        return
+    yield from _table_head("entry", "time", "by", "what", style="events")
+    for event in events:
+        cells = (_moment(format_moment(event.ts)), event.actor)
+        texts = "".join(f"<td>{escape(text)}</td>" for text in cells)
+        kind = f'<span class="dim">{escape(event.kind)}</span>'
+        texts += f"<td>{escape(event.words)} {kind}</td>"
+        yield f'<tr data-row="event {event.index}"><td class="n">{event.index}</td>{texts}</tr>'
+    yield "</tbody></table>"
+    if len(events) == MAX_EVENTS:
+        yield f'<p class="dim">Only the first {MAX_EVENTS} are listed; entries.csv has all.</p>'
 
 
 def _section(section: str, title: str, figures: Iterable[Figure]) -> Iterator[str]:
@@ -336,9 +437,7 @@ def _figure_table(anchor: str, title: str, figures: Sequence[Figure]) -> Iterato
     yield f'<h2 id="{escape(anchor)}">{escape(title)}</h2>'
     yield from _table_head("figure", "value", "of which", "entries, e.g.", style="figures")
     for figure in figures:
-        value = format_value(figure.value, figure.unit)
-        if figure.unit is Unit.SECONDS and not figure.items:
-            value = "none"
+        value = _figure_text(figure)
         examples = ", ".join(map(str, figure.examples))
         query = escape(describe_query(figure))
         yield (
@@ -436,4 +535,5 @@ def _table_head(*names: str, style: str = "") -> Iterator[str]:
 
 
 def _moment(text: str) -> str:
-    return text[:19].replace("T", " ") + (text[19:].rstrip("Z") or "") + " UTC"
+    """Return a time to the second; report.json has the exact one."""
+    return f"{text[:10]} {text[11:19]} UTC"

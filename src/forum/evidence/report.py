@@ -9,6 +9,7 @@ import msgspec
 
 from forum.errors import Malformed
 from forum.evidence.control_maps import ControlMap, MapResult, apply_map, encode_map
+from forum.evidence.events import LogEvent
 from forum.evidence.figures import Figure
 from forum.evidence.log_part import LogPart, read_part_entry
 from forum.evidence.queries import QUERIES
@@ -25,11 +26,19 @@ LIMITS = (
         "each step; of all others the log holds what it was told."
     ),
     (
-        "The content of prompts, replies, plans and answers.  Entries commit to it; bundles of the "
-        "runs in runs/ disclose it, as far as it was not erased."
+        "The content of prompts, replies, plans and answers, and the texts of reviews, incidents "
+        "and holds.  Entries commit to it; the bundles in runs/ disclose it for their runs, as far "
+        "as it was not erased.  Ask for the bundle of any other run: forum ledger export RUN."
     ),
     "Whether an answer was right, and whether a decision was a good one.",
-    "Which person stands behind an API key or an operator.",
+    (
+        "The settings behind the digests of a configuration.  Ask for the files of that day, and "
+        "for backups and copies of erased contents elsewhere."
+    ),
+    (
+        "Which person stands behind an API key or an operator.  Ask for the list of people, and "
+        "for who may use the machine."
+    ),
     (
         "Runs that were open when the period began and recorded nothing in it, beyond those "
         "listed: that no other was open is shown only by a pack from the beginning of the log."
@@ -131,6 +140,8 @@ class PackReport(msgspec.Struct, frozen=True):
     figures: tuple[Figure, ...]
     decisions: tuple[GateAnswer, ...]
     """The first decisions at gates in the period."""
+    events: tuple[LogEvent, ...]
+    """The first events of the log's own life, by section of the report."""
     named: tuple[NamedRun, ...]
     named_of: int
     """How many runs there are to look at; only the first of them are named."""
@@ -182,8 +193,8 @@ def make_report(
         tally.add(index, read_part_entry(data))
     if tally.unopened:
         raise Malformed("log part", f"the first entry of run {tally.unopened[0]} is missing")
-    if not tally.is_access_whole:
-        raise Malformed("log part", "a grant or a revocation of an API key is missing")
+    if tally.broken_strand:
+        raise Malformed("log part", f"an entry of log/{tally.broken_strand} is missing")
     figures = tally.finish()
     end = parse_checkpoint(part.end)
     sample = _sample(tally, arguments, end.root.hex())
@@ -214,6 +225,7 @@ def make_report(
         counted=tally.counted,
         figures=figures,
         decisions=tuple(tally.decisions),
+        events=tally.events,
         named=named,
         named_of=len(concerns),
         sample=sample,

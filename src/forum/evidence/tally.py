@@ -10,6 +10,14 @@ from typing import Any
 import msgspec
 
 from forum.evidence import queries
+from forum.evidence.events import (
+    EVENT_FORMS,
+    LASTING,
+    MAX_EVENTS,
+    LogEvent,
+    describe_changes,
+    describe_event,
+)
 from forum.evidence.figures import CountedItem, Figure, FigureTally, day_of
 from forum.evidence.log_part import PartEntry
 from forum.evidence.queries import Over, Query
@@ -21,6 +29,9 @@ MAX_TIMELINE = 400
 
 MAX_DECISIONS = 50
 """How many decisions at gates are listed."""
+
+WHOLE_STRANDS = (ACCESS_STRAND, "config", "incidents", "retention")
+"""The strands of the log's own run of which a log part holds every entry."""
 
 _CHILD_RUN = "run"
 _RELATED_FACTS = {
@@ -97,15 +108,17 @@ class PeriodTally:
         self._gates: dict[tuple[str, str], _OpenItem] = {}
         self._steps: dict[tuple[str, str], _OpenItem] = {}
         self._grants: dict[str, _OpenItem] = {}
-        self._access_length = 0
+        self._lengths = dict.fromkeys(WHOLE_STRANDS, 0)
+        self._configuration: dict[str, Any] | None = None
+        self._events: dict[str, list[LogEvent]] = {}
         self._related: set[str] = set()
         self.timeline: list[TimelineEntry] = []
         """The first entries of the run of the incident."""
         self.timeline_length = 0
         self.decisions: list[GateAnswer] = []
         """The first decisions at gates in the period."""
-        self.is_access_whole = True
-        """Whether every grant and revocation since the beginning of the log was read."""
+        self.broken_strand = ""
+        """A strand of `WHOLE_STRANDS` of which an entry was not read."""
         self.counted = 0
         """How many entries are in the period."""
         self.active: set[str] = set()
@@ -121,14 +134,20 @@ class PeriodTally:
         """The runs that entries of the run of the incident name."""
         return tuple(sorted(self._related - {self._incident, ""}))
 
+    @property
+    def events(self) -> tuple[LogEvent, ...]:
+        """The first events of the log's own life of each section, in the order of the log."""
+        listed = (event for events in self._events.values() for event in events)
+        return tuple(sorted(listed, key=lambda event: event.index))
+
     def add(self, index: int, entry: PartEntry) -> None:
         """Count one entry."""
         if entry.ts >= self._period.until:
             return
-        if entry.run != LOG_RUN:
+        if entry.run == LOG_RUN:
+            self._add_to_log_run(index, entry)
+        else:
             self._add_to_run(index, entry)
-        elif entry.strand == ACCESS_STRAND:
-            self._add_to_access(index, entry)
         if entry.ts >= self._period.since:
             self.counted += 1
             self._count_entry(index, entry)
@@ -220,10 +239,31 @@ class PeriodTally:
             case _:
                 pass
 
+    def _add_to_log_run(self, index: int, entry: PartEntry) -> None:
+        if entry.strand in self._lengths:
+            # The positions of a strand have no gap, so that an entry which is left out is noticed.
+            if entry.n != self._lengths[entry.strand]:
+                self.broken_strand = self.broken_strand or entry.strand
+            self._lengths[entry.strand] = entry.n + 1
+        if entry.strand == ACCESS_STRAND:
+            self._add_to_access(index, entry)
+        if entry.kind in EVENT_FORMS:
+            self._add_event(index, entry)
+
+    def _add_event(self, index: int, entry: PartEntry) -> None:
+        """List an event of the period, or one before it that still has an effect."""
+        facts = entry.facts
+        if entry.kind == "config.seen/1":
+            facts = facts | {"changed": describe_changes(facts, self._configuration)}
+            self._configuration = entry.facts
+        section = EVENT_FORMS[entry.kind][0]
+        events = self._events.setdefault(section, [])
+        is_listed = entry.ts >= self._period.since or entry.kind in LASTING
+        if is_listed and len(events) < MAX_EVENTS:
+            words = describe_event(entry.kind, facts)
+            events.append(LogEvent(index, entry.ts, section, entry.kind, entry.actor, words))
+
     def _add_to_access(self, index: int, entry: PartEntry) -> None:
-        # The positions of a strand have no gap, so that a grant which is left out is noticed.
-        self.is_access_whole = self.is_access_whole and entry.n == self._access_length
-        self._access_length = entry.n + 1
         facts, key = entry.facts, str(entry.facts.get("key", ""))
         if entry.kind.startswith("access.grant/"):
             members = {"run": LOG_RUN, "actor": entry.actor, "revoked": 0} | _pick(facts, "name")

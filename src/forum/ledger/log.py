@@ -346,10 +346,10 @@ class Ledger:
 
     def _read_ends(self, run: str) -> Iterator[StrandEnd]:
         # The lengths are read even where all is remembered: the close must list every entry.
-        for name, length in sorted(self.store.strand_lengths(run).items()):
-            if name == MAIN_STRAND or length == 0:
-                continue
-            last = self.writer.last_entry(run, name)
+        lengths = self.store.strand_lengths(run)
+        names = sorted(name for name, length in lengths.items() if name != MAIN_STRAND and length)
+        for name, last in zip(names, self.writer.last_entries(run, names), strict=True):
+            length = lengths[name]
             if last is not None and last.entry.n + 1 < length:
                 self.writer.forget(run)
                 raise errors.ConcurrentUpdate(f"strand {run}/{name}")

@@ -597,6 +597,9 @@ class Store(Reader, Protocol):
     def claim_run(self, run: str, worker: str) -> bool:
         """Claim one run, due or not, as by `claim_runs`; return whether the worker has it now."""
 
+    def set_timers(self, timers: Sequence[Timer]) -> None:
+        """Set or clear timers without an entry, and tell the workers that wait."""
+
     def reschedule(self, alarms: Sequence[Timer], seconds: float | None) -> None:
         """Set these timers to some seconds from now, or clear them, unless they changed meanwhile.
 

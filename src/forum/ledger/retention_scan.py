@@ -60,6 +60,8 @@ class RetentionStep(msgspec.Struct, frozen=True):
     erased: int
     is_done: bool
     """Whether the scan has reached the entries whose periods are not over."""
+    is_waiting: bool = False
+    """Whether something is announced that a later step erases, once it is signed."""
 
 
 class RetentionScan:
@@ -107,7 +109,10 @@ class RetentionScan:
         is_done = all(scanned[p] < self._scanned.get(p, 0) + _SCANNED_ENTRIES for p in scanned)
         # Only now: after an error the next step looks at the same entries again.
         self._scanned, self._postponed = scanned, postponed
-        return RetentionStep(redacted=redacted, erased=erased, is_done=is_done)
+        is_waiting = redacted > 0 or bool(self._eraser.pending)
+        return RetentionStep(
+            redacted=redacted, erased=erased, is_done=is_done, is_waiting=is_waiting
+        )
 
     def _periods(self) -> list[int]:
         return sorted({seconds for seconds in self._state.periods.values() if seconds})

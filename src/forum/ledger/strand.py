@@ -94,6 +94,9 @@ class EntryMemory(Protocol):
     def strands(self, run: str) -> Sequence[str] | None:
         """Return the names of the strands of a remembered run, or None."""
 
+    def share_tasks(self, run: str) -> None:
+        """Remember no more than `main` of a run: other processes drive tasks of it, too."""
+
     def add(self, entries: Sequence[RecordedEntry]) -> None:
         """Remember entries of one strand that were just committed, if their run is remembered."""
 
@@ -133,6 +136,20 @@ class WriterContext(msgspec.Struct, frozen=True):
         data = self.store.last_entry(run, strand)
         return None if data is None else self.parse(data)
 
+    def last_entries(self, run: str, strands: Sequence[str]) -> list[RecordedEntry | None]:
+        """Return the last entry of each of some strands; those in the store in one statement."""
+        known = [self.memory.read(run, name, -1) if self.memory else None for name in strands]
+        missing = [(run, name) for name, last in zip(strands, known, strict=True) if last is None]
+        stored = iter(self.store.last_entries(missing)) if missing else iter(())
+        ends: list[RecordedEntry | None] = []
+        for last in known:
+            if last is not None:
+                ends.append(last[0] if last else None)
+            else:
+                data = next(stored)
+                ends.append(None if data is None else self.parse(data))
+        return ends
+
     def parse(self, data: bytes) -> RecordedEntry:
         """Return a stored entry with its id."""
         return RecordedEntry(leaf_of(data), self.kinds.read(data))
@@ -141,6 +158,15 @@ class WriterContext(msgspec.Struct, frozen=True):
         """Return the names of the strands of a run, remembered or stored."""
         known = self.memory.strands(run) if self.memory else None
         return self.store.strands(run) if known is None else known
+
+    def remembers(self, run: str) -> bool:
+        """Return whether all entries of a run are remembered that clients do not append."""
+        return self.memory is not None and self.memory.strands(run) is not None
+
+    def share_tasks(self, run: str) -> None:
+        """Read the strands of a run from the store, except `main`: its tasks are shared."""
+        if self.memory is not None:
+            self.memory.share_tasks(run)
 
     def derive(self, source: RecordedEntry, what: str, make: Callable[[], T]) -> T:
         """Return what follows from an entry; made once if its run is remembered."""

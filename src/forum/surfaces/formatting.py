@@ -17,6 +17,7 @@ from forum.deliberation.council_kinds import Accord, CouncilCloseFacts, End
 from forum.deliberation.steps import SessionNote
 from forum.deliberation.symposium.kinds import Reason, SymposiumCloseFacts
 from forum.ledger.kinds import Outcome
+from forum.ledger.log import LocatedEntry
 from forum.ledger.ports import Amount
 from forum.surfaces.reported_runs import explain_reported_failure
 from forum.work import kinds, run_fold
@@ -548,3 +549,14 @@ def build_task_tree(plan: Plan | None, state: run_fold.Run) -> list[TaskTreeNode
             fork, line = ("└─ ", "   ") if is_last else ("├─ ", "│  ")
             left.append((child, stem + fork, stem + line, level + 1))
     return nodes
+
+
+def format_facts(located: LocatedEntry) -> str:
+    """Return the facts of an entry on one line, as they are recorded; long values are cut."""
+    facts = msgspec.json.decode(located.data)["facts"]
+    return " ".join(f"{name}={_shorten_value(value)}" for name, value in facts.items())
+
+
+def _shorten_value(value: object) -> str:
+    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    return text if len(text) <= 24 else f"{text[:21]}..."

@@ -418,7 +418,7 @@ class _PackAudit:
             "forum ledger verify checks the whole log"
         )
         self._not_checked.append(
-            f"the enclosed {', '.join(pack_file.EXTRAS[1:])} and {pack_file.SCHEMA}: take them "
+            f"the enclosed {', '.join(pack_file.EXTRAS)} and {pack_file.SCHEMA}: take them "
             "from a release"
         )
 

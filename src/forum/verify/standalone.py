@@ -1,6 +1,6 @@
-"""Verify an evidence bundle of Forum with Python alone: one file, standard library only.
+"""Verify an evidence bundle or pack of Forum with Python alone: one file, standard library only.
 
-    python3 verify.py BUNDLE --policy POLICY [--key VKEY ...] [--seen CHECKPOINT ...] [--json]
+    python3 verify.py FILE --policy POLICY [--key VKEY ...] [--seen CHECKPOINT ...] [--json]
 
 A bundle is one run of a transparency log: its entries, a proof for each, the log's signed
 checkpoint with the cosignatures of witnesses, and the disclosed bodies.  The result is not a plain
@@ -10,18 +10,24 @@ yes or no.  Each of three claims holds, fails, or was not checked:
     complete     nothing of the run is missing
     independent  a witness other than the writer has seen it
 
+A pack is a report about a period, with every entry between two checkpoints and bundles of some
+runs.  The claims are about these entries, and there are two more:
+
+    figures      report.json and entries.csv follow from the entries
+    attested     a key that the log published has signed the list of files
+
 You choose the keys to trust: the log's key (--key, or a `log` line of the policy) and the
 witnesses (--policy, a C2SP tlog-policy file).  Get them from the people who run the log.  Keys,
 policy and verifier inside the bundle, a copy of this file included, are not trusted: a forger would
 enclose forged ones.  --seen names a checkpoint that you, or somebody you trust, saw before.
 
-This program does not replay deliberations; `forum verify` does.  The report lists them as not
-checked.
+This program does not replay deliberations, and does not draw the page of a pack again;
+`forum verify` does.  The report lists what was not checked.
 
-Exit status: 0 if all three claims hold, 3 if one does not, 2 for wrong usage.
+Exit status: 0 if all claims hold, 3 if one does not, 2 for wrong usage.
 
 Each part of this file uses only the parts above it.  The formats are specified in
-docs/spec/entry.md and docs/spec/bundle.md of Forum's source.  Needs Python 3.9 or newer.
+docs/spec/entry.md, bundle.md and evidence.md of Forum's source.  Needs Python 3.9 or newer.
 """
 
 from __future__ import annotations
@@ -34,7 +40,9 @@ import re
 import struct
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from datetime import datetime, timezone
+from functools import partial
 from typing import Any, NamedTuple, NoReturn
 
 
@@ -1001,12 +1009,19 @@ REFUTED = {
     **dict.fromkeys(COMPLETE_REFUTED.split(), COMPLETE),
     **dict.fromkeys(INDEPENDENT_REFUTED.split(), INDEPENDENT),
 }
+PACK_REFUTED = {
+    **REFUTED,
+    "root-mismatch": INTACT,
+    **dict.fromkeys(["entry-missing", "tail-cut"], COMPLETE),
+}
+"""With the problems that only the log part of a pack can have."""
 
 
 class BundleFindings:
     """A collector of findings; beyond a thousand, it only counts them."""
 
-    def __init__(self) -> None:
+    def __init__(self, refuted: dict[str, str] = REFUTED) -> None:
+        self._refuted = refuted
         self.listed: list[dict[str, Any]] = []
         self.count = 0
         self._first: dict[str, str] = {}
@@ -1015,10 +1030,11 @@ class BundleFindings:
         self, problem: str, detail: str, index: int | None = None, entry: BundleEntry | None = None
     ) -> None:
         """Add a finding."""
-        finding = {"problem": problem, "claim": REFUTED[problem], "detail": detail, "index": index}
+        claim = self._refuted[problem]
+        finding = {"problem": problem, "claim": claim, "detail": detail, "index": index}
         finding["entry"] = f"{entry.run}/{entry.strand}/{entry.n}" if entry else None
         self.count += 1
-        self._first.setdefault(REFUTED[problem], describe(finding))
+        self._first.setdefault(claim, describe(finding))
         self.listed += [finding] if self.count <= 1000 else []
 
     def judge_claim(self, claim: str, reason: str, unknown: str = "") -> dict[str, str]:
@@ -1359,20 +1375,15 @@ class BundleSignedTree(NamedTuple):
     signers: list[BundleKey]
 
 
-def read_key_rotation(
-    bundle: BundleContents, index: int, tree: BundleCheckpoint
-) -> BundleKeyRotation | None:
-    """Return the key rotation that an entry records, if it records one and is in the tree."""
-    data, proof = bundle.entry(index)
+def read_key_rotation(origin: str, index: int, data: bytes) -> BundleKeyRotation | None:
+    """Return the key rotation that an entry records, if it records one of this log."""
     try:
         entry = read_entry(data)
         if (entry.kind, entry.run, entry.strand) != ("key.rotate/1", "log", "keys"):
             return None
         old, new = read_key(entry.facts["old"]), read_key(entry.facts["vkey"])
-        ours = {(key.name, key.algorithm) for key in (old, new)} == {(bundle.origin, LOG_KEY)}
-        require(ours and old != new and entry.log == bundle.origin, "not a rotation of this log")
-        require(proof.at == index, "the proof is for another entry")
-        check_inclusion(proof.nodes, hash_leaf(data), index, tree)
+        ours = {(key.name, key.algorithm) for key in (old, new)} == {(origin, LOG_KEY)}
+        require(ours and old != new and entry.log == origin, "not a rotation of this log")
     except BundleRejected:
         return None  # reported when the entry is checked
     return BundleKeyRotation(index, old, new)
@@ -1390,36 +1401,65 @@ def read_signed_tree(data: bytes, keys: list[BundleKey]) -> BundleSignedTree | N
     return BundleSignedTree(size, signers)
 
 
-def continued_notes(bundle: BundleContents, tree: BundleCheckpoint) -> list[bytes]:
-    """Return the checkpoint and the earlier ones that it continues, whoever signed them."""
-    notes = [bundle.checkpoint]
-    for past in bundle.past:
+def read_rotations(bundle: BundleContents, tree: BundleCheckpoint) -> list[BundleKeyRotation]:
+    """Return the key rotations of a bundle that are proven to be in the tree."""
+    rotations = []
+    for index in sorted(bundle.entries):
+        data, proof = bundle.entry(index)
+        if b'"key.rotate/1"' not in data:
+            continue
+        rotation = read_key_rotation(bundle.origin, index, data)
         try:
-            check_consistency(past.nodes, read_checkpoint(read_note(past.note).text), tree)
+            require(proof.at == index, "the proof is for another entry")
+            check_inclusion(proof.nodes, hash_leaf(data), index, tree)
+        except BundleRejected:
+            continue  # reported when the entry is checked
+        rotations += [rotation] if rotation else []
+    return rotations
+
+
+def continued_notes(
+    newest: bytes, past: list[BundlePastCheckpoint], tree: BundleCheckpoint
+) -> list[bytes]:
+    """Return the checkpoint and the earlier ones that it continues, whoever signed them."""
+    notes = [newest]
+    for earlier in past:
+        try:
+            check_consistency(earlier.nodes, read_checkpoint(read_note(earlier.note).text), tree)
         except BundleRejected:
             continue
-        notes.append(past.note)
+        notes.append(earlier.note)
     return notes
+
+
+def bundle_keys(bundle: BundleContents, pinned: list[BundleKey]) -> BundleLogKeys:
+    """Return the keys of the log that follow from the rotations in a bundle."""
+    try:
+        tree = read_checkpoint(read_note(bundle.checkpoint).text)
+    except BundleRejected:
+        return BundleLogKeys(bundle.origin, pinned, [], [])
+    notes = continued_notes(bundle.checkpoint, bundle.past, tree)
+    return BundleLogKeys(bundle.origin, pinned, read_rotations(bundle, tree), notes)
 
 
 class BundleLogKeys:
     """The keys of the log that follow from the reader's keys by key rotations."""
 
-    def __init__(self, bundle: BundleContents, pinned: list[BundleKey]) -> None:
-        self.accepted = [key for key in pinned if key[:2] == (bundle.origin, LOG_KEY)]
+    def __init__(
+        self,
+        origin: str,
+        pinned: list[BundleKey],
+        rotations: list[BundleKeyRotation],
+        notes: list[bytes],
+    ) -> None:
+        """Read `notes`, the checkpoints of one history, as far as rotations need them."""
+        self.accepted = [key for key in pinned if key[:2] == (origin, LOG_KEY)]
         self._since: dict[BundleKey, int] = {}
         self._until: dict[BundleKey, int] = {}
-        try:
-            tree = read_checkpoint(read_note(bundle.checkpoint).text)
-        except BundleRejected:
-            return
-        named = [i for i in bundle.entries if b'"key.rotate/1"' in bundle.entry(i)[0]]
-        read = [read_key_rotation(bundle, index, tree) for index in sorted(named)]
-        rotations = [rotation for rotation in read if rotation]
         if not (rotations and self.accepted):
             return
         keys = list({*self.accepted, *(h.old for h in rotations), *(h.new for h in rotations)})
-        opened = [read_signed_tree(note, keys) for note in continued_notes(bundle, tree)]
+        opened = [read_signed_tree(note, keys) for note in notes]
         trees = [signed for signed in opened if signed and signed.signers]
         for rotation in rotations:
             if rotation.old in self.accepted:
@@ -1475,7 +1515,7 @@ class BundleVerifier:
         self._bundle, self._findings = bundle, findings
         self._policy, self._memories = trust.policy, trust.seen
         pinned = list(dict.fromkeys(trust.keys + (trust.policy.logs if trust.policy else [])))
-        self._log_keys = BundleLogKeys(bundle, pinned)
+        self._log_keys = bundle_keys(bundle, pinned)
         self._keys = list(dict.fromkeys(pinned + self._log_keys.accepted))
         self._run = BundleRunChecker(bundle, findings)
         self._reports = BundleReportChecker(findings)
@@ -1629,11 +1669,7 @@ class BundleVerifier:
             closed += "; what was not recorded cannot be missing here, see coverage"
         listed = run.closed and not run.unlisted
         unknown = "the run was open, or its list of strands redacted, when this was exported"
-        cosigned = f"cosigned by {', '.join(sorted(names))}"
-        if names and all(is_local_witness(name) for name in names):
-            cosigned += ", a witness on the writer's own machine: as strong as that machine's owner"
-        if self._policy and self._policy.min_witnesses() == 1:
-            cosigned += "; one witness decides the time"
+        cosigned = describe_witnesses(names, self._policy)
         return {
             INTACT: answer(INTACT, proven) if self._keys else no_key,
             COMPLETE: answer(COMPLETE, closed, "" if listed else unknown) if self._keys else no_key,
@@ -1671,6 +1707,16 @@ class BundleVerifier:
 def is_local_witness(witness: str) -> bool:
     """Return whether the name of a witness says that it is on the writer's own machine."""
     return witness.startswith("forum.local/witness/")
+
+
+def describe_witnesses(names: set[str], policy: BundlePolicy | None) -> str:
+    """Return who has cosigned, and how much that is worth."""
+    cosigned = f"cosigned by {', '.join(sorted(names))}"
+    if names and all(is_local_witness(name) for name in names):
+        cosigned += ", a witness on the writer's own machine: as strong as that machine's owner"
+    if policy and policy.min_witnesses() == 1:
+        cosigned += "; one witness decides the time"
+    return cosigned
 
 
 def unreadable_report(findings: BundleFindings) -> dict[str, Any]:
@@ -1712,6 +1758,1079 @@ def verify(source: bytes | LazyFile, trust: BundleTrust) -> dict[str, Any]:
     return report
 
 
+# == Evidence packs: docs/spec/evidence.md =====================================================
+
+# <packs>
+KNOWN_QUERIES = (57, "8489bfd696f0d86cf6d77553c995798f1022fcec86fd8112e781e70b1f5197c7")
+KNOWN_LIMITS = "f93727dfc4741344e65b9767d7fcf7b795134817e0930f25b31ae4b0251b11a6"
+KNOWN_MAPS = """
+ai-act 2026-11 3c5d1b2eed42a7a157e629eb5f86d2096283d7b07a113fec242b19bfaf12878e
+dora 2026-11 72683f2d8fef81a29d5ea4422f04bbb28a90e41e6d07722cb5177db3c7f1fc36
+gdpr 2026-11 5550a22b9352c4c06522d48bf7b16e29ec46079705e8d6a22677af619615572c
+iso-42001 2026-11 20f979a4511bf611e19668dfab76a9c1b1617b9603c1fbb4fcc689ca442013a4
+nist-ai-rmf 2026-11 6aeabfe5879c0bcc0ec242790c2ebb0a9977473ce04ef4d672773604c22bd421
+pci-dss 2026-11 0b52e5178319c567bfd1ac4f18e50833394723e5f77f1b60d60fa117586dffd4
+soc2 2026-11 907804150476c4392b180e77a0d2f8064c9ae23c5055ea425f3ee6d0a328612e
+"""
+EVENT_TABLE = """
+access.grant/1 access; grants key {key} to {name}; scopes {scopes}; until {expires}
+access.grant/2 access; grants key {key} to {name}; scopes {scopes}; until {expires}
+access.revoke/1 access; revokes key {key}
+key.add/1 access; publishes key {vkey}
+key.rotate/1 access; replaces key {old}; new key {vkey}
+config.seen/1 models; release {engine}; {changed}
+redact/1 erasure; erases {body} of entry {entry}; reason {reason}
+redact/2 erasure; erases bodies {bodies} of its parents; reason {reason}; rule {rule}
+retention/1 erasure; keeps bodies of {subject} for {seconds}
+hold/1 erasure; {act}s hold {hold}; runs {runs}
+archive/1 erasure; archives run {run}; {entries} entries; copy at {place}
+review.done/1 review; entries {since} to {until}; run {run}; stops {stops}; budget stops
+    {budget_stops}; denials {denials}; gaps {gaps}; effects in doubt {indeterminate}; open gates
+    {gates}
+incident.open/1 review; opens incident {incident}; severity {severity}; known {known}; runs {runs}
+incident.close/1 review; closes incident {incident}
+log.epoch/1 record; continues the log; key {key}; size before {held_size}
+quarantine.discard/1 record; deletes {rows} forged rows
+"""
+# </packs>
+"""What every report has in common: the number and the SHA-256 of its queries, the SHA-256 of its
+limits, name, version and SHA-256 of each map of this release, and the words of events."""
+
+NAMED_FIRST = ("tools.doubt", "gates.unattended", "gaps.steps", "stops.all", "runs.not-ok")
+"""The figures whose runs are named, the most important first."""
+MAX_NAMED, MAX_EXAMPLES, MAX_GROUPS, MAX_DAYS = 10, 3, 40, 400
+MAX_TIMELINE, MAX_DECISIONS, MAX_EVENTS = 400, 50, 50
+WHOLE_STRANDS = ("access", "config", "incidents", "retention")
+LASTING = ("config.seen/1", "hold/1", "retention/1")
+RELATED = {
+    "accepted/1": ("parent_run", "fork_run"),
+    "report.source/1": ("continues",),
+    "delegate/1": ("run",),
+}
+NO_END, STILL_OPEN, UNDECIDED = "no end recorded", "open", "undecided"
+PACK_CLAIMS = (*CLAIMS, "figures", "attested")
+PACK_FILES = {
+    *("manifest.json", "attestation.dsse.json", "report.json", "report.html", "entries.csv"),
+    *("report.schema.json", "policy", "log/end.note", "log/edge", "log/consistency"),
+    *("log/entries.jsonl", "log/earlier.jsonl", "log/attestation-key.json"),
+    *("log/attestation-key.tlog-proof", "README.txt", "sbom.cdx.json", "verify.html", "verify.py"),
+}
+OTHER_PACK_FILES = (
+    r"log/start\.note|log/past/[0-9]{16}\.(note|consistency)"
+    r"|maps/[a-z0-9][a-z0-9-]{0,63}\.json|runs/[^/]{1,400}\.zip"
+)
+
+Members = dict[str, Any]
+Check = Callable[[], None]
+
+
+def read_loose_json(data: bytes) -> Any:  # noqa: ANN401  any JSON value
+    """Parse JSON whose form is compared elsewhere."""
+    try:
+        return json.loads(read_utf8(data), parse_float=refuse_float, parse_constant=refuse_float)
+    except (ValueError, RecursionError):
+        raise BundleRejected("not JSON") from None
+
+
+def format_moment(micros: int) -> str:
+    """Return a time in ISO 8601, in UTC."""
+    moment = datetime.fromtimestamp(micros // 1_000_000, timezone.utc)
+    rest = f".{micros % 1_000_000:06}" if micros % 1_000_000 else ""
+    return moment.strftime("%Y-%m-%dT%H:%M:%S") + rest + "Z"
+
+
+def text_of(value: object) -> str:
+    """Return a member as the text by which it is compared and grouped."""
+    if isinstance(value, list):
+        return " ".join(map(text_of, value))
+    return "" if value is None else str(value)
+
+
+class FigureCounter:
+    """Computes one figure: counts the items of a query."""
+
+    def __init__(self, query: Members) -> None:
+        self.query, self.runs = query, dict[str, int]()
+        self._examples: list[int] = []
+        self._values: list[int] = []
+        self._groups: dict[tuple[str, ...], list[int]] = {}
+
+    def add(self, index: int, members: Members) -> None:
+        """Count an item, if the conditions of the query are met."""
+        query = self.query
+        for condition in query.get("where", []):
+            met = text_of(members.get(condition["member"])) in condition["values"]
+            if met == condition.get("negated", False):
+                return
+        value: object = 1
+        if query.get("measure", "count") != "count":
+            value = members.get(query.get("of", ""), query.get("default", 0))
+        number = value if isinstance(value, int) else query.get("default", 0)
+        self._values.append(number)
+        if len(self._examples) < MAX_EXAMPLES:
+            self._examples.append(index)
+        if query.get("concern"):
+            self.runs.setdefault(members["run"], index)
+        if query.get("by"):
+            key = tuple(text_of(members.get(name)) for name in query["by"])
+            self._groups.setdefault(key, []).append(number)
+
+    def result(self) -> Members:
+        """Return the figure, as report.json has it."""
+        query = self.query
+        return {
+            **{name: query[name] for name in ("id", "title", "section")},
+            "unit": query.get("unit", "number"),
+            "value": self._measure(self._values),
+            "items": len(self._values),
+            "groups": [{"key": list(key), "value": value} for key, value in self._sorted_groups()],
+            "examples": self._examples,
+            "query": query,
+        }
+
+    def _measure(self, values: list[int]) -> int:
+        measure = self.query.get("measure", "count")
+        if measure == "median":
+            # The lower of the two in the middle: a figure is an integer that was recorded.
+            return sorted(values)[(len(values) - 1) // 2] if values else 0
+        return max(values, default=0) if measure == "max" else sum(values)
+
+    def _sorted_groups(self) -> list[tuple[tuple[str, ...], int]]:
+        """Return the groups: days in their order, others by falling value; the rest is joined."""
+        groups = [(key, self._measure(values)) for key, values in self._groups.items()]
+        if "day" in self.query.get("by", []):
+            return sorted(groups)[: MAX_DAYS * MAX_GROUPS]
+        groups.sort(key=lambda group: (-group[1], group[0]))
+        rest = [value for key, _ in groups[MAX_GROUPS:] for value in self._groups[key]]
+        joined = [(("(others)",) * len(self.query.get("by", [])), self._measure(rest))]
+        return groups[:MAX_GROUPS] + (joined if len(groups) > MAX_GROUPS else [])
+
+
+class PeriodCounter:
+    """Counts the entries of a log part, in the order of the log."""
+
+    def __init__(self, since: int, until: int, incident: str, queries: list[Members]) -> None:
+        self._since, self._until, self._incident = since, until, incident
+        self.figures = [FigureCounter(query) for query in queries]
+        self._runs: dict[str, Members] = {}
+        self._gates: dict[tuple[str, str], tuple[int, int, Members]] = {}
+        self._steps: dict[tuple[str, str], tuple[int, int, Members]] = {}
+        self._grants: dict[str, tuple[int, Members]] = {}
+        self._lengths = dict.fromkeys(WHOLE_STRANDS, 0)
+        self._configuration: Members | None = None
+        self._events: dict[str, list[Members]] = {}
+        self.counted = self.timeline_length = 0
+        self.active: set[str] = set()
+        self._related: set[str] = set()
+        self.timeline: list[Members] = []
+        self.decisions: list[Members] = []
+
+    @property
+    def related(self) -> list[str]:
+        """The runs that entries of the run of the incident name."""
+        return sorted(self._related - {self._incident, ""})
+
+    @property
+    def events(self) -> list[Members]:
+        """The first events of each section, in the order of the log."""
+        listed = (event for events in self._events.values() for event in events)
+        return sorted(listed, key=lambda event: int(event["index"]))
+
+    def add(self, index: int, entry: BundleEntry) -> None:
+        """Count one entry."""
+        if entry.ts >= self._until:
+            return
+        if entry.run == "log":
+            self._add_to_log_run(index, entry)
+        else:
+            self._add_to_run(index, entry)
+        if entry.ts >= self._since:
+            self.counted += 1
+            kind = {"kind": entry.kind, "actor": entry.actor}
+            members = {**entry.facts, **self._common(entry), **kind}
+            for figure in self.figures:
+                kinds = figure.query.get("kinds", [])
+                over = figure.query.get("over", "entries")
+                if over == "entries" and (not kinds or entry.kind in kinds):
+                    figure.add(index, members)
+        if entry.kind.startswith("gate."):
+            self._add_to_gate(index, entry)
+        else:
+            self._add_to_step(index, entry)
+        if entry.run == self._incident:
+            self._add_to_timeline(index, entry)
+
+    def finish(self) -> None:
+        """Count what is open at the end."""
+        for index, ts, members in self._steps.values():
+            if ts >= self._since:
+                self._emit("steps", index, {**members, "outcome": NO_END})
+        for index, _, members in self._gates.values():
+            self._emit("gates", index, {**members, "answer": UNDECIDED})
+        for index, members in self._grants.values():
+            self._count_key(index, members)
+        for run, state in self._runs.items():
+            require(state["is_opened"], f"the first entry of run {run} is missing")
+            if not state["closed"] or state["closed"] >= self._since:
+                began = "in the period" if state["opened"] >= self._since else "before it"
+                day = format_moment(state["opened"])[:10]
+                described = {**state, "run": run, "began": began, "day": day}
+                self._emit("runs", state["index"], described)
+
+    def concerns(self) -> dict[str, dict[str, int]]:
+        """Return, for each run that somebody should look at, the reasons with an entry each."""
+        named: dict[str, dict[str, int]] = {}
+        by_id = {figure.query["id"]: figure for figure in self.figures}
+        for query_id in NAMED_FIRST:
+            figure = by_id[query_id]
+            for run, index in sorted(figure.runs.items(), key=lambda place: place[1]):
+                if run != "log":
+                    named.setdefault(run, {})[figure.query["concern"]] = index
+        return named
+
+    def _emit(self, over: str, index: int, members: Members) -> None:
+        for figure in self.figures:
+            if figure.query.get("over", "entries") == over:
+                figure.add(index, members)
+
+    def _common(self, entry: BundleEntry) -> Members:
+        opened_by = self._runs.get(entry.run, {}).get("actor", entry.actor)
+        return {"run": entry.run, "day": format_moment(entry.ts)[:10], "opened_by": opened_by}
+
+    def _add_to_run(self, index: int, entry: BundleEntry) -> None:
+        new = {"index": index, "opened": entry.ts, "actor": entry.actor, "provenance": "other"}
+        new.update(outcome=STILL_OPEN, closed=0, is_opened=False)
+        state = self._runs.setdefault(entry.run, new)
+        if entry.ts >= self._since:
+            self.active.add(entry.run)
+        if entry.kind == "run.open/1":
+            state["is_opened"] = True
+        elif entry.kind == "accepted/1":
+            state["provenance"] = "driven"
+        elif entry.kind == "report.source/1":
+            state["provenance"] = str(entry.facts.get("told", ""))
+        elif entry.kind == "run.close/1":
+            state.update(outcome=str(entry.facts.get("outcome", "")), closed=entry.ts)
+
+    def _add_to_log_run(self, index: int, entry: BundleEntry) -> None:
+        if entry.strand in self._lengths:
+            # The positions of a strand have no gap, so that an entry which is left out is noticed.
+            whole = entry.n == self._lengths[entry.strand]
+            require(whole, f"an entry of log/{entry.strand} is missing")
+            self._lengths[entry.strand] = entry.n + 1
+        if entry.strand == "access":
+            self._add_to_access(index, entry)
+        if entry.kind in EVENTS:
+            self._add_event(index, entry)
+
+    def _add_event(self, index: int, entry: BundleEntry) -> None:
+        facts, section = entry.facts, EVENTS[entry.kind][0]
+        if entry.kind == "config.seen/1":
+            facts = {**facts, "changed": describe_changes(facts, self._configuration)}
+            self._configuration = entry.facts
+        events = self._events.setdefault(section, [])
+        listed = entry.ts >= self._since or entry.kind in LASTING
+        if listed and len(events) < MAX_EVENTS:
+            event = {"index": index, "ts": entry.ts, "section": section, "kind": entry.kind}
+            words = describe_event(entry.kind, facts)
+            events.append({**event, "actor": entry.actor, "words": words})
+
+    def _add_to_access(self, index: int, entry: BundleEntry) -> None:
+        facts, key = entry.facts, str(entry.facts.get("key", ""))
+        if entry.kind.startswith("access.grant/"):
+            members = {"run": "log", "actor": entry.actor, "revoked": 0, "name": facts["name"]}
+            expires = facts.get("expires", 0)
+            members.update(scopes=facts.get("scopes", []), expires=expires)
+            self._grants[key] = (index, members)
+        elif key in self._grants:
+            self._grants[key][1]["revoked"] = entry.ts
+
+    def _count_key(self, index: int, members: Members) -> None:
+        """Count an API key, if it was valid in the period."""
+        ends = {"revoked": members["revoked"], "expired": members["expires"]}
+        if not any(0 < end <= self._since for end in ends.values()):
+            states = [word for word, end in ends.items() if 0 < end < self._until]
+            self._emit("keys", index, {**members, "state": (*states, "valid")[0]})
+
+    def _add_to_gate(self, index: int, entry: BundleEntry) -> None:
+        place, facts = (entry.run, entry.strand), entry.facts
+        if entry.kind == "gate.open/1":
+            members = {**self._common(entry), "subject": facts["subject"]}
+            self._gates[place] = (index, entry.ts, members)
+        begun = self._gates.pop(place, None) if entry.kind.startswith("gate.decision/") else None
+        if begun is None or entry.ts < self._since:
+            return
+        seconds = max(0, entry.ts - begun[1]) // 1_000_000
+        decided = {"answer": facts["answer"], "authority": facts["by"], "actor": entry.actor}
+        self._emit("gates", index, {**begun[2], **decided, "seconds": seconds})
+        if len(self.decisions) < MAX_DECISIONS:
+            what = {"run": entry.run, "subject": begun[2]["subject"], "answer": facts["answer"]}
+            who = {"actor": entry.actor, "authority": facts["by"], "seconds": seconds}
+            start = {"index": index, "ts": entry.ts}
+            self.decisions.append({**start, **what, **who, "digest": facts["digest"]})
+
+    def _add_to_step(self, index: int, entry: BundleEntry) -> None:
+        place, facts, counts = (entry.run, entry.strand), entry.facts, entry.ts >= self._since
+        if entry.kind in ("call/1", "intent/1", "report.begin/1"):
+            begun = self._steps.pop(place, None)
+            if begun and begun[1] >= self._since:  # no end of the step before will come any more
+                self._emit("steps", begun[0], {**begun[2], "outcome": NO_END})
+            members = {**self._common(entry), **describe_begin(entry)}
+            self._steps[place] = (index, entry.ts, members)
+        elif entry.kind in ("reply/1", "outcome/1"):
+            begun = self._steps.pop(place, None)
+            if begun and counts:
+                ended = {"day": format_moment(entry.ts)[:10], "outcome": facts.get("outcome")}
+                if entry.kind == "reply/1":
+                    ended.update(usd=facts.get("usd", 0), tokens=facts.get("tokens", 0))
+                    ended["model"] = facts.get("model") or begun[2].get("model")
+                self._emit("steps", index, {**begun[2], **ended})
+        elif entry.kind == "report.step/1":
+            self._steps.pop(place, None)
+            if counts:
+                names = ("op", "name", "agent", "model", "provider", "outcome")
+                tokens = facts.get("input_tokens", 0) + facts.get("output_tokens", 0)
+                spent = {"usd": facts.get("usd", 0), "tokens": tokens}
+                members = {name: facts.get(name, "") for name in names}
+                self._emit("steps", index, {**self._common(entry), **members, **spent})
+
+    def _add_to_timeline(self, index: int, entry: BundleEntry) -> None:
+        facts = entry.facts
+        self._related.update(str(facts.get(name, "")) for name in RELATED.get(entry.kind, ()))
+        self.timeline_length += 1
+        if len(self.timeline) < MAX_TIMELINE:
+            outcome = next((facts[n] for n in ("outcome", "answer", "reason") if n in facts), "")
+            line = {"index": index, "ts": entry.ts, "strand": entry.strand, "kind": entry.kind}
+            self.timeline.append({**line, "actor": entry.actor, "outcome": str(outcome)})
+
+
+def describe_begin(entry: BundleEntry) -> Members:
+    """Return what the beginning of a step says; one without an end counts what it reserved."""
+    facts = entry.facts
+    if entry.kind == "intent/1":
+        return {"op": "tool", "name": facts.get("tool"), "usd": 0, "tokens": 0}
+    members = {name: facts.get(name, "") for name in ("agent", "model", "provider")}
+    members.update(usd=facts.get("usd", 0), tokens=facts.get("tokens", 0))
+    if entry.kind == "report.begin/1":
+        return {**members, "op": facts.get("op", ""), "name": facts.get("name", "")}
+    inner = facts.get("agent") == facts.get("model") == "run"
+    return {**members, "op": "run" if inner else "model", "name": facts.get("agent")}
+
+
+EVENTS = {
+    kind: phrases.split("; ")
+    for kind, _, phrases in (
+        line.partition(" ") for line in EVENT_TABLE.replace("\n    ", " ").strip().split("\n")
+    )
+}
+"""For each kind of event: its section, and the phrases of its facts."""
+
+
+def describe_event(kind: str, facts: Members) -> str:
+    """Return the facts of an event in words, without those that it leaves out."""
+    phrases = []
+    for form in EVENTS[kind][1:]:
+        names = re.findall(r"\{(\w+)\}", form)
+        given = [facts.get(n) not in (None, "", [], 0) or n in ("since", "seconds") for n in names]
+        if all(given):
+            phrases.append(form.format(**{n: describe_fact(n, facts.get(n, 0)) for n in names}))
+    return ", ".join(phrases)
+
+
+def describe_fact(name: str, value: object) -> str:
+    """Return a fact in words."""
+    if isinstance(value, list):
+        more = [f"and {len(value) - 3} more"] if len(value) > 3 else []
+        return " ".join([*map(str, value[:3]), *more])
+    if name in ("expires", "known") and isinstance(value, int):
+        return format_moment(value)[:19].replace("T", " ") + " UTC"
+    if name == "seconds" and isinstance(value, int):
+        return f"{value // 3600} hours" if value else "ever"
+    return str(value)[:16] if matches(HASH, str(value)) else str(value)
+
+
+def describe_changes(facts: Members, before: Members | None) -> str:
+    """Return which parts of a configuration differ from the one before."""
+    if before is None:
+        return "the first on record"
+    names = [name for name in sorted({*facts, *before}) if facts.get(name) != before.get(name)]
+    return f"changed: {' '.join(names)}" if names else "not changed"
+
+
+class PackLog:
+    """The log part of a pack: its entries by index, and the trees that they lead to."""
+
+    def __init__(self, archive: BundleArchive, origin: str) -> None:
+        self.origin = origin
+        self.end_note = archive.read("log/end.note")
+        self.end = read_checkpoint(read_note(self.end_note).text)
+        has_start = "log/start.note" in archive.members
+        self.start_note = archive.read("log/start.note") if has_start else b""
+        self.start = BundleCheckpoint(origin, 0, EMPTY_ROOT)
+        if has_start:
+            self.start = read_checkpoint(read_note(self.start_note).text)
+        self.edge = [read_base64(line) for line in self._lines(archive, "log/edge")]
+        self.nodes = [read_hash(line) for line in self._lines(archive, "log/consistency")]
+        self.entries = [line.encode() for line in self._lines(archive, "log/entries.jsonl")]
+        earlier = [read_json(x.encode()) for x in self._lines(archive, "log/earlier.jsonl")]
+        for line in earlier:
+            formed = type(line) is dict and list(line) == ["index", "entry", "proof"]
+            require(formed and is_count(line["index"]), "log/earlier.jsonl: not an earlier entry")
+            texts = [line["entry"], *(line["proof"] if type(line["proof"]) is list else [0])]
+            require(all(type(x) is str for x in texts), "log/earlier.jsonl: not an earlier entry")
+        self.earlier = [(line["index"], line["entry"].encode(), line["proof"]) for line in earlier]
+        names = [name for name in archive.members if matches(r"log/past/.*\.note", name)]
+        self.past = [
+            read_past(int(n[9:25]), archive.read(n), archive.read(f"{n[:25]}.consistency"))
+            for n in names
+        ]
+
+    @staticmethod
+    def _lines(archive: BundleArchive, name: str) -> list[str]:
+        *lines, rest = read_utf8(archive.read(name)).split("\n")
+        require(not rest, f"{name} ends within a line")
+        return lines
+
+    def indexed_entries(self) -> Iterator[tuple[int, bytes]]:
+        """Yield all entries with their indexes, in the order of the log."""
+        yield from ((index, data) for index, data, _ in self.earlier)
+        yield from enumerate(self.entries, self.start.size)
+
+    def compute_roots(self) -> tuple[bytes, bytes]:
+        """Return the root that the edge leads to, and the one after the entries.
+
+        A tree is a list of perfect trees of falling height; equal neighbours become one.
+        """
+        size, widths = self.start.size, []
+        while size:
+            size, width = divmod(size, 256)
+            widths.append(width)
+        # Tiles of another width could have the same root: a node is the hash of joined children.
+        formed = [len(tile) for tile in self.edge] == [width * 32 for width in widths]
+        require(formed, "log/edge does not have the form of a tree of this size")
+        trees: list[tuple[int, bytes]] = []
+        for level in range(len(self.edge) - 1, -1, -1):
+            tile = self.edge[level]
+            for at in range(0, len(tile), 32):
+                add_tree(trees, 8 * level, tile[at : at + 32])
+        start = join_trees(trees)
+        for data in self.entries:
+            add_tree(trees, 0, hash_leaf(data))
+        return start, join_trees(trees)
+
+
+def add_tree(trees: list[tuple[int, bytes]], height: int, node: bytes) -> None:
+    """Append a perfect tree to a list of them."""
+    while trees and trees[-1][0] == height:
+        node = hash_node(trees.pop()[1], node)
+        height += 1
+    trees.append((height, node))
+
+
+def join_trees(trees: list[tuple[int, bytes]]) -> bytes:
+    """Return the root above a list of perfect trees."""
+    if not trees:
+        return EMPTY_ROOT
+    root = trees[-1][1]
+    for _, node in reversed(trees[:-1]):
+        root = hash_node(node, root)
+    return root
+
+
+def differences(row: str, there: Any, here: Any) -> Iterator[tuple[str, str, str]]:  # noqa: ANN401
+    """Yield each place where two JSON values differ, with both values; rows go by their ids."""
+    absent = "(absent)"
+    if isinstance(there, dict) and isinstance(here, dict):
+        for name in dict.fromkeys([*here, *there]):
+            values = there.get(name, absent), here.get(name, absent)
+            yield from differences(f"{row} {name}".strip(), *values)
+    elif isinstance(there, list) and isinstance(here, list):
+        for at in range(max(len(there), len(here))):
+            a = there[at] if at < len(there) else absent
+            b = here[at] if at < len(here) else absent
+            yield from differences(f"{row} {name_item(b, a, at + 1)}", a, b)
+    elif there != here or type(there) is not type(here):
+        yield row, shorten(there), shorten(here)
+
+
+def name_item(here: object, there: object, number: int) -> str:
+    """Return the id of a row, or its number where it has none."""
+    for item in (here, there):
+        if isinstance(item, dict):
+            for member in ("id", "run", "name", "index"):
+                if member in item:
+                    return str(item[member])
+            if isinstance(item.get("key"), list):
+                return " / ".join(map(str, item["key"]))
+            if isinstance(item.get("map"), dict):
+                return str(item["map"].get("name", number))
+    return str(number)
+
+
+def shorten(value: object) -> str:
+    """Return a value as a text of limited length."""
+    text = value if isinstance(value, str) else write_json(value)
+    return text if len(text) <= 80 else f"{text[:80]}..."
+
+
+def name_bundle(run: str) -> str:
+    """Return the name of the bundle of a run in a pack."""
+    safe = "".join(c if c.isalnum() or c in "._-" else f"%{ord(c):02X}" for c in run)
+    return f"runs/{safe}.zip"
+
+
+def quote_cell(value: str) -> str:
+    """Return a cell of entries.csv; a text that a spreadsheet takes for a formula is marked."""
+    text = f"'{value}" if value.startswith(("=", "+", "-", "@", "\t")) else value
+    return '"' + text.replace('"', '""') + '"' if re.search('[,"\r\n]', text) else text
+
+
+class PackVerifier:
+    """The state of one verification of a pack."""
+
+    def __init__(self, source: bytes | LazyFile, trust: BundleTrust) -> None:
+        self._archive, self._trust = BundleArchive(source), trust
+        self._policy = trust.policy
+        self._findings = BundleFindings(PACK_REFUTED)
+        self._listed: list[dict[str, str]] = []
+        self._not_checked: list[str] = []
+        self.origin = self._check_manifest()
+        self._log = PackLog(self._archive, self.origin)
+        self._report = read_loose_json(self._archive.read("report.json"))
+        self._arguments = self._read_arguments()
+        self._entries = self._read_entries()
+        pinned = list(dict.fromkeys(trust.keys + (self._policy.logs if self._policy else [])))
+        is_proven = self._check_trees()
+        read = [read_key_rotation(self.origin, i, d) for i, d in self._log.indexed_entries()]
+        rotations = [rotation for rotation in read if rotation] if is_proven else []
+        notes = continued_notes(self._log.end_note, self._log.past, self._log.end)
+        notes += [self._log.start_note] if self._log.start_note else []
+        self._log_keys = BundleLogKeys(self.origin, pinned, rotations, notes)
+        self._keys = list(dict.fromkeys(pinned + self._log_keys.accepted))
+
+    def run(self) -> dict[str, Any]:
+        """Check the log part, the figures, the bundles and the attestation; return the report."""
+        claims = self._judge_log()
+        computed = self._compute_report()
+        claims["figures"] = self._judge_figures(computed, claims)
+        if computed is not None:
+            self._check_bundles(computed)
+        claims["attested"] = self._judge_attestation(computed)
+        self._not_checked += [
+            "report.html: read report.json, which has the same figures, or use `forum verify`",
+            "what report.json says that its maker found (check)",
+            "bodies, and the rules between entries, of runs that have no bundle here",
+            "the enclosed README.txt, policy and report.schema.json",
+            "the enclosed sbom.cdx.json, verify.html and verify.py",
+        ]
+        ok = not self._listed and all(claim["state"] == HOLDS for claim in claims.values())
+        found = len(self._listed)
+        span = [self._arguments[name] for name in ("since", "until")]
+        return {
+            "schema": "forum.pack-report/1",
+            "ok": ok,
+            "origin": self.origin,
+            "size": self._log.end.size,
+            "root": self._log.end.root.hex(),
+            "since": format_moment(span[0]),
+            "until": format_moment(span[1]),
+            **claims,
+            "findings": self._listed[:100],
+            "found": found,
+            "not_checked": self._not_checked,
+        }
+
+    def _add(self, problem: str, row: str, detail: str) -> None:
+        self._listed.append({"problem": problem, "row": row, "detail": detail})
+
+    def _check_manifest(self) -> str:
+        """Return the origin in the manifest, which must list exactly the other files."""
+        members = self._archive.members
+        require(PACK_FILES.issubset(members), "a file of the pack is missing")
+        for name in members:
+            known = name in PACK_FILES or matches(OTHER_PACK_FILES, name)
+            require(known, f"{name[:80]!r} is a file of no known kind")
+        data = self._archive.read("manifest.json")
+        require(data.endswith(b"\n"), "the manifest does not end in a newline")
+        value = read_json(data[:-1])
+        origin = value.get("origin") if type(value) is dict else None
+        require(type(origin) is str, "the manifest has no origin")
+        apart = ("manifest.json", "attestation.dsse.json")
+        files = [[n, m.size, m.digest] for n, m in members.items() if n not in apart]
+        expected = {"v": "forum/evidence/1", "origin": origin, "files": files}
+        require(value == expected, "the files are not those that the manifest lists")
+        return str(origin)
+
+    def _read_arguments(self) -> Members:
+        report = self._report
+        require(type(report) is dict and report.get("v") == "forum/evidence/1", "no report")
+        value = report.get("arguments")
+        names = ["since", "until", "sample", "seed", "incident", "maps"]
+        require(type(value) is dict and list(value) == names, "report.json: no arguments")
+        counts = all(is_count(value[name]) for name in names[:3])
+        texts = [value["seed"], value["incident"], *value["maps"]]
+        typed = counts and type(value["maps"]) is list and all(type(x) is str for x in texts)
+        require(typed, "report.json: arguments of another type")
+        return dict(value)
+
+    def _read_entries(self) -> list[tuple[int, BundleEntry]] | None:
+        """Return the entries, or add findings and return None if one is malformed."""
+        entries, malformed, last = list[tuple[int, BundleEntry]](), 0, -1
+        for index, data in self._log.indexed_entries():
+            if index <= last:
+                detail = "log/earlier.jsonl is not in the order of the log"
+                self._findings.add("proof-rejected", detail, index)
+            last = index
+            try:
+                entry = read_entry(data)
+            except BundleRejected as error:
+                self._findings.add("entry-malformed", str(error), index)
+                malformed += 1
+                continue
+            if entry.log != self.origin:
+                self._findings.add("foreign-entry", f"it belongs to the log {entry.log}", index)
+            entries.append((index, entry))
+        return None if malformed else entries
+
+    def _check_trees(self) -> bool:
+        """Compare the entries with the roots of both trees, and return whether they agree."""
+        log, before, add = self._log, self._findings.count, self._findings.add
+        try:
+            start, end = log.compute_roots()
+        except BundleRejected as error:
+            add("root-mismatch", str(error))
+            return False
+        if start != log.start.root:
+            add("root-mismatch", "log/edge does not lead to the root of log/start.note")
+        count = log.end.size - log.start.size
+        if len(log.entries) != count:
+            detail = f"log/entries.jsonl has {len(log.entries)} entries, and not {count}"
+            add("entry-missing", detail)
+        if end != log.end.root:
+            add("root-mismatch", "log/entries.jsonl does not lead to the root of log/end.note")
+        self._expect("proof-rejected", "log/consistency", None, self._check_consistency)
+        for index, data, proof in log.earlier:
+            place = ("proof-rejected", "log/earlier.jsonl", index)
+            self._expect(*place, partial(self._check_earlier, index, data, proof))
+        for past in log.past:
+            self._expect("history-replaced", "log/past", None, partial(self._check_past, past))
+        return self._findings.count == before
+
+    def _expect(self, problem: str, what: str, index: int | None, check: Check) -> None:
+        """Add a finding if a check fails."""
+        try:
+            check()
+        except BundleRejected as error:
+            self._findings.add(problem, f"{what}: {error}", index)
+
+    def _check_consistency(self) -> None:
+        check_consistency(self._log.nodes, self._log.start, self._log.end)
+
+    def _check_earlier(self, index: int, data: bytes, proof: list[str]) -> None:
+        require(index < self._log.start.size, "it is not an earlier entry")
+        nodes = [read_hash(line) for line in proof]
+        check_inclusion(nodes, hash_leaf(data), index, self._log.end)
+
+    def _check_past(self, past: BundlePastCheckpoint) -> None:
+        old = read_checkpoint(read_note(past.note).text)
+        check_consistency(past.nodes, old, self._log.end)
+
+    def _open(self, note: bytes) -> bool:
+        """Return whether a trusted key has signed a checkpoint of this log."""
+        try:
+            origin = open_checkpoint(note, self._keys).origin
+            self._log_keys.check_signer(note)
+            require(origin == self.origin, "it is of another log")
+        except BundleRejected as error:
+            self._findings.add("signature-rejected", f"checkpoint: {error}")
+            return False
+        return True
+
+    def _cosignatures(self, note: bytes, name: str) -> list[BundleCosignature]:
+        """Return the cosignatures on a checkpoint; too few are a finding."""
+        policy, seen = self._policy, list[BundleCosignature]()
+        if policy is None:
+            return seen
+        try:
+            seen = read_cosignatures(note, list(policy.witnesses.values()))
+        except BundleRejected as error:
+            self._findings.add("signature-rejected", f"cosignature: {error}")
+        if not policy.is_satisfied_by(seen):
+            detail = f"{name}: the witnesses of the policy have not cosigned it"
+            self._findings.add("not-witnessed", detail)
+        return seen
+
+    def _judge_log(self) -> dict[str, dict[str, str]]:
+        """Check signatures and times of the log part, and return the three claims about it."""
+        log, findings = self._log, self._findings
+        signed = [bool(self._keys) and self._open(n) for n in (log.end_note, log.start_note) if n]
+        seen = self._cosignatures(log.end_note, "log/end.note")
+        for note in self._trust.seen:
+            try:
+                old = open_checkpoint(note, self._keys)
+            except BundleRejected as error:
+                findings.add("signature-rejected", f"checkpoint: {error}")
+                continue
+            if old[:2] == log.end[:2] and old.root != log.end.root:
+                findings.add("history-replaced", f"another tree of size {old.size} was seen before")
+        bounded = self._check_times(seen)
+        for finding in findings.listed:
+            index = finding["index"]
+            row = "log part" if index is None else f"log entry {index}"
+            self._add("log-part", row, f"{finding['problem']}: {finding['detail']}")
+        unknown = "" if bounded else "no witness of a policy says when the two trees were made"
+        if not all(signed):
+            unknown = "no key that you trust has signed both trees"
+        whole = "every entry between the two trees is here"
+        if not log.start_note:
+            whole = "every entry from the beginning of the log is here"
+        no_key = {"state": NOT_CHECKED, "reason": "no key was given: name the log's key with --key"}
+        no_policy = {**no_key, "reason": "no policy was given: name witnesses with --policy"}
+        proven = f"{len(log.entries)} entries lead to the root that the log signed"
+        cosigned = describe_witnesses({c.key.name for c in seen}, self._policy)
+        answer = findings.judge_claim
+        return {
+            INTACT: answer(INTACT, proven) if self._keys else no_key,
+            COMPLETE: answer(COMPLETE, whole, unknown) if self._keys else no_key,
+            INDEPENDENT: answer(INDEPENDENT, cosigned) if self._policy else no_policy,
+        }
+
+    def _check_times(self, cosignatures: list[BundleCosignature]) -> bool:
+        """Compare the times of the witnesses with the period; return whether they bound it."""
+        policy, log, add = self._policy, self._log, self._findings.add
+        seen = policy.quorum_time(cosignatures) * 1_000_000 if policy else 0
+        if not policy or not seen:
+            return False
+        cut = "witnesses saw {} {} the period {}: entries of the period may be missing"
+        if seen < self._arguments["until"]:
+            add("tail-cut", cut.format("the last tree", "before", "ends"))
+        first = 0
+        if log.start_note:
+            earlier = self._cosignatures(log.start_note, "log/start.note")
+            first = policy.quorum_time(earlier) * 1_000_000
+            if first and first + 1_000_000 > self._arguments["since"]:
+                add("tail-cut", cut.format("the first tree", "after", "begins"))
+        self._check_entry_times(first, seen)
+        return bool(first or not log.start_note)
+
+    def _check_entry_times(self, first: int, last: int) -> None:
+        """Check that entries are dated between the times at which the two trees were seen."""
+        for index, entry in self._entries or []:
+            if index < self._log.start.size:
+                continue
+            if entry.ts > last + MAX_CLOCK_SKEW_US:
+                detail = "its time is later than the tree that holds it was seen"
+                self._findings.add("time-impossible", detail, index)
+            if entry.ts < first - MAX_CLOCK_SKEW_US:
+                detail = "its time is earlier than a tree without it was seen"
+                self._findings.add("time-impossible", detail, index)
+
+    def _compute_report(self) -> Members | None:
+        """Return the report that follows from the log part, or None if none does."""
+        if self._entries is None:
+            return None
+        try:
+            return self._make_report(self._entries)
+        except BundleRejected as error:
+            self._add("pack-altered", "log part", str(error))
+        except (LookupError, TypeError, ValueError, OverflowError, AttributeError) as error:
+            # A map that names no query, or a time that is none: no maker writes that.
+            self._add("pack-altered", "report.json", f"cannot be computed: {error!r}")
+        return None
+
+    def _make_report(self, entries: list[tuple[int, BundleEntry]]) -> Members:
+        given, log, report = self._arguments, self._log, self._report
+        maps = self._read_maps()
+        known = [figure["query"] for figure in report["figures"][: KNOWN_QUERIES[0]]]
+        digest = hashlib.sha256(write_json(known).encode()).hexdigest()
+        if (len(known), digest) != KNOWN_QUERIES:
+            self._add("figure-changed", "figures", "the queries are not those of this release")
+        queries = known + [query for _, used, _ in maps for query in used.get("queries", [])]
+        if hashlib.sha256(write_json(report["limits"]).encode()).hexdigest() != KNOWN_LIMITS:
+            self._add("figure-changed", "limits", "the limits are not those of this release")
+        counter = PeriodCounter(given["since"], given["until"], given["incident"], queries)
+        for index, entry in entries:
+            counter.add(index, entry)
+        counter.finish()
+        figures = [figure.result() for figure in counter.figures]
+        concerns = counter.concerns()
+        named = [
+            {"run": run, "reasons": list(reasons), "entries": list(reasons.values())}
+            for run, reasons in list(concerns.items())[:MAX_NAMED]
+        ]
+        incident = None
+        if given["incident"]:
+            require(counter.timeline, f"it has no entry of run {given['incident']}")
+            incident = {"run": given["incident"], "entries": counter.timeline_length}
+            incident.update(timeline=counter.timeline, related=counter.related)
+        root = log.end.root.hex()
+        seed = given["seed"] or root
+
+        def rank(run: str) -> str:
+            return hashlib.sha256(f"{seed}\n{run}".encode()).hexdigest()
+
+        drawn = sorted(sorted(counter.active, key=rank)[: given["sample"]])
+        started = log.start.root.hex() if log.start_note else ""
+        return {
+            "v": "forum/evidence/1",
+            "origin": self.origin,
+            "since": format_moment(given["since"]),
+            "until": format_moment(given["until"]),
+            "arguments": given,
+            "start": {"size": log.start.size, "root": started},
+            "end": {"size": log.end.size, "root": root},
+            "check": report["check"],  # what the maker found is not checked here
+            "entries": len(log.entries),
+            "counted": counter.counted,
+            "figures": figures,
+            "decisions": counter.decisions,
+            "events": counter.events,
+            "named": named,
+            "named_of": len(concerns),
+            "sample": {
+                "seed": seed,
+                "seed_from": "auditor" if given["seed"] else "checkpoint",
+                "population": len(counter.active),
+                "runs": drawn,
+            },
+            "bundles": list_bundles(drawn, named, incident),
+            "maps": [apply_map(used, digest, figures) for _, used, digest in maps],
+            "limits": report["limits"],
+            "incident": incident,
+        }
+
+    def _read_maps(self) -> list[tuple[str, Members, str]]:
+        """Return name, content and digest of each map, compared with those of this release."""
+        maps = []
+        for name in sorted(self._archive.members):
+            if not name.startswith("maps/"):
+                continue
+            used, digest = read_loose_json(self._archive.read(name)), ""
+            digest = self._archive.members[name].digest
+            require(type(used) is dict and f"maps/{used.get('name')}.json" == name, f"{name}: name")
+            known = KNOWN_MAP_DIGESTS.get(f"{used['name']} {used.get('version')}")
+            if known is None:
+                self._not_checked.append(f"the text of map {used['name']}, unknown to this release")
+            elif known != digest:
+                self._add("map-changed", f"map {used['name']}", "it is not the map of this version")
+            maps.append((used["name"], used, digest))
+        names = [name for name, _, _ in maps]
+        if names != self._arguments["maps"]:
+            self._add("map-changed", "maps", f"the pack holds {', '.join(names)}")
+        return maps
+
+    def _judge_figures(
+        self, computed: Members | None, claims: dict[str, dict[str, str]]
+    ) -> dict[str, str]:
+        """Compare report.json and entries.csv with what the entries give."""
+        if computed is None:
+            return {"state": NOT_CHECKED, "reason": "no report follows from the log part"}
+        self._compare_report(computed)
+        self._compare_list()
+        changed = [f for f in self._listed if f["problem"] not in ("log-part", "bundle-rejected")]
+        if changed:
+            first = "{problem} at {row}: {detail}".format(**changed[0])
+            return {"state": FAILS, "reason": first}
+        if claims[INTACT]["state"] != HOLDS or claims[COMPLETE]["state"] == FAILS:
+            reason = "they follow from the log part of this pack, which is not proven"
+            return {"state": NOT_CHECKED, "reason": reason}
+        count = len(computed["figures"])
+        reason = f"{count} figures of report.json and the list of entries follow from the entries"
+        return {"state": HOLDS, "reason": reason}
+
+    def _compare_report(self, computed: Members) -> None:
+        """Add a finding for each member of report.json that the entries do not give."""
+        for row, there, here in differences("", self._report, computed):
+            problem = "figure-changed"
+            if row.startswith(("sample", "bundles")):
+                problem = "sample-changed"
+            elif row.startswith("maps"):
+                problem = "map-changed"
+            self._add(problem, row, f"report.json says {there}; the entries give {here}")
+        form = json.dumps(self._report, indent=1, ensure_ascii=False) + "\n"
+        if form.encode() != self._archive.read("report.json"):
+            self._add("figure-changed", "report.json", "it is not in its canonical form")
+
+    def _compare_list(self) -> None:
+        """Add a finding for the first line of entries.csv that the entries do not give."""
+        lines = self._archive.read("entries.csv").split(b"\r\n")
+        expected = list(self._list_entries())
+        for at in range(max(len(lines), len(expected))):
+            if lines[at : at + 1] != expected[at : at + 1]:
+                row = f"entries.csv line {at + 1}"
+                self._add("list-changed", row, "not what the entries say")
+                return
+
+    def _list_entries(self) -> Iterator[bytes]:
+        """Yield the lines that entries.csv must have."""
+        yield b"index,id,time,run,strand,n,kind,actor,outcome"
+        for index, entry in self._entries or []:
+            at = index - self._log.start.size
+            if at < 0 or not self._arguments["since"] <= entry.ts < self._arguments["until"]:
+                continue
+            place = [str(index), hash_leaf(self._log.entries[at]).hex(), format_moment(entry.ts)]
+            rest = [entry.run, entry.strand, str(entry.n), entry.kind, entry.actor]
+            outcome = str(entry.facts.get("outcome", ""))
+            yield ",".join(map(quote_cell, [*place, *rest, outcome])).encode()
+        yield b""
+
+    def _check_bundles(self, computed: Members) -> None:
+        """Check each bundle, and that it holds what the log part holds of its run."""
+        expected = {bundle["file"]: bundle["run"] for bundle in computed["bundles"]}
+        enclosed = {name for name in self._archive.members if name.startswith("runs/")}
+        for file in sorted(enclosed - expected.keys()):
+            self._add("sample-changed", file, "this run was neither drawn nor named")
+        first = self._log.start.size
+        for file, run in expected.items():
+            if file not in enclosed:
+                self._add("bundle-missing", file, f"the bundle of run {run} is missing")
+                continue
+            data = self._archive.read(file)
+            for finding in verify(data, self._trust)["findings"][:3]:
+                self._add("bundle-rejected", file, describe(finding))
+            try:
+                bundle = BundleContents(data)
+                own = {i: e for i in bundle.entries if (e := bundle.entry(i)[0]) and i >= first}
+            except BundleRejected:
+                continue  # reported by `verify`
+            whole = {
+                index: self._log.entries[index - first]
+                for index, entry in self._entries or []
+                if index >= first and entry.run == run
+            }
+            mine = {i: e for i, e in own.items() if i in whole or is_of_run(e, run)}
+            size = self._log.end.size
+            if bundle.run != run or {i: e for i, e in mine.items() if i < size} != whole:
+                self._add("bundle-rejected", file, "its entries are not those of the log part")
+
+    def _judge_attestation(self, computed: Members | None) -> dict[str, str]:
+        """Check the signature about the manifest, by a key that the log published."""
+        try:
+            key, index = self._read_attestation_key()
+            check = computed["check"] if computed else None
+            self._check_statement(key, check)
+        except (BundleRejected, LookupError, TypeError, AttributeError) as error:
+            detail = str(error) if isinstance(error, BundleRejected) else "malformed"
+            self._add("attestation-rejected", "attestation.dsse.json", detail)
+            return {"state": FAILS, "reason": detail}
+        if not self._keys:
+            return {"state": NOT_CHECKED, "reason": "no key of the log was given"}
+        reason = f"signed by {key.name}, a key that the log published as entry {index}"
+        return {"state": HOLDS, "reason": reason}
+
+    def _read_attestation_key(self) -> tuple[BundleKey, int]:
+        """Return the key that signs attestations, and the index of the entry that publishes it."""
+        data = self._archive.read("log/attestation-key.json")
+        entry = read_entry(data)
+        place = (entry.kind, entry.log, entry.run, entry.strand)
+        ours = place == ("key.add/1", self.origin, "log", "evidence")
+        require(ours, "the entry publishes no key for attestations")
+        key = read_key(entry.facts["vkey"])
+        require(key[:2] == (f"{self.origin}/evidence", LOG_KEY), "not the key of attestations")
+        proof = read_proof(self._archive.read("log/attestation-key.tlog-proof"))
+        tree = read_checkpoint(read_note(proof.note).text)
+        require(tree.origin == self.origin, "the key is published by another log")
+        if self._keys:
+            open_checkpoint(proof.note, self._keys)
+            self._log_keys.check_signer(proof.note)
+        if self._policy:
+            seen = read_cosignatures(proof.note, list(self._policy.witnesses.values()))
+            require(self._policy.is_satisfied_by(seen), "no witness has cosigned the key")
+        check_inclusion(proof.nodes, hash_leaf(data), proof.at, tree)
+        return key, proof.at
+
+    def _check_statement(self, key: BundleKey, check: Members | None) -> None:
+        """Check that an envelope holds the statement about this manifest, signed by the key."""
+        envelope = read_loose_json(self._archive.read("attestation.dsse.json"))
+        kind = "application/vnd.in-toto+json"
+        payload = read_base64(envelope["payload"])
+        signed = len(envelope["signatures"]) == 1 and envelope["payloadType"] == kind
+        require(signed, "it is no in-toto statement with one signature")
+        message = b"DSSEv1 %d %b %d %b" % (len(kind), kind.encode(), len(payload), payload)
+        signature = read_base64(envelope["signatures"][0]["sig"])
+        require(signature_holds(key.public, message, signature), f"{key.name}: invalid signature")
+        if check is None:
+            return
+        claims = [f"FORUM_{n}_{c['state']}".upper().replace(" ", "_") for n, c in check.items()]
+        digest = self._archive.members["manifest.json"].digest
+        expected = {
+            "_type": "https://in-toto.io/Statement/v1",
+            "subject": [{"name": "manifest.json", "digest": {"sha256": digest}}],
+            "predicateType": "https://in-toto.io/attestation/svr/v0.1",
+            "predicate": {
+                "verifier": {"id": self.origin},
+                "timeCreated": format_moment(self._arguments["until"]),
+                "properties": claims,
+            },
+        }
+        same = read_loose_json(payload) == expected
+        require(same, "the statement is not about this manifest and this report")
+
+
+def is_of_run(data: bytes, run: str) -> bool:
+    """Return whether an entry of a bundle is one of its run, and not a redaction."""
+    try:
+        return read_entry(data).run == run
+    except BundleRejected:
+        return False
+
+
+def list_bundles(drawn: list[str], named: list[Members], incident: Members | None) -> list[Members]:
+    """Return the bundles that a pack must have, with the reasons."""
+    why: dict[str, list[str]] = {}
+    if incident:
+        why[incident["run"]] = ["incident"]
+        for run in incident["related"]:
+            why.setdefault(run, []).append("named by the incident's run")
+    for run in drawn:
+        why.setdefault(run, []).append("sample")
+    for item in named:
+        why.setdefault(item["run"], []).append("named in the report")
+    return [{"run": run, "file": name_bundle(run), "why": why[run]} for run in sorted(why)]
+
+
+def apply_map(used: Members, digest: str, figures: list[Members]) -> Members:
+    """Return a map with what the period shows for each of its rows."""
+    by_id, rows = {figure["id"]: figure for figure in figures}, []
+    for row in used["rows"]:
+        named = [by_id[name] for name in row["figures"]]
+        state = "no entries in this period" if named else "not from a ledger"
+        if any(figure["items"] for figure in named):
+            state = "entries found"
+        short = [{name: f[name] for name in ("id", "value", "items")} for f in named]
+        examples = sorted({index for f in named for index in f["examples"][:2]})[:6]
+        rows.append({"id": row["id"], "state": state, "figures": short, "examples": examples})
+    return {"map": used, "digest": digest, "rows": rows}
+
+
+KNOWN_MAP_DIGESTS = {
+    name: digest for name, _, digest in (x.rpartition(" ") for x in KNOWN_MAPS.strip().split("\n"))
+}
+
+
+def is_pack(source: bytes | LazyFile) -> bool:
+    """Return whether a file is an evidence pack, and not the bundle of one run."""
+    try:
+        return "log/end.note" in BundleArchive(source).members
+    except BundleRejected:
+        return False
+
+
+def verify_pack(source: bytes | LazyFile, trust: BundleTrust) -> dict[str, Any]:
+    """Verify one pack and return the report; malformed content is a finding, not an error."""
+    try:
+        return PackVerifier(source, trust).run()
+    except BundleRejected as error:
+        finding = {"problem": "pack-altered", "row": "pack", "detail": str(error)}
+    unread = {"state": NOT_CHECKED, "reason": "the pack could not be read"}
+    report: dict[str, Any] = {"schema": "forum.pack-report/1", "ok": False}
+    report.update(origin="", size=0, root="", since="", until="")
+    report.update(dict.fromkeys(PACK_CLAIMS, unread))
+    report[INTACT] = {"state": FAILS, "reason": f"pack-altered at pack: {finding['detail']}"}
+    report.update(findings=[finding], found=1, not_checked=["everything in it"])
+    return report
+
+
 # == The command line ==========================================================================
 
 
@@ -1735,6 +2854,16 @@ def print_report(report: dict[str, Any]) -> None:
     print("\n".join(map(escape_text, lines)))
 
 
+def print_pack_report(report: dict[str, Any]) -> None:
+    """Print a report about a pack as text."""
+    lines = [f"{report['origin']}  size {report['size']}  root {report['root']}"]
+    lines += [f"an evidence pack, from {report['since']} until {report['until']}"]
+    lines += [f"{c:<12} {report[c]['state']:<12} {report[c]['reason']}" for c in PACK_CLAIMS]
+    lines += ["found        {problem} at {row}: {detail}".format(**f) for f in report["findings"]]
+    lines += [f"not checked  {what}" for what in report["not_checked"]]
+    print("\n".join(map(escape_text, lines)))
+
+
 def read_file(path: str) -> bytes:
     """Return the content of a file.  Raises `BundleRejected` if it cannot be read."""
     try:
@@ -1746,8 +2875,8 @@ def read_file(path: str) -> bytes:
 
 def main() -> int:
     """Run the command line and return the exit status."""
-    parser = argparse.ArgumentParser(description="Verify an evidence bundle of Forum.")
-    parser.add_argument("bundle", metavar="BUNDLE")
+    parser = argparse.ArgumentParser(description="Verify an evidence bundle or pack of Forum.")
+    parser.add_argument("bundle", metavar="FILE", help="a bundle or a pack")
     parser.add_argument("--key", action="append", default=[], help="a log's public key (a vkey)")
     parser.add_argument("--policy", help="the logs and witnesses that you trust (tlog-policy)")
     parser.add_argument("--seen", action="append", default=[], help="a checkpoint seen before")
@@ -1762,9 +2891,12 @@ def main() -> int:
         parser.error(escape_text(str(error)))
     except OSError as error:
         parser.error(escape_text(f"{args.bundle}: {error.strerror}"))
-    report = verify(bundle, trust)
+    pack = is_pack(bundle)
+    report = verify_pack(bundle, trust) if pack else verify(bundle, trust)
     if args.json:
         print(json.dumps(report))
+    elif pack:
+        print_pack_report(report)
     else:
         print_report(report)
     return 0 if report["ok"] else 3

@@ -21,6 +21,7 @@ from forum.ledger.write_tags import WriteKeys
 from forum.tlog import count_tiles
 from forum.verify.report import Findings, Problem
 from forum.verify.run_tally import RunTallies, RunTally
+from forum.work import shared_tasks
 
 Row = TypeVar("Row")
 
@@ -182,9 +183,10 @@ class TableAudit:
                 self._check_timer(timers, run, MAIN_STRAND, latest)
             for strand, deadline in tally.gates.items():
                 self._check_timer(timers, run, strand, max(self._now, deadline))
-        for run, strand in timers:
-            if not self._is_run(run):
-                self._add_mismatch(f"a timer of {run}/{strand}, of which the log has no entry")
+        for key, strand in timers:
+            shared = shared_tasks.split_key(key)
+            if not self._is_run(shared[0] if shared else key):
+                self._add_mismatch(f"a timer of {key}/{strand}, of which the log has no entry")
 
     def _check_timer(
         self, timers: dict[tuple[str, str], int], run: str, strand: str, latest: int

@@ -1,8 +1,8 @@
-// The life of a log: entries about keys, access, redactions and exports, in words.
+// The life of a log: entries about keys, access, configuration, oversight and erasure, in words.
 
 import { type Entry, factNumber, factText, type Item } from "./entries";
 
-export type LifeTopic = "log" | "access" | "redactions" | "exports" | "other";
+export type LifeTopic = "log" | "access" | "redactions" | "oversight" | "exports" | "other";
 
 export interface LifeEvent {
   item: Item;
@@ -11,6 +11,39 @@ export interface LifeEvent {
   title: string;
   /** What it was about: recorded text. */
   detail: string;
+}
+
+const DAY_SECONDS = 86_400;
+const SEEN: [string, string][] = [
+  ["stops", "stops"],
+  ["budget_stops", "budget stops"],
+  ["denials", "denials"],
+  ["gaps", "gaps"],
+  ["indeterminate", "effects in doubt"],
+  ["gates", "open gates"],
+];
+
+/** Say how long bodies are kept; 0 seconds keep them for ever. */
+function describePeriod(seconds: number): string {
+  if (!seconds) return "for ever";
+  const days = seconds / DAY_SECONDS;
+  return Number.isInteger(days) ? `${days} days` : `${seconds / 3600} hours`;
+}
+
+/** Say of which runs something is; none are all. */
+function describeRuns(entry: Entry): string {
+  const runs = [entry.facts.runs ?? []].flat();
+  return runs.length ? `runs ${runs.join(", ")}` : "all runs";
+}
+
+/** Say what a reviewer was shown. */
+function describeReview(entry: Entry): string {
+  const seen = SEEN.map(([fact, words]) => [factNumber(entry, fact), words] as const)
+    .filter(([count]) => count)
+    .map(([count, words]) => `${words} ${count}`);
+  const run = factText(entry, "run");
+  const place = `entries ${factNumber(entry, "since")} to ${factNumber(entry, "until")}`;
+  return `${place}${run && ` of run ${run}`}: ${seen.join(", ") || "nothing to look at"}`;
 }
 
 type Describe = (entry: Entry) => [LifeTopic, string, string];
@@ -32,10 +65,51 @@ const EVENTS: Record<string, Describe> = {
     `Denied ${factNumber(entry, "times") || 1} times`,
     `${factText(entry, "who")} at ${factText(entry, "door")}: ${factText(entry, "why")}`,
   ],
-  redact: (entry) => [
+  redact: (entry) => {
+    const reason = factText(entry, "reason");
+    const bodies = [entry.facts.bodies ?? []].flat();
+    if (bodies.length) {
+      const rule = factText(entry, "rule");
+      return [
+        "redactions",
+        "Bodies erased",
+        `${bodies.length} bodies: ${reason}${rule && ` of ${rule}`}`,
+      ];
+    }
+    const place = `${factText(entry, "body")} of entry ${factText(entry, "entry").slice(0, 12)}`;
+    return ["redactions", "Body erased", `${place}: ${reason}`];
+  },
+  retention: (entry) => [
     "redactions",
-    "Body erased",
-    `${factText(entry, "body")} of entry ${factText(entry, "entry").slice(0, 12)}: ${factText(entry, "reason")}`,
+    "Retention set",
+    `bodies of ${factText(entry, "subject")}: ${describePeriod(factNumber(entry, "seconds"))}`,
+  ],
+  hold: (entry) => {
+    const isPlaced = factText(entry, "act") === "place";
+    const name = factText(entry, "hold");
+    return isPlaced
+      ? ["redactions", "Hold placed", `${name}: ${describeRuns(entry)}`]
+      : ["redactions", "Hold released", name];
+  },
+  archive: (entry) => [
+    "redactions",
+    "Run archived",
+    `run ${factText(entry, "run")}, ${factNumber(entry, "entries")} entries: ${factText(entry, "place")}`,
+  ],
+  "review.done": (entry) => ["oversight", "Log reviewed", describeReview(entry)],
+  "incident.open": (entry) => {
+    const runs = entry.facts.runs ? `, ${describeRuns(entry)}` : "";
+    const what = `${factText(entry, "incident")}: ${factText(entry, "severity")}`;
+    return ["oversight", "Incident opened", `${what}${runs}`];
+  },
+  "incident.close": (entry) => ["oversight", "Incident closed", factText(entry, "incident")],
+  "config.seen": (entry) => [
+    "oversight",
+    "Configuration recorded",
+    ["roster", "policies", "models", "tools"].reduce(
+      (text, part) => `${text}, ${part} ${factText(entry, part).slice(0, 8)}`,
+      `release ${factText(entry, "engine")}`,
+    ),
   ],
   export: (entry) => [
     "exports",

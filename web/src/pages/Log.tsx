@@ -242,11 +242,12 @@ const TOPICS: [LifeTopic | "", string][] = [
   ["log", "Log and its keys"],
   ["access", "Access"],
   ["redactions", "Redactions"],
+  ["oversight", "Oversight"],
   ["exports", "Exports"],
   ["other", "Other"],
 ];
 
-/** What happened to the log itself: keys, grants, denials, redactions, exports. */
+/** What happened to the log itself: keys, grants, denials, oversight, redactions, exports. */
 function Life({ choose }: { choose: (entry: number) => void }) {
   const { data, error, reload } = useLoad(listLogLife, [], POLL_MS);
   const [topic, setTopic] = useState<string>("");

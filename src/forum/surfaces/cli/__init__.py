@@ -84,6 +84,7 @@ _SECTIONS = {
         "otel": ("otel", "Send runs as OpenTelemetry traces to another product."),
         "webhooks": ("webhooks", "List the receivers of webhooks, and send test messages."),
         "worker": ("worker", "Carry out runs until stopped."),
+        "tenant": ("tenants", "Add and list tenants, each with a log of its own."),
         "db": ("setup", "Prepare a Postgres database."),
         "backup": ("backup", "Back up the ledger into a folder, while it is in use."),
         "restore": ("backup", "Restore a backup without forking the log."),

@@ -131,7 +131,11 @@ confine: Decorator = click.option(
 
 def current_settings() -> Settings:
     """Return the settings for the current directory."""
-    settings = load_settings(Path.cwd(), os.environ)
+    return with_confine(load_settings(Path.cwd(), os.environ))
+
+
+def with_confine(settings: Settings) -> Settings:
+    """Return settings with what the option --confine says, if the command has it."""
     context = click.get_current_context(silent=True)
     if context is not None and _CONFINE in context.meta:
         return replace(settings, agents=replace(settings.agents, confine=True))

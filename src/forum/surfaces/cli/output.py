@@ -15,7 +15,7 @@ import msgspec
 from forum import verify
 from forum.ledger.log import LocatedEntry
 from forum.ledger.sequencer import Publication
-from forum.surfaces.formatting import pluralize, strip_control_characters
+from forum.surfaces.formatting import format_facts, pluralize, strip_control_characters
 from forum.surfaces.schemas.reports import report_form
 
 _MAX_SHOWN = 20_000
@@ -175,21 +175,11 @@ def format_entry(located: LocatedEntry) -> str:
     entry = located.entry
     index = "-" if located.index is None else str(located.index)
     time = datetime.fromtimestamp(entry.ts / 1e6, UTC).strftime("%Y-%m-%d %H:%M:%S")
-    facts = _facts(located)
+    facts = format_facts(located)
     bodies = f" [{', '.join(entry.bodies)}]" if entry.bodies else ""
     place = f"{entry.run}/{entry.strand}/{entry.n}"
     head = f"{index:>6}  {located.leaf.hex()[:10]}  {time}  {place:<43}"
     return f"{head} {entry.kind:<12} {entry.actor:<10} {facts}{bodies}".rstrip()
-
-
-def _facts(located: LocatedEntry) -> str:
-    facts = json.loads(located.data)["facts"]
-    return " ".join(f"{name}={_short(value)}" for name, value in facts.items())
-
-
-def _short(value: object) -> str:
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= 24 else f"{text[:21]}..."
 
 
 def entry_lines(located: LocatedEntry) -> Iterator[str]:

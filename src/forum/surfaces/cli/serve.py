@@ -1,6 +1,5 @@
 """`forum serve`: serve the ledger over HTTP to platforms, chat clients and auditors."""
 
-import os
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from forum.app import Forum
-from forum.config import PROJECT_FILE, Settings, load_settings
+from forum.app.logs_worker import open_together
+from forum.config import PROJECT_FILE, Settings
 from forum.errors import BadSettings, MissingExtra, require_extra
 from forum.surfaces.cli import common_options, submit_options
-from forum.surfaces.cli.common_options import FILE, FOLDER, PORT
+from forum.surfaces.cli.common_options import FILE, PORT
 from forum.surfaces.cli.logging_options import log_format, log_line, log_to_stderr
+from forum.surfaces.cli.tenants import TenantOptions, tenant_options
 from forum.work.team_settings import TeamSettings
 
 if TYPE_CHECKING:
@@ -136,13 +137,13 @@ def check_open_loopback(host: str, *, open_loopback: bool, require_keys: bool) -
         help="The largest request that is accepted.",
     ),
 )
-@click.option("--tenant", multiple=True, type=FOLDER, help="Another project to serve, too.")
+@tenant_options
 @submit_options.agent_options
 @log_format
 def serve(
     place: BindAddress,
     rules: AccessOptions,
-    tenant: tuple[Path, ...],
+    served: TenantOptions,
     agents: submit_options.AgentOptions,
     log_format: str,
 ) -> None:
@@ -165,22 +166,21 @@ def serve(
     check_open_loopback(
         place.host, open_loopback=rules.open_loopback, require_keys=rules.require_keys
     )
-    settings = [common_options.current_settings()]
-    settings += [load_settings(folder.resolve(), os.environ) for folder in tenant]
+    settings = list(served.make_finder(common_options.current_settings())())
     team = submit_options.served_team_settings(settings[0], agents, here=False)
     # No key is created here: one that was not mounted must not be replaced by a new one.
-    forums = [Forum(project) for project in settings]
-    config = _make_server_config(forums, place, rules, team)
-    if place.host not in _LOOPBACK_HOSTS and not (
-        config.bearer or any(f.access.read_access().granted for f in forums)
-    ):
-        raise click.UsageError(
-            f"--host {place.host}: nobody elsewhere could be let in; "
-            "make a key first: forum keys create"
-        )
-    at = ListenAddress(place.host, place.port, place.tls_cert, place.tls_key)
-    with log_to_stderr(log_format):
-        run_server(config, at, log_line, load_extensions(config))
+    with open_together(settings) as forums:
+        config = _make_server_config(forums, place, rules, team)
+        if place.host not in _LOOPBACK_HOSTS and not (
+            config.bearer or any(f.access.read_access().granted for f in forums)
+        ):
+            raise click.UsageError(
+                f"--host {place.host}: nobody elsewhere could be let in; "
+                "make a key first: forum keys create"
+            )
+        at = ListenAddress(place.host, place.port, place.tls_cert, place.tls_key)
+        with log_to_stderr(log_format):
+            run_server(config, at, log_line, load_extensions(config))
 
 
 def load_extensions(config: "ServerConfig") -> "tuple[ServerExtension, ...]":

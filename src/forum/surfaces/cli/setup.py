@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from forum.app import Forum, upgrade_database
+from forum.app import Forum, partition_database, upgrade_database
 from forum.config import PROJECT_FILE, Settings
 from forum.planning import load_team_settings
 from forum.surfaces.cli import EXIT_REJECTED, common_options
@@ -83,9 +83,7 @@ def upgrade(*, post: bool, as_json: bool) -> None:
     verifies the ledger and refuses entries without a tag from then on, which only older releases
     write.  A ledger in a file is upgraded when a command opens it alone.
     """
-    settings = common_options.current_settings()
-    if not settings.database:
-        raise click.UsageError("no Postgres is configured: set FORUM_DATABASE_URL first")
+    settings = _postgres_settings()
     applied = upgrade_database(settings, post=post)
     enforced = _enforce_tags(settings) if post else None
     if as_json:
@@ -96,6 +94,31 @@ def upgrade(*, post: bool, as_json: bool) -> None:
         common_options.echo_error("The ledger does not verify, so tags are not enforced.")
         common_options.echo_error("See why: forum ledger verify. Then: forum db upgrade --post")
         raise SystemExit(EXIT_REJECTED)
+
+
+@db.command()
+@common_options.as_json
+def partition(*, as_json: bool) -> None:
+    """Partition the tables of entries and bodies by ranges of strands, while nothing runs.
+
+    New databases are partitioned from their beginning.  In an older one, this makes the tables of
+    before the first partition: no row is copied, and readers and writers need not know.  Stop
+    servers and workers first; the command refuses while other sessions are connected.  It is one
+    transaction: if it is killed, nothing has changed.  Run again, it moves rows from the default
+    partition to partitions of their own.
+    """
+    changed = partition_database(_postgres_settings())
+    if as_json:
+        print_json("forum.partition/1", {"changed": changed})
+    else:
+        click.echo(f"partitioned: {', '.join(changed) or 'nothing, it was done before'}")
+
+
+def _postgres_settings() -> Settings:
+    settings = common_options.current_settings()
+    if not settings.database:
+        raise click.UsageError("no Postgres is configured: set FORUM_DATABASE_URL first")
+    return settings
 
 
 def _enforce_tags(settings: Settings) -> bool | None:

@@ -5,6 +5,7 @@ from urllib.parse import urlsplit, urlunsplit
 import click
 
 from forum.app import Forum
+from forum.app.logs_worker import LogsWorker
 from forum.config import Settings, WorkerCapacity
 from forum.planning import AgentRegistry
 from forum.surfaces.cli import common_options, metrics_server
@@ -17,9 +18,12 @@ from forum.surfaces.cli.logging_options import (
 )
 from forum.surfaces.cli.output import print_json
 from forum.surfaces.cli.startup_notice import announce_runs
-from forum.surfaces.cli.stop_signals import catch_stop_signals
+from forum.surfaces.cli.stop_signals import StopSignal, catch_stop_signals
+from forum.surfaces.cli.tenants import TenantOptions, tenant_options
 
 STOP_TIMEOUT_S = 10
+MONITOR_INTERVAL_S = 5.0
+"""How often a worker asks whether the database answers; errors of its own make it ask at once."""
 _DEFAULT_CAPACITY = WorkerCapacity()
 
 tasks_option = click.option(
@@ -34,22 +38,27 @@ tasks_option = click.option(
 @common_options.command(
     examples=("forum worker &", 'forum submit --detach "Summarise the news"', "forum runs"),
 )
-@click.option(
-    "--runs",
-    default=_DEFAULT_CAPACITY.runs,
-    show_default=True,
-    type=common_options.POSITIVE,
-    help="Maximum number of runs at once.",
+@common_options.collect_options(
+    "capacity",
+    WorkerCapacity,
+    click.option(
+        "--runs",
+        default=_DEFAULT_CAPACITY.runs,
+        show_default=True,
+        type=common_options.POSITIVE,
+        help="Maximum number of runs at once.",
+    ),
+    tasks_option,
 )
-@tasks_option
+@tenant_options
 @metrics_server.metrics_port_option
 @metrics_server.metrics_host_option
 @log_format
 @common_options.confine
 @common_options.as_json
 def worker(
-    runs: int,
-    tasks: int,
+    capacity: WorkerCapacity,
+    served: TenantOptions,
     metrics_host: str,
     metrics_port: int | None,
     log_format: str,
@@ -62,17 +71,24 @@ def worker(
     of workers may serve one ledger.  When stopped, it lets what is going on end, for 10 seconds;
     others, or the next one, take over the rest.  A run that was interrupted is only listed:
     `forum resume` has it carried out again.
+
+    With --tenant or --tenants one process serves many ledgers of one Postgres, and what it does at
+    once is divided evenly between those that have work.
     """
+    if served.are_given:
+        if metrics_port is not None:
+            raise click.UsageError("--metrics-port tells of one ledger: start it without tenants")
+        with log_to_stderr(log_format):
+            _work_for_tenants(capacity, served, as_json=as_json)
+        return
     with log_to_stderr(log_format), Forum(common_options.current_settings(), log_warning) as forum:
         place = _describe_database(forum.settings)
         agents = AgentRegistry(forum.settings)
         with (
             # The outermost block: a signal while the worker starts must not kill it halfway.
             catch_stop_signals() as stop,
-            forum.monitor.run_in_background(),
-            forum.runs.run_worker(
-                WorkerCapacity(runs, tasks), make_trouble_logger(forum), STOP_TIMEOUT_S
-            ) as serving,
+            forum.monitor.run_in_background(MONITOR_INTERVAL_S),
+            forum.runs.run_worker(capacity, make_trouble_logger(forum), STOP_TIMEOUT_S) as serving,
             metrics_server.serving_metrics(forum, metrics_host, metrics_port),
         ):
             if as_json:
@@ -81,11 +97,53 @@ def worker(
             forum.oversight.record_configuration(agents.team_settings, agents.roster)
             log_line(f"worker {serving.id} serves {forum.origin} ({place})")
             announce_runs(forum, serving.id, say=log_line)
-            stop.wait()
-            # The operator may not want to wait for the work in hand: a second signal must end the
-            # process at once.
-            stop.restore_default_handlers()
-            log_line(f"stopping; work in hand gets {STOP_TIMEOUT_S} s")
+            _wait_for_stop(stop)
+
+
+def _work_for_tenants(capacity: WorkerCapacity, served: TenantOptions, *, as_json: bool) -> None:
+    """Carry out the runs of many ledgers until a signal."""
+    first = common_options.current_settings()
+    configured: set[str] = set()
+
+    def report(error: Exception) -> None:
+        log_trouble(error)
+
+    def record_configuration(forum: Forum) -> None:
+        if forum.origin not in configured:
+            agents = AgentRegistry(forum.settings)
+            forum.oversight.record_configuration(agents.team_settings, agents.roster)
+            configured.add(forum.origin)
+
+    worker = LogsWorker(
+        served.make_finder(first),
+        capacity,
+        report=report,
+        warn=log_warning,
+        on_open=record_configuration,
+        patience=STOP_TIMEOUT_S,
+    )
+    forum = Forum(first, log_warning, connections=worker.connections)
+    log_trouble = make_trouble_logger(forum)
+    with (
+        catch_stop_signals() as stop,
+        worker,
+        forum,
+        forum.monitor.run_in_background(MONITOR_INTERVAL_S),
+    ):
+        place = _describe_database(first)
+        if as_json:
+            facts = {"worker": worker.id, "origin": forum.origin, "database": place}
+            print_json("forum.worker/1", facts | {"origins": worker.origins})
+        log_line(f"worker {worker.id} serves {len(worker.origins)} ledgers ({place})")
+        _wait_for_stop(stop)
+
+
+def _wait_for_stop(stop: StopSignal) -> None:
+    stop.wait()
+    # The operator may not want to wait for the work in hand: a second signal must end the process
+    # at once.
+    stop.restore_default_handlers()
+    log_line(f"stopping; work in hand gets {STOP_TIMEOUT_S} s")
 
 
 def _describe_database(settings: Settings) -> str:

@@ -26,6 +26,7 @@ from forum.surfaces.http.keys import KEYS
 from forum.surfaces.http.metrics import HttpMetrics
 from forum.surfaces.http.openai import OPENAI
 from forum.surfaces.http.openapi import build_document
+from forum.surfaces.http.oversight import OVERSIGHT
 from forum.surfaces.http.planning import PLANNING
 from forum.surfaces.http.problems import ProblemError, ProblemType, problem_response
 from forum.surfaces.http.reports import REPORTS
@@ -100,6 +101,7 @@ def all_endpoints(
         *KEYS,
         *ENTRIES,
         *EVIDENCE,
+        *OVERSIGHT,
         *PLANNING,
         *TLOG,
         *OPENAI,

@@ -24,7 +24,7 @@ class ReviewItemForm(Struct, frozen=True):
     kind: Annotated[str, Meta(examples=["stop/1"])]
     actor: str
     at: fields.Moment
-    text: Annotated[str, Meta(description="The entry in words.")]
+    text: Annotated[str, Meta(description="The entry in words; over HTTP, its facts.")]
 
 
 class ConcernCountsForm(Struct, frozen=True):

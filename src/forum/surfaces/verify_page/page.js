@@ -8,6 +8,10 @@
 
 const ENTRIES_AT_ONCE = 200;
 const BEGIN = "Choose a bundle, and say whom you trust.";
+const PACK =
+  "Not verified: this is an evidence pack, and this page verifies bundles of single runs. Nothing in it was checked. " +
+  "Check the pack with: python3 verify.py PACK --policy POLICY, or: forum verify PACK --policy POLICY. " +
+  "To check one of its runs here, unpack it and choose a file of the folder runs.";
 // A state is told by word and mark as well as by color.
 /** @type {Record<string, string>} */
 const MARKS = { holds: "✓", fails: "✗", unknown: "?" };
@@ -65,6 +69,7 @@ function takeMessage(message) {
   if (message.view) showReport(message.view);
   else if (message.entries) showEntries(message.entries);
   else if (message.parts) showParts(message.shown, message.parts);
+  else if (message.pack) say(PACK, true);
   else if (message.refused) say(`Not verified. Your keys or policy: ${message.refused}`, true);
   else say(`Verifying: ${message.done} of ${message.total} entries`);
 }

@@ -9,6 +9,7 @@ import { Rejected } from "./rejected.js";
 import { escapeText } from "./text.js";
 import { verifyBundle } from "./verifier.js";
 import { viewReport } from "./view.js";
+import { Archive } from "./zip.js";
 
 /** The worker: verifies bundles beside the page, which stays usable meanwhile. */
 
@@ -52,6 +53,19 @@ function listTrusted({ keys, policy }) {
 }
 
 /**
+ * Return whether a file is an evidence pack, and not the bundle of one run.
+ * @param {Uint8Array} data
+ */
+function isPack(data) {
+  try {
+    return new Archive(data).members.has("log/end.note");
+  } catch (error) {
+    if (!(error instanceof Rejected)) throw error;
+    return false;
+  }
+}
+
+/**
  * Verify a bundle, and post progress and the report.
  * @param {Question} question
  */
@@ -59,6 +73,10 @@ function answer(question) {
   const trust = readTrust(question);
   verified = new Uint8Array(question.bundle);
   reader = null;
+  if (isPack(verified)) {
+    self.postMessage({ pack: true });
+    return;
+  }
   const report = verifyBundle(verified, trust, KINDS, (done, total) =>
     self.postMessage({ done, total }),
   );

@@ -26,30 +26,3 @@ CROSS JOIN LATERAL (
 LEFT JOIN forum.entry AS accepted
     ON accepted.log = s.log AND accepted.strand = s.id AND accepted.n = 1
 WHERE position('"kind":"run.close/1"'::bytea IN last.bytes) > 0;
-
--- The scale factor of a tenth lets a table of 10^9 rows collect 10^8 dead ones, and an insert-only
--- table wait as long for its visibility map.  A fixed number keeps each vacuum small.
-ALTER TABLE forum.entry SET (
-    autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 100000,
-    autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 1000000,
-    autovacuum_analyze_scale_factor = 0.02
-);
-ALTER TABLE forum.body SET (
-    autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 100000,
-    autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 1000000,
-    autovacuum_analyze_scale_factor = 0.02
-);
-ALTER TABLE forum.leaf SET (
-    autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 1000000,
-    autovacuum_analyze_scale_factor = 0.02
-);
-ALTER TABLE forum.strand SET (
-    autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 1000000,
-    autovacuum_analyze_scale_factor = 0.02
-);
-ALTER TABLE forum.account SET (
-    autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 20000
-);
-ALTER TABLE forum.once SET (
-    autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 20000
-);

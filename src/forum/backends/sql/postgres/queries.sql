@@ -21,12 +21,18 @@ SELECT number FROM forum.addition
 INSERT INTO forum.addition (number) VALUES (%s)
 -- name: durability
 SELECT current_setting('fsync'), current_setting('synchronous_commit')
+-- name: plan_once
+-- Compiling a plan costs more than any statement of the store that is not a scan.
+SELECT set_config('plan_cache_mode', 'force_generic_plan', false),
+    set_config('enable_seqscan', 'off', false), set_config('jit', 'off', false)
 -- name: add_log
 INSERT INTO forum.log (origin, root) VALUES (%s, %s) ON CONFLICT DO NOTHING
 -- name: log
 SELECT id FROM forum.log WHERE origin = %(origin)s
 -- name: lead
 SELECT pg_try_advisory_lock(hashtext('forum.sequencer'), %s)
+-- name: stop_leading
+SELECT pg_advisory_unlock(hashtext('forum.sequencer'), %s)
 -- name: add_strands
 INSERT INTO forum.strand (log, run, name)
 SELECT %(log)s, run, name FROM unnest(%(runs)s::text[], %(names)s::text[]) AS new (run, name)
@@ -84,6 +90,7 @@ WHERE log = %(log)s AND strand = %(strand)s AND n >= %(n)s ORDER BY n LIMIT %(li
 SELECT n, bytes, tag FROM forum.entry
 WHERE log = %(log)s AND strand = %(strand)s ORDER BY n DESC LIMIT 1
 -- name: last_entries
+-- Bounds as in bodies_at.
 SELECT e.n, e.bytes, e.tag
 FROM unnest(%(runs)s::text[], %(names)s::text[]) WITH ORDINALITY AS u (run, name, place)
 LEFT JOIN LATERAL (
@@ -92,7 +99,8 @@ LEFT JOIN LATERAL (
 ) AS s ON true
 LEFT JOIN LATERAL (
     SELECT n, bytes, tag FROM forum.entry
-    WHERE log = %(log)s AND strand = s.id ORDER BY n DESC LIMIT 1
+    WHERE log = %(log)s AND strand = s.id AND strand BETWEEN %(low)s AND %(high)s
+    ORDER BY n DESC LIMIT 1
 ) AS e ON true
 ORDER BY u.place
 -- name: strands
@@ -151,9 +159,11 @@ ON CONFLICT (log, run) DO UPDATE SET version = excluded.version, ended = exclude
     data = excluded.data, tag = excluded.tag
 -- name: bodies_at
 -- A body whose first part is small may have more parts.
+-- The bounds of the strands, where they are known, leave out partitions before anything is looked up.
 SELECT s.id, b.salt, CASE WHEN length(b.data) <= %(size)s AND NOT EXISTS (
     SELECT FROM forum.body WHERE log = %(log)s AND strand = s.id AND n = u.n
-        AND name = u.name COLLATE "C" AND part = 1
+        AND strand BETWEEN %(low)s AND %(high)s AND name = u.name COLLATE "C" AND part = 1
+    OFFSET 0
 ) THEN b.data END
 FROM unnest(%(runs)s::text[], %(strands)s::text[], %(ns)s::bigint[], %(names)s::text[])
     WITH ORDINALITY AS u (run, strand, n, name, place)
@@ -163,7 +173,8 @@ LEFT JOIN LATERAL (
 ) AS s ON true
 LEFT JOIN LATERAL (
     SELECT salt, data FROM forum.body
-    WHERE log = %(log)s AND strand = s.id AND n = u.n AND name = u.name COLLATE "C" AND part = 0
+    WHERE log = %(log)s AND strand = s.id AND strand BETWEEN %(low)s AND %(high)s
+        AND n = u.n AND name = u.name COLLATE "C" AND part = 0
     OFFSET 0
 ) AS b ON true
 ORDER BY u.place
@@ -609,6 +620,55 @@ WITH lost AS MATERIALIZED (
 )
 SELECT worker FROM lost
 
+-- name: log_ids
+SELECT origin, found.id FROM unnest(%(origins)s::text[]) AS named (origin)
+CROSS JOIN LATERAL (SELECT id FROM forum.log WHERE log.origin = named.origin LIMIT 1) AS found
+
+-- name: logs_with_work
+-- Which of many logs have something to do: a timer is due, or a worker is lost (as in `beat`); and,
+-- for the process that signs, entries without an index, a tree without a checkpoint, or rows of
+-- ended runs to delete.  With order and limit the planner looks into an index for each log.
+SELECT served.log, timer.is_due OR lost.is_lost,
+    pending.is_there OR ended.is_there OR tree.size > coalesce(signed.size, 0)
+FROM unnest(%(logs)s::integer[], %(delays)s::bigint[]) AS served (log, delay)
+CROSS JOIN LATERAL (SELECT size FROM forum.log WHERE id = served.log LIMIT 1) AS tree
+LEFT JOIN LATERAL (
+    SELECT size FROM forum.checkpoint WHERE checkpoint.log = served.log ORDER BY size DESC LIMIT 1
+) AS signed ON true
+CROSS JOIN LATERAL (SELECT count(*) > 0 AS is_due FROM (
+    SELECT FROM forum.alarm WHERE alarm.log = served.log
+        AND at <= (extract(epoch FROM statement_timestamp()) * 1000000)::bigint
+    ORDER BY at LIMIT 1
+) AS due) AS timer
+CROSS JOIN LATERAL (SELECT count(*) > 0 AS is_there FROM (
+    SELECT FROM forum.pending WHERE pending.log = served.log ORDER BY seq LIMIT 1
+) AS oldest) AS pending
+CROSS JOIN LATERAL (SELECT count(*) > 0 AS is_there FROM (
+    SELECT FROM forum.ended WHERE ended.log = served.log
+        AND at <= (extract(epoch FROM statement_timestamp()) * 1000000)::bigint - served.delay
+    ORDER BY at LIMIT 1
+) AS oldest) AS ended
+CROSS JOIN LATERAL (SELECT count(*) > 0 AS is_lost FROM (
+    SELECT FROM forum.lease AS held WHERE held.log = served.log AND (
+        until <= (extract(epoch FROM statement_timestamp()) * 1000000)::bigint OR (
+            until <= (extract(epoch FROM statement_timestamp()) * 1000000)::bigint + %(early)s
+            AND EXISTS (SELECT FROM forum.claim WHERE log = held.log AND worker = held.worker)
+            AND NOT EXISTS (
+                SELECT FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 2
+                    AND classid = (hashtext('forum.worker')::bigint & 4294967295)::oid
+                    AND objid = (hashtext(held.worker)::bigint & 4294967295)::oid
+            )
+        )
+    ) LIMIT 1
+) AS late) AS lost
+
+-- name: logs_with_retention
+SELECT served.log FROM unnest(%(logs)s::integer[]) AS served (log)
+CROSS JOIN LATERAL (
+    SELECT FROM forum.strand WHERE strand.log = served.log
+        AND run = %(run)s AND name = %(strand)s LIMIT 1
+) AS rules
+
 -- name: make_claimed_due
 -- SKIP LOCKED: a timer that is being set or claimed just now needs no help, and waiting for it
 -- could end in a deadlock with a worker that waits for the claim.
@@ -624,6 +684,7 @@ WITH due AS (
     ) AS timer WHERE old.ctid = timer.place
 )
 SELECT pg_notify('forum_due', %(log)s::text)
+WHERE EXISTS (SELECT FROM forum.claim WHERE log = %(log)s AND worker = %(worker)s)
 
 -- name: drop_claims
 DELETE FROM forum.claim WHERE log = %(log)s AND worker = %(worker)s
@@ -661,3 +722,30 @@ SELECT worker FROM forum.lease WHERE log = %(log)s
 -- name: lost_workers
 SELECT worker FROM forum.lease
 WHERE log = %(log)s AND until <= (extract(epoch FROM statement_timestamp()) * 1000000)::bigint
+
+-- name: partitions
+-- One row with the last strand at least.  The default partition has no bounds.
+SELECT last_value, parent.relname, pg_get_expr(part.relpartbound, part.oid)
+FROM forum.strand_id_seq LEFT JOIN (
+    pg_inherits JOIN pg_class AS part ON part.oid = inhrelid
+    JOIN pg_class AS parent ON parent.oid = inhparent AND parent.relkind = 'p'
+        AND parent.relnamespace = 'forum'::regnamespace
+) ON pg_get_expr(part.relpartbound, part.oid) <> 'DEFAULT'
+
+-- name: check_constraints
+SELECT conname, pg_get_constraintdef(oid) FROM pg_constraint
+WHERE conrelid = to_regclass('forum.' || %(table)s::text) AND contype = 'c'
+
+-- name: table_grants
+-- The role with the number 0 is PUBLIC.
+SELECT privilege_type, CASE WHEN grantee <> 0 THEN pg_get_userbyid(grantee) END
+FROM pg_class CROSS JOIN aclexplode(relacl)
+WHERE oid = to_regclass('forum.' || %(table)s::text)
+
+-- name: other_sessions
+SELECT count(*) FROM pg_stat_activity
+WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'
+
+-- name: live_workers
+SELECT count(*) FROM forum.lease
+WHERE until > (extract(epoch FROM statement_timestamp()) * 1000000)::bigint

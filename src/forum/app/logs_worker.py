@@ -1,0 +1,323 @@
+"""One worker process for many logs of a Postgres database.
+
+One statement a second tells for which logs there is something to do, and Postgres notifies of new
+runs.  Only such a log is opened, with an engine, a publisher and a lease; it is closed some seconds
+after its last work, so an idle log costs nothing.  What the process does at once is divided evenly
+between the open logs.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from math import inf
+from threading import Event, Thread
+from time import monotonic
+from typing import TYPE_CHECKING, Self, cast
+
+from forum.app import Forum
+from forum.config import Settings, WorkerCapacity
+from forum.errors import BadSettings, require_extra
+
+if TYPE_CHECKING:
+    from forum.backends.claiming_worker import ClaimingWorker
+    from forum.backends.postgres_connections import PostgresConnections
+
+_LOOK_INTERVAL_S = 1.0
+LINGER_S = 5.0
+"""How long a log stays open after its last work."""
+_RETRY_DELAY_S = 5.0
+"""After how long a log is opened again that could not be opened."""
+_CONNECTIONS = 16
+MAX_OPEN_LOGS = 64
+"""Each open log has about a dozen threads."""
+_TURN_S = 10.0
+"""After how long an open log makes room for one that waits."""
+_RETENTION_INTERVAL_S = 3600.0
+_FIND_INTERVAL_S = 10.0
+
+
+@contextmanager
+def open_together(projects: Sequence[Settings]) -> Iterator[list[Forum]]:
+    """Return projects for one process; those in the same Postgres share its connections."""
+    with ExitStack() as stack:
+        shared: dict[str, PostgresConnections] = {}
+        databases = [project.database for project in projects if project.database]
+        for url in {url for url in databases if databases.count(url) > 1}:
+            shared[url] = stack.enter_context(_connect(url))
+        yield [
+            Forum(project, connections=shared.get(project.database or "")) for project in projects
+        ]
+
+
+@contextmanager
+def _connect(url: str) -> "Iterator[PostgresConnections]":
+    with require_extra("postgres"):
+        from forum.backends.postgres_connections import PostgresConnections
+
+    connections = PostgresConnections(url, _CONNECTIONS)
+    connections.connect()
+    try:
+        yield connections
+    finally:
+        connections.close()
+
+
+@dataclass(slots=True, eq=False)
+class _ServedProject:
+    """A project, and its log while that is open."""
+
+    settings: Settings
+    origin: str
+    is_signer: bool
+    log: int | None = None
+    """The number of its log; None until it is known, or if there is no log yet."""
+    wanted_until: float = -inf
+    retry_at: float = -inf
+    opened: float = -inf
+    closed: float = -inf
+    was_unpublished: bool = False
+    is_leaving: bool = False
+    """Whether it claims nothing more, because other logs wait."""
+    is_retaining: bool = False
+    """Whether it is open for its rules of retention."""
+    forum: Forum | None = None
+    worker: "ClaimingWorker | None" = None
+    thread: Thread | None = None
+    leave: Event = field(default_factory=Event)
+
+    @property
+    def is_open(self) -> bool:
+        return self.thread is not None and self.thread.is_alive()
+
+
+class LogsWorker:
+    """Serves the logs of many projects in one process."""
+
+    def __init__(
+        self,
+        find: Callable[[], Iterable[Settings]],
+        capacity: WorkerCapacity | None = None,
+        *,
+        report: Callable[[Exception], None] = lambda _: None,
+        warn: Callable[[str], None] | None = None,
+        on_open: Callable[[Forum], None] = lambda _: None,
+        patience: int = 0,
+    ) -> None:
+        """`find` returns all projects; it is called again from time to time, to find new ones.
+
+        `on_open` is called whenever a log has been opened; `patience` is how many seconds a worker
+        that stops waits for running calls and tools.  Raises `BadSettings` if the projects
+        are not in one Postgres database.
+        """
+        with require_extra("postgres"):
+            from forum.backends.leased_worker import make_worker_id
+            from forum.backends.postgres_connections import PostgresConnections
+
+        self._find, self._capacity = find, capacity or WorkerCapacity()
+        self._report, self._warn, self._on_open = report, warn, on_open
+        self._patience, self.max_open = patience, MAX_OPEN_LOGS
+        self._projects: dict[str, _ServedProject] = {}
+        """By origin."""
+        self._database = ""
+        self._found_at = self._looked_at = self._retained_at = -inf
+        self._to_retain: list[_ServedProject] = []
+        self._stop = Event()
+        self.id = make_worker_id()
+        self._find_projects()
+        self.connections = PostgresConnections(self._database, _CONNECTIONS)
+
+    @property
+    def origins(self) -> list[str]:
+        """The logs that are served."""
+        return list(self._projects)
+
+    @property
+    def open_logs(self) -> list[str]:
+        """The logs that are open now."""
+        return [project.origin for project in self._projects.values() if project.is_open]
+
+    def __enter__(self) -> Self:
+        """Serve the logs until the end of the block.  Raises `StoreConnectionLost`."""
+        self.connections.connect()
+        self._signals = self.connections.share_signals(self.id)
+        self._thread = Thread(target=self._run, name="forum-logs", daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stop, and close all logs."""
+        self._stop.set()
+        self._signals.wake()
+        self._thread.join()
+        opened = [project for project in self._projects.values() if project.thread is not None]
+        for project in opened:
+            project.leave.set()
+        for project in opened:
+            if project.thread is not None:
+                project.thread.join()
+        self.connections.close()
+
+    def _run(self) -> None:
+        heard: set[int] = set()
+        while not self._stop.is_set():
+            try:
+                self._look(heard)
+            except Exception as error:  # noqa: BLE001  reported; a restarting database recovers
+                self._report(error)
+            heard = self._signals.wait(_LOOK_INTERVAL_S)
+
+    def _find_projects(self) -> None:
+        """Add projects that are new."""
+        known = {project.settings.key_file for project in self._projects.values()}
+        for settings in self._find():
+            if settings.key_file in known:
+                continue
+            self._check(settings)
+            forum = Forum(settings, self._warn)
+            is_signer = settings.key_file.exists() and forum.guard.latest() is not None
+            self._projects[forum.origin] = _ServedProject(settings, forum.origin, is_signer)
+        self._found_at = monotonic()
+
+    def _check(self, settings: Settings) -> None:
+        """Raise `BadSettings` for a project that cannot be served beside the others."""
+        where = str(settings.file or settings.data)
+        self._database = self._database or settings.database or ""
+        if not settings.database or settings.database != self._database:
+            raise BadSettings(where, "a worker of many logs needs all of them in one Postgres")
+        if settings.runner != "claims":
+            raise BadSettings(where, 'a worker of many logs needs [worker] runner = "claims"')
+
+    def _look(self, heard: set[int]) -> None:
+        """Open the logs for which there is something to do, and close those that are idle."""
+        moment = monotonic()
+        if moment - self._found_at >= _FIND_INTERVAL_S:
+            self._find_projects()
+        projects = list(self._projects.values())
+        for project in projects:
+            if project.log in heard:
+                project.wanted_until = moment + LINGER_S
+        if moment - self._looked_at >= _LOOK_INTERVAL_S:
+            self._looked_at = moment
+            self._find_work(projects, moment)
+            self._give_turns_to_retention(projects, moment)
+        opened = [project for project in projects if project.is_open]
+        for project in opened:
+            if _is_idle(project, moment):
+                project.leave.set()
+        self._open_waiting(projects, opened, moment)
+        self._divide_capacity(projects)
+
+    def _open_waiting(
+        self,
+        projects: Sequence[_ServedProject],
+        opened: Sequence[_ServedProject],
+        moment: float,
+    ) -> None:
+        """Open logs that are wanted, as many as may be open; the longest closed come first."""
+        waiting = [p for p in projects if not p.is_open and _wants(p, moment)]
+        waiting.sort(key=lambda project: project.closed)
+        room = max(0, self.max_open - len(opened))
+        for project in waiting[:room]:
+            self._open(project, moment)
+        if waiting[room:]:
+            self._make_room(opened, moment)
+
+    def _find_work(self, projects: Sequence[_ServedProject], moment: float) -> None:
+        """Note for which logs there is something to do."""
+        from forum.backends.leased_worker import EARLY_TAKEOVER_S
+        from forum.backends.postgres_connections import ServedLog
+
+        unknown = [project.origin for project in projects if project.log is None]
+        if unknown:
+            ids = self.connections.find_logs(unknown)
+            for project in projects:
+                project.log = ids.get(project.origin, project.log)
+                if project.log is None:
+                    project.wanted_until = moment + LINGER_S  # opening it makes the log
+        served = [
+            ServedLog(project.log, 86_400.0 * project.settings.cleanup_days)
+            for project in projects
+            if project.log is not None
+        ]
+        work = {row.log: row for row in self.connections.find_work(served, EARLY_TAKEOVER_S)}
+        for project in projects:
+            row = work.get(project.log or 0)
+            is_unpublished = row is not None and row.is_unpublished and project.is_signer
+            # Another process may be sequencing just now: only what is left waiting is ours.
+            if (row is not None and row.is_due) or (is_unpublished and project.was_unpublished):
+                project.wanted_until = moment + LINGER_S
+            project.was_unpublished = is_unpublished
+
+    def _give_turns_to_retention(self, projects: Sequence[_ServedProject], moment: float) -> None:
+        """Open logs with rules of retention once in an hour, one after the other."""
+        if moment - self._retained_at >= _RETENTION_INTERVAL_S:
+            self._retained_at = moment
+            logs = {p.log: p for p in projects if p.is_signer and p.log is not None}
+            found = self.connections.find_retention(list(logs))
+            self._to_retain = [logs[log] for log in sorted(found)]
+        while self._to_retain:
+            project = self._to_retain[0]
+            is_done = project.forum is not None and project.forum.log.has_retained
+            # One that cannot be opened must not keep the others waiting.
+            project.is_retaining = not is_done and project.retry_at <= moment
+            if project.is_retaining:
+                return
+            self._to_retain.pop(0)
+
+    def _make_room(self, opened: Sequence[_ServedProject], moment: float) -> None:
+        """Let the log that has been open for longest claim nothing more."""
+        oldest = min(opened, key=lambda project: project.opened)
+        if moment - oldest.opened >= _TURN_S:
+            oldest.is_leaving = True
+
+    def _open(self, project: _ServedProject, moment: float) -> None:
+        project.leave.clear()
+        project.opened, project.is_leaving = moment, False
+        project.thread = Thread(target=self._serve, args=(project,), name="forum-log", daemon=True)
+        project.thread.start()
+
+    def _serve(self, project: _ServedProject) -> None:
+        """Keep one log open until it is told to leave."""
+        try:
+            with Forum(project.settings, self._warn, connections=self.connections) as forum:
+                self._work_on(project, forum)
+        except Exception as error:  # noqa: BLE001  reported, and tried again
+            project.retry_at = monotonic() + _RETRY_DELAY_S
+            self._report(error)
+        finally:
+            project.forum = project.worker = None
+            project.closed = monotonic()
+            self._signals.wake()
+
+    def _work_on(self, project: _ServedProject, forum: Forum) -> None:
+        share, patience = self._share(), self._patience
+        with forum.runs.run_worker(share, self._report, patience, name=self.id) as worker:
+            # `_check` admits no project with workers of another class.
+            project.forum, project.worker = forum, cast("ClaimingWorker", worker)
+            self._on_open(forum)
+            project.leave.wait()
+
+    def _share(self) -> WorkerCapacity:
+        number = max(1, len(self.open_logs))
+        return WorkerCapacity(
+            max(1, self._capacity.runs // number), max(1, self._capacity.tasks // number)
+        )
+
+    def _divide_capacity(self, projects: Sequence[_ServedProject]) -> None:
+        share = self._share()
+        none = WorkerCapacity(0, share.tasks)
+        for project in projects:
+            if project.worker is not None:
+                project.worker.set_capacity(none if project.is_leaving else share)
+
+
+def _wants(project: _ServedProject, moment: float) -> bool:
+    is_wanted = project.is_retaining or project.wanted_until > moment
+    return is_wanted and project.retry_at <= moment
+
+
+def _is_idle(project: _ServedProject, moment: float) -> bool:
+    """Return whether an open log can be closed: nothing is in hand, and nothing is to be done."""
+    if project.worker is None or not project.worker.is_idle:
+        return False
+    return project.is_leaving or not _wants(project, moment)

@@ -1,0 +1,86 @@
+"""Tenants: projects in the folder `tenants` of another project, each with a log of its own.
+
+A tenant is an ordinary project, with its own keys and settings, in the same database.
+"""
+
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from forum.config import PROJECT_FILE, Settings, load_settings
+from forum.errors import BadSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+TENANTS_FOLDER = "tenants"
+_is_name = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?").fullmatch
+
+
+class TenantFolders:
+    """The folders of the tenants of a project."""
+
+    def __init__(self, settings: Settings, environ: "Mapping[str, str]" = os.environ) -> None:
+        """Raise `BadSettings` if there is no project, or one without Postgres."""
+        if settings.file is None:
+            raise BadSettings(PROJECT_FILE, "there is none here or above; begin with: forum init")
+        if not settings.database:
+            why = "tenants share a Postgres database; set [database] url or FORUM_DATABASE_URL"
+            raise BadSettings(str(settings.file), why)
+        self._settings, self._environ = settings, environ
+        self.folder = settings.file.parent / TENANTS_FOLDER
+        self._loaded: dict[Path, Settings] = {}
+
+    def load_all(self) -> list[Settings]:
+        """Return the settings of all tenants, by name; those that are known are not read again."""
+        found = sorted(self.folder.iterdir()) if self.folder.is_dir() else []
+        for folder in found:
+            if folder not in self._loaded and (folder / PROJECT_FILE).is_file():
+                settings = self.load(folder)
+                # One without keys is being made.
+                if settings.key_file.exists() or settings.public_key_file.exists():
+                    self._loaded[folder] = settings
+        return [self._loaded[folder] for folder in found if folder in self._loaded]
+
+    def load(self, folder: Path) -> Settings:
+        """Return the settings of a tenant.  Raises `BadSettings` if it shares a key with others."""
+        settings = load_settings(folder, self._environ)
+        if settings.key_file.resolve() == self._settings.key_file.resolve():
+            where = settings.origins.get("keys.log", str(folder))
+            raise BadSettings(where, "every tenant needs a key of its own: set no key file for all")
+        return settings
+
+    def add(self, name: str) -> Settings:
+        """Make the folder of a new tenant with its project file, and return its settings.
+
+        What exists is left as it is.  Raises `BadSettings` for a name that is no folder name.
+        """
+        if not _is_name(name):
+            why = "a name of a tenant has 1 to 63 lower-case letters, digits and hyphens"
+            raise BadSettings(name, why)
+        folder = self.folder / name
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path = folder / PROJECT_FILE
+        if not path.exists():
+            path.touch(mode=0o600)  # the address of the database may have a password
+            path.write_text(self._project_file(name))
+        return self.load(folder)
+
+    def _project_file(self, name: str) -> str:
+        """Return a project file, with what the file of this project says of the database."""
+        own = str(self._settings.file)
+        lines = [f"# The tenant {name}: its models, tools and limits."]
+        if self._settings.origins.get("ledger.origin") == own:
+            lines += ["", "[ledger]", f"origin = {_quote(f'{self._settings.origin}/{name}')}"]
+        if self._settings.origins.get("database.url") == own:
+            lines += ["", "[database]", f"url = {_quote(self._settings.database or '')}"]
+        if self._settings.origins.get("worker.runner") == own:
+            lines += ["", "[worker]", f"runner = {_quote(self._settings.runner)}"]
+        return "\n".join([*lines, ""])
+
+
+def _quote(text: str) -> str:
+    """Return a basic string of TOML."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'

@@ -1,0 +1,432 @@
+"""The connections of one process to a Postgres database, for one log or for many.
+
+Statements use a pool.  Locks belong to sessions: one session holds the sequencer locks of all logs
+that this process leads, and one listens for due timers and holds the lock of the worker.
+"""
+
+import logging
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from math import inf
+from threading import Event, Lock, Thread
+from time import monotonic
+from typing import NamedTuple
+from weakref import WeakSet
+
+import psycopg
+from psycopg.rows import TupleRow
+from psycopg_pool import ConnectionPool, PoolTimeout
+
+from forum import errors
+from forum.backends import sql_store
+from forum.backends.fork_safety import ForkAware, register_fork_aware
+from forum.ledger import ports
+from forum.ledger.entry import LOG_RUN
+from forum.ledger.retention import RETENTION_STRAND
+
+QUERIES = sql_store.load_queries("postgres")
+POOL_SIZE = 8
+_POOL_TIMEOUT_S = 10.0
+_SHRINK_INTERVAL_S = 0.5
+"""How often the pool closes one connection, if one was unused for so long."""
+_CONNECT_TIMEOUT_S = 10
+_LEAD_CHECK_INTERVAL_S = 4.0
+"""How often a leader checks its session.  Two leaders at once are safe, and only waste work."""
+_RECONNECT_DELAY_S = 0.5
+_LISTEN_S = 0.2
+"""How long a thread listens before it looks whether it has to end."""
+
+# The pool logs a warning for every failed connection attempt.  Callers that wait for a connection
+# get an error, and `StoreMonitor` reports the outage to the operator once.
+logging.getLogger("psycopg.pool").setLevel(logging.ERROR)
+
+Connection = psycopg.Connection[TupleRow]
+
+
+class ServedLog(NamedTuple):
+    """A log that a process serves, and how long rows beside its ended runs are kept."""
+
+    log: int
+    cleanup_delay_s: float
+
+
+class LogWork(NamedTuple):
+    """What there is to do for a log."""
+
+    log: int
+    is_due: bool
+    """Whether a timer is due, or a worker is lost whose runs have to be taken over."""
+    is_unpublished: bool
+    """Whether there is something to do for the process that signs."""
+
+
+class PostgresConnections(ForkAware):
+    """A pool and a session for locks; a forked child connects again on first use."""
+
+    def __init__(self, url: str, size: int = POOL_SIZE) -> None:
+        check_database_url(url)
+        self.url, self._size = url, size
+        self._reset()
+        register_fork_aware(self)
+
+    def _reset(self) -> None:
+        self._pool = ConnectionPool(
+            self.url,
+            min_size=1,
+            max_size=self._size,
+            timeout=_POOL_TIMEOUT_S,
+            # An idle process gives its connections back: many workers share one server.
+            max_idle=_SHRINK_INTERVAL_S,
+            # The pool doubles its delay between attempts, and restarts with a short delay after
+            # this time.  With the default, it would look for a server that was away for minutes
+            # only every two minutes.
+            reconnect_timeout=_POOL_TIMEOUT_S,
+            kwargs={"autocommit": True},
+            configure=_configure,
+            open=False,
+        )
+        self._is_open, self._open_lock = False, Lock()
+        self._session: Connection | None = None
+        self._led: set[int] = set()
+        """The logs whose sequencer lock the session holds."""
+        self._session_checked = -inf
+        self._lead_lock = Lock()
+        self._signals: LogSignals | None = None
+
+    def after_fork_in_child(self) -> None:
+        """Abandon the pool and the session of the parent; new ones are opened on first use."""
+        # First, while the old pool still refers to its connections: they are found through weak
+        # references, which are empty after the pool is collected.
+        _abandon_connections()
+        # Mark the copied pool as closed.  Otherwise its finalizer would wait for threads that do
+        # not exist in the child, or for a lock that one of them held.
+        self._pool._closed = True  # noqa: SLF001  the pool has no public method for this
+        self._reset()
+
+    def connect(self) -> None:
+        """Connect for the first time.  Raises `StoreConnectionLost` with the reason."""
+        try:
+            with translate_errors("connecting"):
+                # Connect once without the pool: the pool retries silently, and its timeout would
+                # not give the reason.
+                connect(self.url).close()
+                self._open().wait(timeout=_POOL_TIMEOUT_S)
+        except BaseException:
+            self._pool.close()
+            raise
+
+    def _open(self) -> "ConnectionPool[Connection]":
+        """Return the pool, and open it on the first call in this process."""
+        if not self._is_open:
+            with self._open_lock:
+                if not self._is_open:
+                    self._pool.open()
+                    self._is_open = True
+        return self._pool
+
+    @contextmanager
+    def use(self, doing: str) -> Iterator[Connection]:
+        """Use a connection of the pool."""
+        with translate_errors(doing), self._open().connection() as db:
+            yield db
+
+    def drop_broken(self) -> None:
+        """Drop the connections of the pool that do not work any more."""
+        self._open().check()
+
+    def try_lead(self, log: int) -> bool:
+        """Return whether this process holds the sequencer lock of a log; try to take it if not.
+
+        Postgres frees the lock when the process or its session is gone.
+        """
+        with self._lead_lock, translate_errors("asking to lead"):
+            self._check_session()
+            if log not in self._led:
+                if self._session is None:
+                    self._session = connect(self.url, autocommit=True)
+                row = self._session.execute(QUERIES["lead"], (log,)).fetchone()
+                if row is not None and row[0]:
+                    self._led.add(log)
+            return log in self._led
+
+    def _check_session(self) -> None:
+        """Forget the session if it is broken; it is checked once in a while."""
+        if self._session is None or (
+            monotonic() - self._session_checked < _LEAD_CHECK_INTERVAL_S
+            and not self._session.closed
+        ):
+            return
+        self._session_checked = monotonic()
+        if not _is_alive(self._session):
+            self._session.close()
+            self._session = None
+            self._led.clear()
+
+    def stop_leading(self, log: int) -> None:
+        """Free the sequencer lock of a log."""
+        with self._lead_lock, suppress(psycopg.Error):  # a broken session has freed it
+            if log in self._led and self._session is not None:
+                self._led.discard(log)
+                self._session.execute(QUERIES["stop_leading"], (log,))
+
+    def share_signals(self, worker: str) -> "LogSignals":
+        """Listen for all logs in one session, which holds the lock of this worker."""
+        self._signals = LogSignals(self.url, worker)
+        return self._signals
+
+    def open_signal(self, log: int, worker: str) -> ports.WorkSignal:
+        """Listen for due timers of a log, in a session that holds the lock of a worker."""
+        if self._signals is not None:
+            return self._signals.open(log)
+        return _LogSession(self.url, log, worker)
+
+    def find_logs(self, origins: Sequence[str]) -> dict[str, int]:
+        """Return the numbers of the logs that the database has."""
+        with self.use("finding logs") as db:
+            return dict(db.execute(QUERIES["log_ids"], {"origins": list(origins)}).fetchall())
+
+    def find_work(self, logs: Sequence[ServedLog], early_s: float) -> list[LogWork]:
+        """Return for each log whether there is something to do, in one statement."""
+        parameters = {
+            "logs": [served.log for served in logs],
+            "delays": [round(served.cleanup_delay_s * 1e6) for served in logs],
+            "early": round(early_s * 1e6),
+        }
+        with self.use("looking for work") as db:
+            rows = db.execute(QUERIES["logs_with_work"], parameters).fetchall()
+        return [LogWork(*row) for row in rows]
+
+    def find_retention(self, logs: Sequence[int]) -> set[int]:
+        """Return those of the logs that have rules of retention."""
+        with self.use("looking for retention") as db:
+            place = {"run": LOG_RUN, "strand": RETENTION_STRAND}
+            parameters = {"logs": list(logs), **place}
+            rows = db.execute(QUERIES["logs_with_retention"], parameters).fetchall()
+        return {row[0] for row in rows}
+
+    def close(self) -> None:
+        """Close all connections."""
+        if self._signals is not None:
+            self._signals.close()
+        if self._session is not None:
+            self._session.close()
+        self._pool.close()
+
+
+class _WorkerSession:
+    """A session that listens for due timers, and holds the lock of a worker."""
+
+    def __init__(self, url: str, worker: str) -> None:
+        # A dead peer is noticed after some seconds: without this session, no call begins.
+        keep_alive = {"keepalives_idle": "2", "keepalives_interval": "1"}
+        self._db = connect(psycopg.conninfo.make_conninfo(url, **keep_alive), autocommit=True)
+        self._db.execute(QUERIES["hold_worker_lock"], {"worker": worker})
+        self._db.execute("LISTEN forum_due")
+
+    def receive(self, seconds: float) -> set[str]:
+        """Wait for notifications; return the logs that they name."""
+        with translate_errors("listening"):
+            notes = self._db.notifies(timeout=seconds, stop_after=1)
+            return {note.payload for note in notes}
+
+    def close(self) -> None:
+        """Close the session, which frees the lock."""
+        self._db.close()
+
+
+class _LogSession(_WorkerSession):
+    """A session for one log."""
+
+    def __init__(self, url: str, log: int, worker: str) -> None:
+        super().__init__(url, worker)
+        self._log = str(log)
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for a notification of this log; return False after some seconds without one."""
+        return self._log in self.receive(seconds)
+
+
+class LogSignals:
+    """One session that listens for many logs, and holds the lock of the worker of all of them."""
+
+    def __init__(self, url: str, worker: str) -> None:
+        self._url, self._worker = url, worker
+        self._lock, self._stop, self._news = Lock(), Event(), Event()
+        self._signals: dict[str, _SharedSignal] = {}
+        self._heard: set[int] = set()
+        self._is_connected = False
+        self._thread = Thread(target=self._run, name="forum-signals", daemon=True)
+        self._thread.start()
+
+    def open(self, log: int) -> "_SharedSignal":
+        """Listen for due timers of a log.  Raises `StoreConnectionLost` without a session."""
+        with self._lock:
+            if not self._is_connected:
+                raise errors.StoreConnectionLost("listening", "there is no session", "")
+            signal = self._signals[str(log)] = _SharedSignal()
+            return signal
+
+    def wait(self, seconds: float) -> set[int]:
+        """Wait for notifications of any log; return the logs named since the last call."""
+        self._news.wait(seconds)
+        self._news.clear()
+        with self._lock:
+            heard, self._heard = self._heard, set()
+        return heard
+
+    def wake(self) -> None:
+        """End a wait."""
+        self._news.set()
+
+    def close(self) -> None:
+        """Close the session, which frees the lock."""
+        self._stop.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            with suppress(errors.StoreFailed):  # other threads report that the database is away
+                self._listen()
+            self._stop.wait(_RECONNECT_DELAY_S)
+
+    def _listen(self) -> None:
+        with translate_errors("listening"):
+            session = _WorkerSession(self._url, self._worker)
+        try:
+            with self._lock:
+                self._is_connected = True
+            while not self._stop.is_set():
+                self._pass_on(session.receive(_LISTEN_S))
+        finally:
+            with self._lock:
+                self._is_connected = False
+                signals, self._signals = self._signals, {}
+            for signal in signals.values():
+                signal.break_off()
+            session.close()
+
+    def _pass_on(self, logs: set[str]) -> None:
+        if not logs:
+            return
+        with self._lock:
+            signals = [self._signals[log] for log in logs if log in self._signals]
+            # Any user of the database can send any payload.
+            self._heard |= {int(log) for log in logs if log.isdecimal()}
+        for signal in signals:
+            signal.notify()
+        self._news.set()
+
+
+class _SharedSignal:
+    """The notifications of one log, received in a session that others use too."""
+
+    def __init__(self) -> None:
+        self._news, self._is_broken = Event(), False
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for a notification of this log; return False after some seconds without one."""
+        heard = self._news.wait(seconds)
+        self._news.clear()
+        if self._is_broken:
+            raise errors.StoreConnectionLost("listening", "the session is gone", "")
+        return heard
+
+    def notify(self) -> None:
+        """End the wait, with news."""
+        self._news.set()
+
+    def break_off(self) -> None:
+        """End the wait with an error: the session is gone, and with it the lock."""
+        self._is_broken = True
+        self._news.set()
+
+    def close(self) -> None:
+        """Do nothing: the session goes on for other logs."""
+
+
+def _configure(connection: Connection) -> None:
+    """Let a session make one plan for each statement, and one that suits tables of any size.
+
+    Otherwise the server plans a statement anew for each call where it expects a cheaper plan for
+    some parameters, as it does with partitions, and planning takes longer than the statement.  A
+    plan that is made while a table is small must not read the whole table when it has grown.
+    """
+    _opened.add(connection)
+    connection.execute(QUERIES["plan_once"])
+
+
+def connect(url: str, *, autocommit: bool = False) -> Connection:
+    """Open a connection that a forked child abandons."""
+    connection = psycopg.connect(url, autocommit=autocommit, connect_timeout=_CONNECT_TIMEOUT_S)
+    _opened.add(connection)
+    return connection
+
+
+def _abandon_connections() -> None:
+    """Detach a forked child from the connections of its parent, without sending to the server.
+
+    While a child holds a connection open, the server does not notice that the parent is gone, and
+    no other process can become the leader.  Each file descriptor is redirected to /dev/null and not
+    closed: the driver still uses its number, and must not write into a file that reuses it.
+    """
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for connection in list(_opened):
+        with suppress(psycopg.Error, OSError):
+            os.dup2(nowhere, connection.fileno(), inheritable=False)
+    _abandoned.extend(_opened)
+    _opened.clear()
+    os.close(nowhere)
+
+
+_opened: WeakSet[Connection] = WeakSet()
+_abandoned: list[Connection] = []
+"""Connections of a parent process: kept alive, so that their finalizers never run in the child."""
+
+
+def check_database_url(url: str) -> None:
+    """Raise `BadSettings` for an invalid database URL.
+
+    The message does not repeat the URL, because it may contain a password.
+    """
+    try:
+        psycopg.conninfo.conninfo_to_dict(url)
+    except psycopg.Error:
+        why = "not of the form postgresql://user@host/database"
+        raise errors.BadSettings("the database's address", why) from None
+
+
+def _is_alive(db: Connection) -> bool:
+    try:
+        db.execute("SELECT 1")
+    except psycopg.OperationalError:
+        return False
+    return True
+
+
+_REMEDIES = {
+    "53100": "Free some space on the disk of the database server",
+    "53300": "Raise max_connections of the server, or run fewer processes",
+    "25006": "This server is read-only: name the primary as the database",
+    "42501": "Grant this user the right to do that",
+}
+"""The remedy for an error of Postgres, keyed by SQLSTATE."""
+_UNREACHABLE = "See that the server runs, and that address and password are right"
+"""The remedy if the server did not answer."""
+
+
+def _remedy(error: psycopg.Error) -> str:
+    if error.sqlstate is None:
+        return _UNREACHABLE if isinstance(error, psycopg.OperationalError) else ""
+    return _REMEDIES.get(error.sqlstate, "")
+
+
+@contextmanager
+def translate_errors(doing: str) -> Iterator[None]:
+    """Turn errors of the driver into errors of the store."""
+    try:
+        yield
+    except (psycopg.OperationalError, PoolTimeout) as error:
+        raise errors.StoreConnectionLost(doing, str(error), _remedy(error)) from error
+    except psycopg.Error as error:
+        raise errors.StoreFailed(doing, str(error), _remedy(error)) from error
