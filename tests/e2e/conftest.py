@@ -8,17 +8,13 @@ import pytest
 from tests.e2e.project import Project, project
 
 
-@pytest.fixture
-def runner() -> str:
-    """Return how workers find runs, where a test does not say so."""
-    return "claims"
-
-
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
-def home(request: pytest.FixtureRequest, tmp_path: Path, runner: str) -> Iterator[Project]:
-    """Make a project whose ledger is in a SQLite file, or in Postgres."""
-    if runner == "dbos" and request.param == "sqlite":
-        pytest.skip("DBOS needs Postgres")
-    database = request.getfixturevalue("postgres_url") if request.param == "postgres" else None
-    with project(tmp_path / "project", database, runner=runner) as made:
+def home(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Project]:
+    """Make a project whose ledger is in a SQLite file, or in Postgres.
+
+    A runner may be named behind the database: `postgres-dbos`.
+    """
+    database, _, runner = request.param.partition("-")
+    url = request.getfixturevalue("postgres_url") if database == "postgres" else None
+    with project(tmp_path / "project", url, runner=runner or "claims") as made:
         yield made

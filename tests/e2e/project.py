@@ -20,6 +20,16 @@ RUNNERS = os.environ.get("FORUM_TEST_RUNNERS", "claims dbos").split()
 """Temporal is not among them: `just test-temporal` names it, and starts a server."""
 ALL_RUNNERS = pytest.mark.parametrize("runner", RUNNERS)
 """For tests of what holds in whichever way workers find runs."""
+ALL_HOMES = pytest.mark.parametrize(
+    "home",
+    [
+        # Nobody operates DBOS on SQLite: it needs Postgres.
+        *(f"sqlite-{runner}" for runner in RUNNERS if runner != "dbos"),
+        *(pytest.param(f"postgres-{runner}", marks=pytest.mark.postgres) for runner in RUNNERS),
+    ],
+    indirect=True,
+)
+"""The same for tests with a project."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from forum.ledger.kinds import Outcome
 from forum.work.kinds import Decider
 from forum.work.plan import single_task_plan
 from forum.work.policy import Answer, Policy
-from tests.e2e.project import ALL_RUNNERS, Project, eventually
+from tests.e2e.project import ALL_HOMES, Project, eventually
 from tests.soak.gates import measure
 from tests.support import timed
 
@@ -24,7 +24,7 @@ def order(milliseconds: int = 60_000, default: Answer = Answer.REJECT) -> RunReq
     return RunRequest("Deploy.", single_task_plan("Deploy."), policy)
 
 
-@ALL_RUNNERS
+@ALL_HOMES
 def test_what_was_approved_while_nobody_worked_is_done_when_somebody_does(home: Project) -> None:
     """An approval must not be lost because all workers were down when it was given."""
     with home.worker():
@@ -38,7 +38,7 @@ def test_what_was_approved_while_nobody_worked_is_done_when_somebody_does(home: 
     assert state.gates[gate.strand].decided is not None
 
 
-@ALL_RUNNERS
+@ALL_HOMES
 def test_a_deadline_that_passes_while_nobody_works_holds(home: Project) -> None:
     """The default is recorded once somebody looks, and nothing else can be decided then."""
     with home.worker():
@@ -55,7 +55,7 @@ def test_a_deadline_that_passes_while_nobody_works_holds(home: Project) -> None:
 
 
 @pytest.mark.slow
-@ALL_RUNNERS
+@ALL_HOMES
 def test_a_deadline_of_25_seconds_outlives_a_kill(home: Project) -> None:
     """Neither earlier because a worker died, nor later than the next look at the alarms."""
     with home.worker() as worker:
@@ -71,7 +71,7 @@ def test_a_deadline_of_25_seconds_outlives_a_kill(home: Project) -> None:
     assert 0 <= decision.ts - gate.deadline < 2_000_000
 
 
-@ALL_RUNNERS
+@ALL_HOMES
 def test_an_approval_of_what_was_edited_since_is_refused(home: Project) -> None:
     """Whoever approves has seen exactly what is then done."""
     with home.worker():
@@ -90,7 +90,7 @@ def test_an_approval_of_what_was_edited_since_is_refused(home: Project) -> None:
 
 
 @timed
-@ALL_RUNNERS
+@ALL_HOMES
 def test_a_decision_wakes_its_run_in_less_than_a_second(home: Project) -> None:
     """Somebody sits there and waits."""
     with home.worker():

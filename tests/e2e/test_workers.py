@@ -11,7 +11,7 @@ from forum.engine.context import MAX_OWN_TASKS
 from forum.ledger.kinds import Outcome
 from forum.work.plan import Plan, Task, single_task_plan
 from forum.work.policy import Policy, Scripted, ScriptStep
-from tests.e2e.project import ALL_RUNNERS, Project, eventually, project
+from tests.e2e.project import ALL_HOMES, ALL_RUNNERS, Project, eventually, project
 
 
 @pytest.mark.postgres
@@ -40,7 +40,7 @@ def test_a_worker_on_a_machine_that_does_not_sign_carries_runs_out(
     assert not list((tmp_path / "elsewhere").rglob("guard.note"))
 
 
-@ALL_RUNNERS
+@ALL_HOMES
 def test_a_worker_that_is_stopped_politely_ends_its_calls_first(home: Project) -> None:
     """Others must not think it dead meanwhile: every deploy would pay for its calls again."""
     slow = Scripted({"*": (ScriptStep("done", milliseconds=5000),)})
@@ -57,7 +57,7 @@ def test_a_worker_that_is_stopped_politely_ends_its_calls_first(home: Project) -
     assert len(state.tasks["answer"].calls) == 1
 
 
-@ALL_RUNNERS
+@ALL_HOMES
 def test_what_is_held_by_one_without_a_lease_is_handed_on(home: Project) -> None:
     """Whoever wakes up after its lease was dropped may take work, and die before it has a new one.
 
@@ -77,7 +77,7 @@ def test_what_is_held_by_one_without_a_lease_is_handed_on(home: Project) -> None
     assert state.outcome is Outcome.OK
 
 
-@ALL_RUNNERS
+@ALL_HOMES
 def test_another_worker_goes_on_with_the_runs_of_one_that_was_killed(home: Project) -> None:
     """It finds a call without a reply, says that it was lost, and makes it again."""
     slow = Scripted({"*": (ScriptStep("done", milliseconds=1500),)})

@@ -94,15 +94,15 @@ def wake(made: Project, run: str) -> int:
 
 
 def claimed_runs(made: Project) -> int:
-    """Count the runs that a worker has in hand."""
+    """Count the runs that workers of this ledger have in hand."""
+    live = set(made.forum.store.workers())
     if made.forum.settings.database:
         with psycopg.connect(made.forum.settings.database) as db:
-            row = db.execute("SELECT count(*) FROM forum.claim").fetchone()
+            rows = db.execute("SELECT worker FROM forum.claim").fetchall()
     else:
         with closing(sqlite3.connect(made.forum.settings.ledger_file)) as lite:
-            row = lite.execute("SELECT count(*) FROM claim").fetchone()
-    assert row is not None
-    return int(row[0])
+            rows = lite.execute("SELECT worker FROM claim").fetchall()
+    return sum(worker in live for (worker,) in rows)
 
 
 def memory_of(pid: int) -> int:

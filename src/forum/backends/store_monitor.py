@@ -38,6 +38,7 @@ class StoreMonitor:
         """Whether the outage was logged."""
         self._hint = ""
         """A connection error that was reported since the last query."""
+        self._interval_s = POLL_INTERVAL_S
 
     @property
     def is_available(self) -> bool:
@@ -56,8 +57,9 @@ class StoreMonitor:
         self._probe_now.set()
 
     @contextmanager
-    def run_in_background(self) -> Iterator[None]:
-        """Monitor the store until the end of the block."""
+    def run_in_background(self, interval_s: float = POLL_INTERVAL_S) -> Iterator[None]:
+        """Query the store at this interval until the end of the block."""
+        self._interval_s = interval_s
         threads = [
             Thread(target=target, name=f"forum-{name}", daemon=True)
             for name, target in (("ping", self._probe_store), ("monitor", self._watch_probe))
@@ -80,7 +82,7 @@ class StoreMonitor:
                 self._handle_probe_result(str(error))
             else:
                 self._handle_probe_result(None)
-            self._probe_now.wait(POLL_INTERVAL_S)
+            self._probe_now.wait(self._interval_s)
             self._probe_now.clear()
 
     def _watch_probe(self) -> None:

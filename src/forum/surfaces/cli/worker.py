@@ -22,6 +22,8 @@ from forum.surfaces.cli.stop_signals import StopSignal, catch_stop_signals
 from forum.surfaces.cli.tenants import TenantOptions, tenant_options
 
 STOP_TIMEOUT_S = 10
+_MONITOR_INTERVAL_S = 2.0
+"""Longer than in a server, which answers health probes: whatever fails here asks at once."""
 _DEFAULT_CAPACITY = WorkerCapacity()
 
 tasks_option = click.option(
@@ -85,7 +87,7 @@ def worker(
         with (
             # The outermost block: a signal while the worker starts must not kill it halfway.
             catch_stop_signals() as stop,
-            forum.monitor.run_in_background(),
+            forum.monitor.run_in_background(_MONITOR_INTERVAL_S),
             forum.runs.run_worker(capacity, make_trouble_logger(forum), STOP_TIMEOUT_S) as serving,
             metrics_server.serving_metrics(forum, metrics_host, metrics_port),
         ):
@@ -126,7 +128,7 @@ def _work_for_tenants(capacity: WorkerCapacity, served: TenantOptions, *, as_jso
         catch_stop_signals() as stop,
         worker,
         forum,
-        forum.monitor.run_in_background(),
+        forum.monitor.run_in_background(_MONITOR_INTERVAL_S),
     ):
         place = _describe_database(first)
         if as_json:
