@@ -62,9 +62,11 @@ from forum.work.policy import Policy, Scripted, ScriptStep
 from tests.soak.cluster import Cluster
 
 CORES = os.cpu_count() or 1
+SPINNING = 2 * CORES
+"""Processes that ask for a core at once, as a server, a worker and sessions of Postgres do."""
 SUBMITTERS = 8
 """Threads that offer runs: one alone would wait for the disk instead of offering."""
-FACTORS = (0.3, 0.5, 0.7, 0.85, 1.0, 1.15, 1.3, 1.5, 1.75, 2.0)
+FACTORS = (0.3, 0.5, 0.7, 0.85, 1.0, 1.15, 1.3, 1.5, 1.75, 2.0, 2.5, 3.0)
 """The loads that are offered, as shares of the simulated knee."""
 _SPIN = "import time\nend = time.monotonic() + 0.5\nwhile time.monotonic() < end: pass\n"
 
@@ -296,6 +298,7 @@ def knee_figures(forum: CountedForum, times: ServiceTimes, seconds: float) -> di
         "simulated_runs_per_s": round(knee, 1),
         "measured_runs_per_s": round(measured, 1),
         "measured_to_simulated": round(measured / knee, 3),
+        "is_reached": min(row["achieved"] for row in rows) < ENOUGH,
         "cores": CORES,
         "free_share_of_a_core": round(machine.speed, 3),
         "loads": rows,
@@ -303,12 +306,13 @@ def knee_figures(forum: CountedForum, times: ServiceTimes, seconds: float) -> di
 
 
 def _knee_rows(knee: dict[str, Any]) -> Rows:
+    at_least = "" if knee["is_reached"] else "at least "
     return [
         ("cores", str(knee["cores"])),
         ("share of each core that other programs left", str(knee["free_share_of_a_core"])),
         ("runs/s at the knee, simulated", str(knee["simulated_runs_per_s"])),
-        ("runs/s at the knee, measured", str(knee["measured_runs_per_s"])),
-        ("measured to simulated", str(knee["measured_to_simulated"])),
+        ("runs/s at the knee, measured", f"{at_least}{knee['measured_runs_per_s']}"),
+        ("measured to simulated", f"{at_least}{knee['measured_to_simulated']}"),
     ]
 
 
@@ -354,7 +358,7 @@ def _start_delay(forum: CountedForum, run: str) -> float:
 def _free_share() -> float:
     """Return the share of each core that other programs leave to this one just now."""
     before, started = os.times(), time.monotonic()
-    spinning = [subprocess.Popen([sys.executable, "-S", "-c", _SPIN]) for _ in range(CORES)]
+    spinning = [subprocess.Popen([sys.executable, "-S", "-c", _SPIN]) for _ in range(SPINNING)]
     for process in spinning:
         process.wait()
     spent, passed = os.times(), time.monotonic() - started
