@@ -14,7 +14,7 @@ from typing import Any
 import psycopg
 
 from benchmarks.bulk import ENTRY_BYTES, copy_rows
-from benchmarks.idle_costs import SETTLE_SECONDS, watch_idle
+from benchmarks.idle_costs import SETTLE_SECONDS, Watched, watch_idle
 from benchmarks.run_costs import ONE_TASK, WARM_UP, CountedForum, counted_forum
 from benchmarks.sides import order_of
 
@@ -63,7 +63,8 @@ def ended_figures(
             forum.counts.wait_for_ends()
         costs = {name: forum.carry_out(ONE_TASK, sizes.runs) for name, forum in both.items()}
         time.sleep(SETTLE_SECONDS)
-        idle = dict(zip(both, watch_idle(sizes.seconds, *both.values()), strict=True))
+        workers = [Watched(forum.counts, forum.ours) for forum in both.values()]
+        idle = dict(zip(both, watch_idle(sizes.seconds, *workers), strict=True))
     figures: dict[str, dict[str, float]] = {
         name: {
             "submit_ms": round(1000 * median(submits[name]), 3),

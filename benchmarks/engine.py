@@ -101,7 +101,7 @@ QUICK = Sizes(
     entries=100_000,
     submits=200,
     reference=(100,),
-    runs=60,
+    runs=120,
     run_rounds=1,
     offered_seconds=2.0,
     idle_seconds=3.0,
@@ -110,7 +110,7 @@ QUICK = Sizes(
     ended=100_000,
     waiting=10_000,
     idle_logs=50,
-    due=10_000,
+    due=4_000,
     fair_logs=20,
 )
 FULL = Sizes(
@@ -205,7 +205,7 @@ def worker_figures(
     groups["idle"] = idle_figures(forum, among, seconds=sizes.idle_seconds)
     say(f"{sizes.fair_logs} logs beside one with {sizes.due} due runs")
     groups["fair"] = fair_figures(
-        folder / "fair", cluster, due=sizes.due, logs=sizes.fair_logs, runs=10, rounds=3
+        folder / "fair", cluster, due=sizes.due, logs=sizes.fair_logs, runs=10, rounds=sizes.rounds
     )
     say(f"{sizes.ended} ended and {sizes.waiting} waiting runs")
     loaded = LoadSizes(sizes.ended, sizes.waiting, sizes.runs, sizes.idle_seconds)

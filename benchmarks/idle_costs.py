@@ -7,11 +7,12 @@ import time
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from benchmarks.database_counts import DatabaseCounts
 from benchmarks.many_logs import finish, served_logs
 from benchmarks.run_costs import CountedForum
+from benchmarks.sides import Server, Side
 from forum.app.logs_worker import LINGER_S
 
 SETTLE_SECONDS = 5.0
@@ -27,11 +28,27 @@ class Among:
     logs: int
 
 
+class Watched(NamedTuple):
+    """A worker that is watched, and the counts of its database."""
+
+    counts: DatabaseCounts
+    process: Side | Server
+
+
 def idle_figures(forum: CountedForum, among: Among, *, seconds: float) -> dict[str, Any]:
-    """Watch an idle worker of one log, and one that serves many."""
-    time.sleep(SETTLE_SECONDS)
-    (alone,) = watch_idle(seconds, forum)
-    many = many_logs_figures(among, seconds=seconds)
+    """Watch an idle worker of one log and, beside it, one that serves many.
+
+    Each of the many has had a run before.
+    """
+    with (
+        served_logs(among.folder, among.cluster, among.logs) as served,
+        closing(DatabaseCounts(served.url)) as counts,
+    ):
+        finish(served.forums, 1)
+        time.sleep(LINGER_S + SETTLE_SECONDS)
+        alone, many = watch_idle(
+            seconds, Watched(forum.counts, forum.ours), Watched(counts, served.server)
+        )
     return {
         "idle_statements_per_second": max(row["statements_per_s"] for row in (alone, many)),
         "idle_cpu_percent": max(row["cpu_percent"] for row in (alone, many)),
@@ -41,36 +58,17 @@ def idle_figures(forum: CountedForum, among: Among, *, seconds: float) -> dict[s
     }
 
 
-def many_logs_figures(among: Among, *, seconds: float) -> dict[str, float]:
-    """Watch a process that serves many logs, after each of them has had a run."""
-    with (
-        served_logs(among.folder, among.cluster, among.logs) as served,
-        closing(DatabaseCounts(served.url)) as counts,
-    ):
-        finish(served.forums, 1)
-        time.sleep(LINGER_S + SETTLE_SECONDS)
-        before, cpu = counts.statements(), served.server.cpu_seconds()
-        started = time.monotonic()
-        time.sleep(seconds)
-        passed = time.monotonic() - started
-        return {
-            "statements_per_s": round((counts.statements() - before) / passed, 1),
-            "cpu_percent": round(100 * (served.server.cpu_seconds() - cpu) / passed, 2),
-            "connections": counts.connections(),
-        }
-
-
-def watch_idle(seconds: float, *forums: CountedForum) -> list[dict[str, float]]:
-    """Return what the workers of each ledger do in some seconds without work."""
-    before = [(forum.counts.statements(), forum.ours.cpu_seconds()) for forum in forums]
+def watch_idle(seconds: float, *workers: Watched) -> list[dict[str, float]]:
+    """Return what each worker does in some seconds without work."""
+    before = [(counts.statements(), process.cpu_seconds()) for counts, process in workers]
     started = time.monotonic()
     time.sleep(seconds)
     passed = time.monotonic() - started
     return [
         {
-            "statements_per_s": round((forum.counts.statements() - statements) / passed, 1),
-            "cpu_percent": round(100 * (forum.ours.cpu_seconds() - cpu) / passed, 2),
-            "connections": forum.counts.connections(),
+            "statements_per_s": round((counts.statements() - statements) / passed, 1),
+            "cpu_percent": round(100 * (process.cpu_seconds() - cpu) / passed, 2),
+            "connections": counts.connections(),
         }
-        for forum, (statements, cpu) in zip(forums, before, strict=True)
+        for (counts, process), (statements, cpu) in zip(workers, before, strict=True)
     ]

@@ -47,7 +47,7 @@ from benchmarks.capacity_simulation import (
 )
 from benchmarks.database_counts import private_cluster
 from benchmarks.delays import STRAND
-from benchmarks.idle_costs import SETTLE_SECONDS, watch_idle
+from benchmarks.idle_costs import SETTLE_SECONDS, Watched, watch_idle
 from benchmarks.ledger import drafts, say
 from benchmarks.plans import Needs, diamond
 from benchmarks.run_costs import ONE_TASK, WARM_UP, CountedForum, counted_forum
@@ -156,7 +156,7 @@ def _worker_costs(forum: CountedForum, sizes: ScaleSizes) -> dict[str, float]:
     forum.ours.set_workers(0)
     forum.ours.set_workers(1)
     time.sleep(SETTLE_SECONDS)
-    (idle,) = watch_idle(sizes.idle_seconds, forum)
+    (idle,) = watch_idle(sizes.idle_seconds, Watched(forum.counts, forum.ours))
     costs = {f"idle_{name}": value for name, value in idle.items()}
     forum.carry_out(ONE_TASK, WARM_UP)
     worker_mb = _memory_kb(forum.ours.servers[0]) / 1000

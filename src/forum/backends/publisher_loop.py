@@ -16,7 +16,7 @@ from forum.ledger.ports import Store
 from forum.ledger.sequencer import MAX_BATCH_ENTRIES, Publication, Publisher, Sequencer
 
 SEQUENCE_INTERVAL_S = 0.1
-IDLE_INTERVAL_S = 0.6
+IDLE_INTERVAL_S = 0.8
 """The longest time until entries of other processes get an index; those of this one wake it."""
 HEAD_INTERVAL_S = 5.0
 """How often a process looks for a tree of another sequencer to sign and to publish."""
