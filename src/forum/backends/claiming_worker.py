@@ -88,7 +88,7 @@ class ClaimingWorker(LeasedWorker):
         self._store.renew_lease(self.id, LEASE_S)
         # Hold the lease before any run is claimed: a claim without a lease keeps nobody away.
         self._start_thread("lease", self._beat, BEAT_INTERVAL_S, self._gone)
-        self._start_thread("heir", self._take_over_lost, 0, self._stop)
+        self._start_thread("takeover", self._take_over_lost, 0, self._stop)
         self._start_thread("stops", self._check_for_stops, _STOP_CHECK_INTERVAL_S, self._stop)
         self._start_thread("signal", self._listen, _RECONNECT_DELAY_S, self._stop)
         runs = Thread(target=lambda: asyncio.run(self._serve()), name="forum-runs", daemon=True)
