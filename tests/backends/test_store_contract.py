@@ -1070,7 +1070,10 @@ def test_a_signal_tells_of_timers_that_are_due(store_factory: StoreFactory) -> N
         quiet = signal.wait(0.2)
         other.append([chain.next(effects=(Timer("run", "main", 1),))])
         assert (quiet, signal.wait(10.0)) == (False, True)
-        other.set_timers([Timer("run/task", "main", 1)])
+        other.add_timers([Timer("run", "main", 2), Timer("run/task", "main", 1)])
+        assert signal.wait(10.0)
+        assert store.timer("run", "main") == Timer("run", "main", 1), "it was set"
+        other.set_timers([Timer("run/task", "main", 2)])
         assert signal.wait(10.0)
     finally:
         signal.close()

@@ -10,7 +10,7 @@ from forum.engine import RunRequest
 from forum.engine.context import MAX_OWN_TASKS
 from forum.ledger.kinds import Outcome
 from forum.work.plan import Plan, Task, single_task_plan
-from forum.work.policy import Policy, Scripted, ScriptStep
+from forum.work.policy import Answer, Policy, Scripted, ScriptStep
 from tests.e2e.project import ALL_HOMES, ALL_RUNNERS, Project, eventually, project
 
 
@@ -143,3 +143,46 @@ def test_workers_share_the_tasks_of_a_large_plan(home: Project) -> None:
     assert all(len(task.verdicts) == 1 for task in state.tasks.values())
     assert len(lost) <= 8
     eventually(lambda: not home.forum.store.timers(None, 10, due=False))
+
+
+def large_order(*gates: str) -> RunRequest:
+    """Return a plan whose tasks workers share."""
+    quick = Scripted({"*": (ScriptStep("done", milliseconds=20),)})
+    tasks = tuple(Task(f"t{number}", "Go.") for number in range(MAX_OWN_TASKS + 1))
+    return RunRequest("Go.", Plan(tasks), Policy(parallel=10, agents={"": quick}, gates=gates))
+
+
+def test_a_worker_of_one_run_ends_a_large_plan(tmp_path: Path) -> None:
+    """The run that waits must not take the room that its tasks need."""
+    with project(tmp_path / "project", None) as home, home.worker("--runs", "1"):
+        assert home.end(home.submit(large_order())).outcome is Outcome.OK
+
+
+def test_a_large_plan_is_interrupted_and_resumed_wherever_its_tasks_are(tmp_path: Path) -> None:
+    """Its driver may be in a process that has none of its tasks."""
+    with project(tmp_path / "project", None) as home, home.worker("--runs", "1"), home.worker():
+        run = home.submit(large_order())
+        eventually(lambda: len(home.forum.reads.read_run(run).tasks) > 20)
+        home.forum.runs.interrupt(run)
+        eventually(lambda: not home.forum.store.timers(None, 10, due=False))
+        home.forum.runs.resume(run)
+        state = home.end(run, 60.0)
+
+    assert state.outcome is Outcome.OK
+    assert all(len(task.calls) == 1 for task in state.tasks.values())
+
+
+def test_gates_of_a_large_plan_may_be_decided_at_once(tmp_path: Path) -> None:
+    """Even before the driver, in another process, has seen that they were opened."""
+    with project(tmp_path / "project", None) as home, home.worker("--runs", "1"), home.worker():
+        run = home.submit(large_order("tasks"))
+
+        def approve() -> bool:
+            state = home.forum.reads.read_run(run)
+            for gate in state.open_gates:
+                home.forum.runs.decide_gate(run, gate.opened.subject, Answer.APPROVE, gate.digest)
+            return state.outcome is not None
+
+        eventually(approve, 60.0)
+
+    assert home.forum.reads.read_run(run).outcome is Outcome.OK

@@ -164,6 +164,7 @@ class Office:
             gate_rules=gate_rules,
             budgets=SharedBudgets(store, caps, os.urandom(4).hex()),
             open_encoder=lambda: encoder,
+            shares_tasks=True,
         )
 
     # Working

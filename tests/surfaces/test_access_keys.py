@@ -225,6 +225,7 @@ def test_a_server_has_its_defaults_from_the_file(
         "tls_cert": tmp_path / "cert.pem",
         "tls_key": tmp_path / "key.pem",
         "tenant": (),
+        "tenants": False,
         "log_format": "text",
     }
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from math import inf
 from threading import Event, Thread
 from time import monotonic
-from typing import TYPE_CHECKING, Self, cast
+from typing import TYPE_CHECKING, Self
 
 from forum.app import Forum
 from forum.config import Settings, WorkerCapacity
@@ -293,7 +293,7 @@ class LogsWorker:
         share, patience = self._share(), self._patience
         with forum.runs.run_worker(share, self._report, patience, name=self.id) as worker:
             # `_check` admits no project with workers of another class.
-            project.forum, project.worker = forum, cast("ClaimingWorker", worker)
+            project.forum, project.worker = forum, worker
             self._on_open(forum)
             project.leave.wait()
 

@@ -44,7 +44,7 @@ from forum.work.team_settings import read_gate_rules, read_shared_caps
 from forum.work.telemetry_settings import read_telemetry_settings
 
 if TYPE_CHECKING:
-    from forum.backends.leased_worker import LeasedWorker
+    from forum.backends.claiming_worker import ClaimingWorker
     from forum.engine import AnswerEncoder, IdempotencyKey, RunRequest, SharedBudgets
     from forum.work.plan import RunBudget
     from forum.work.policy import Policy as WorkPolicy
@@ -85,7 +85,7 @@ class RunOperations:
         self, project: ProjectContext, log: LogOperations, keys: KeyOperations, reads: RunReads
     ) -> None:
         self._project, self._log, self._keys, self._reads = project, log, keys, reads
-        self._worker: LeasedWorker | None = None
+        self._worker: ClaimingWorker | None = None
 
     @contextmanager
     def run_worker(
@@ -94,7 +94,7 @@ class RunOperations:
         report: Callable[[Exception], None] = lambda _: None,
         patience: int = 0,
         name: str = "",
-    ) -> "Iterator[LeasedWorker]":
+    ) -> "Iterator[ClaimingWorker]":
         """Execute runs in this process, beside other workers, until the block ends.
 
         `name` is the id of a worker that serves other logs, too.
@@ -125,6 +125,7 @@ class RunOperations:
                 budgets=self.budgets if self.shared_caps else None,
                 open_encoder=_open_encoder,
                 report_patience=read_telemetry_settings(self._project.settings.doors).patience,
+                shares_tasks=worker_class.shares_tasks,
             )
             worker = worker_class(engine, self._project.store, capacity, report)
             worker.id = name or worker.id
@@ -139,7 +140,7 @@ class RunOperations:
                 self._worker = None
             worker.close(patience)
 
-    def _choose_worker(self) -> "tuple[type[LeasedWorker], str]":
+    def _choose_worker(self) -> "tuple[type[ClaimingWorker], str]":
         """Return the class of workers that the settings name, and the address of its queue."""
         settings = self._project.settings
         if settings.runner == "claims":

@@ -29,6 +29,7 @@ _STOP_CHECK_INTERVAL_S = 0.1
 _QUIET_STOP_CHECK_INTERVAL_S = 0.5
 """How often runs in hand are checked for a stop while there are no signals."""
 _RECONNECT_DELAY_S = 0.5
+_END_CHECK_INTERVAL_S = 0.02
 _LISTEN_S = 0.2
 """How long the thread that listens waits before it looks whether the worker stops."""
 _GATHER_S = 0.004
@@ -37,6 +38,9 @@ _GATHER_S = 0.004
 
 class ClaimingWorker(LeasedWorker):
     """The worker of one process: drives the runs of one ledger that it has claimed."""
+
+    shares_tasks = True
+    """Whether tasks of large plans are claimed, too."""
 
     def __init__(
         self,
@@ -167,8 +171,10 @@ class ClaimingWorker(LeasedWorker):
                     async with asyncio.timeout(_POLL_INTERVAL_S):
                         await self._news.wait()
                 await asyncio.sleep(_GATHER_S * (1 + len(self._drivers) // 50))
-        # What is in hand goes on until `close` has waited long enough for it.
-        await asyncio.to_thread(self._stop.wait)
+        # What is in hand goes on until `close` has waited long enough for it.  Not in a thread of
+        # the executor, which is closed first if the interpreter ends.
+        while not self._stop.is_set():  # noqa: ASYNC110
+            await asyncio.sleep(_END_CHECK_INTERVAL_S)
         left = [*self._drivers.values(), *(t for run in self._tasks.values() for t in run.values())]
         for task in left:
             task.cancel()
@@ -178,7 +184,10 @@ class ClaimingWorker(LeasedWorker):
         """Release idle runs, claim due ones and drive them; return whether more may be due."""
         # First: an idle run whose timer was set again meanwhile is claimed like any other.
         await self._release_idle_runs()
-        room = self._capacity.runs - len(self._drivers)
+        # A run that waits for shared tasks takes no room: its tasks may need it.  A worker that
+        # has one claims at least one more, whatever its capacity, so that the run can end.
+        sharing = self._engine.sharing_runs
+        room = max(self._capacity.runs - len(self._drivers) + sharing, min(sharing, 1))
         claimed = await asyncio.to_thread(self._engine.claim_runs, self.id, room)
         try:
             await self._engine.dispatch_timers(claimed, self)

@@ -396,6 +396,11 @@ class PostgresStore(_PostgresQueries, sql_store.SqlStore):
                 runs, strands, ats = (list(column) for column in zip(*some, strict=True))
                 execute(query, runs=runs, strands=strands, ats=ats)
 
+    def _add_timers(self, execute: sql_store.QueryExecutor, timers: Sequence[ports.Timer]) -> None:
+        if timers:
+            runs, strands, ats = (list(column) for column in zip(*timers, strict=True))
+            execute("add_alarms", runs=runs, strands=strands, ats=ats)
+
     def _add_ended(self, execute: sql_store.QueryExecutor, ends: Sequence[ports.EndedRun]) -> None:
         execute("add_ended", runs=[e.run for e in ends], parents=[e.parent for e in ends])
 

@@ -26,6 +26,9 @@ to workers of its own version, and each deploy would strand all earlier runs."""
 class QueuedWorker(ClaimingWorker):
     """A worker that drives the runs of one ledger which the queue of another engine assigns it."""
 
+    # A queue of runs and tasks could be full of runs that wait for their tasks.
+    shares_tasks = False
+
     def __init__(
         self,
         engine: Engine,

@@ -826,6 +826,15 @@ class SqlStore(SqlReader):
         with self._write_transaction("setting timers") as execute:
             self._set_timers(execute, timers)
 
+    def add_timers(self, timers: Sequence[ports.Timer]) -> None:
+        """Set those of these timers that are not set, and tell the workers that wait."""
+        with self._write_transaction("adding timers") as execute:
+            self._add_timers(execute, timers)
+
+    @abstractmethod
+    def _add_timers(self, execute: QueryExecutor, timers: Sequence[ports.Timer]) -> None:
+        """Set those of these timers that are not set."""
+
     def reschedule(self, alarms: Sequence[ports.Timer], seconds: float | None) -> None:
         """Make timers due after some seconds, or delete them if `seconds` is None.
 

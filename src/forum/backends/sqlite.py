@@ -326,6 +326,10 @@ class SqliteStore(SqliteReader, sql_store.SqlStore):
             else:
                 execute("set_alarm", run=run, strand=strand, at=at)
 
+    def _add_timers(self, execute: sql_store.QueryExecutor, timers: Sequence[ports.Timer]) -> None:
+        for timer in timers:
+            execute("add_alarm", **timer._asdict())
+
     def _add_ended(self, execute: sql_store.QueryExecutor, ends: Sequence[ports.EndedRun]) -> None:
         for end in ends:
             execute("add_ended", **end._asdict())

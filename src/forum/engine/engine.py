@@ -27,7 +27,7 @@ from forum.engine.task_driver import TaskDriver
 from forum.engine.worker_slots import TaskLimit, WorkerSlot
 from forum.errors import ConcurrentUpdate, NoSuchGate
 from forum.ledger.entry import MAIN_STRAND
-from forum.ledger.log import Ledger
+from forum.ledger.log import Ledger, read_strand_entries
 from forum.ledger.ports import RunClaim, Timer, TimerClaim, due_now_limit
 from forum.work import kinds, shared_tasks
 from forum.work.gate_rules import GateRule
@@ -37,7 +37,7 @@ from forum.work.report_closing import (
     ReportPatience,
     close_if_quiet,
 )
-from forum.work.run_fold import Run
+from forum.work.run_fold import Run, TaskState, fold
 
 _MAX_CACHED_CONTEXTS = 1000
 """The number of run contexts kept in memory; the oldest is dropped first and read again."""
@@ -70,7 +70,9 @@ class Engine:
         budgets: SharedBudgets | None = None,
         open_encoder: ports.OpenEncoder = lambda: None,
         report_patience: ReportPatience = DEFAULT_PATIENCE,
+        shares_tasks: bool = False,
     ) -> None:
+        """`shares_tasks` says that the workers of the ledger claim tasks of large plans."""
         self._signals = RunSignals()
         # One process at a time drives a run, with all tasks that are not shared.
         ledger = ledger.with_memory(RunMemory())
@@ -86,12 +88,15 @@ class Engine:
             budgets=budgets,
             open_encoder=open_encoder,
             is_driven_here=self.is_driving_run,
+            shares_tasks=shares_tasks,
         )
         self._pending_turns = TurnRegistry()
         self._contexts: OrderedDict[str, context.RunContext] = OrderedDict()
         self._lock = Lock()
         self._slots = TaskLimit(WorkerCapacity().tasks)
         self._is_draining, self._active_tasks = False, 0
+        self._shared_in_hand: set[str] = set()
+        """The keys of shared tasks that are driven here."""
 
     def limit_tasks(self, most: int) -> None:
         """Set the number of tasks driven at once; tasks that are driven beyond it go on.
@@ -114,8 +119,7 @@ class Engine:
         """
         shared = shared_tasks.split_key(run)
         if shared is not None:
-            await self.drive_task(*shared)
-            await asyncio.to_thread(self._clear_timer, run)
+            await self._drive_shared_task(run, *shared)
             return
         missed = True
         while missed:
@@ -142,8 +146,28 @@ class Engine:
             # so its sender did not enqueue the run.  Drive the run once more.
             missed = attention.has_missed_signal
 
-    def _clear_timer(self, key: str) -> None:
-        """Clear the timer of a shared task, unless its run has started the task again."""
+    async def _drive_shared_task(self, key: str, run: str, task: str) -> None:
+        self._shared_in_hand.add(key)
+        try:
+            await self.drive_task(run, task)
+        finally:
+            self._shared_in_hand.discard(key)
+        await asyncio.to_thread(self._clear_timer, key, run, task)
+
+    def _clear_timer(self, key: str, run: str, task: str) -> None:
+        """Clear the timer of a shared task that has ended or waits.
+
+        Not if this worker was refused: another one drives the task then, and if that one is lost,
+        the timer is what others find.  And not if the run has started the task again.
+        """
+        strand = read_strand_entries(self._ledger, run, kinds.task_strand(task))
+        is_left = (
+            fold(strand).task(task).state.is_end
+            or self._check_for_stop(run)
+            or context.read_run(self._ledger, run).task(task).state is TaskState.WAITING
+        )
+        if not is_left:
+            return
         timer = self._ledger.store.timer(key, MAIN_STRAND)
         if timer is not None and (timer.at or 0) >= due_now_limit(self._ledger.now()):
             self._ledger.store.reschedule([timer], None)
@@ -203,6 +227,11 @@ class Engine:
         if task.startswith(kinds.ROLE_PREFIX):
             return RoleDriver(self._services, context.read_run_input(self._ledger, run), task, stop)
         return TaskDriver(self._services, self._run_context(run), task, stop)
+
+    @property
+    def sharing_runs(self) -> int:
+        """The number of runs driven here that wait for tasks which any worker may drive."""
+        return self._signals.count_sharing_runs()
 
     def is_driving_run(self, run: str) -> bool:
         """Return whether a run is driven in this process."""
@@ -329,7 +358,10 @@ class Engine:
         for run in [alarm.run for alarm in claimed if alarm.strand == CLOSE_TIMER]:
             await asyncio.to_thread(close_if_quiet, self._ledger, run, self._report_patience)
         strands: dict[str, list[str]] = {}
+        again = due_now_limit(self._ledger.now())
         for alarm in claimed:
+            if alarm.run in self._shared_in_hand and (alarm.at or 0) >= again:
+                continue  # nobody has set it: it is due again because the task takes long
             if alarm.strand != CLOSE_TIMER:
                 strands.setdefault(alarm.run, []).append(alarm.strand)
         for run, due in strands.items():

@@ -82,6 +82,8 @@ class Services:
     """Returns the encoder that compares free-text answers of councils."""
     is_driven_here: Callable[[str], bool] = lambda _: False
     """Tells whether a run is driven in this process."""
+    shares_tasks: bool = False
+    """Whether the workers of the ledger claim tasks of large plans."""
     calls_paused: Event = field(default_factory=Event)
     """Set while this process may begin no call or effect: others may think it is gone."""
 
@@ -470,6 +472,7 @@ class ModelCaller:
         self.cancel_token.slot.release()
         await self.wait_before_retry(self.ledger.now(), _BUDGET_RETRY_DELAY_US)
         await self.cancel_token.slot.acquire()
+        await self.wait_while_paused()
         self.check_time()
 
     def _has_other_open_calls(self) -> bool:

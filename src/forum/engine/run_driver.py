@@ -68,7 +68,7 @@ class RunDriver:
             agenda,
         )
         self._gate_rules, self._open_encoder = services.gate_rules, services.open_encoder
-        self._may_share = services.real_time
+        self._may_share = services.shares_tasks
         self._recorded_end: RecordedEnd | None = None
         self._started: set[str] = set()
 
@@ -354,7 +354,6 @@ class RunDriver:
                 return
 
     def _shares_tasks(self, case: context.RunContext) -> bool:
-        # A replay is made by one process, which does not look at timers.
         return self._may_share and case.has_shared_tasks
 
     async def _start_tasks(self, case: context.RunContext, tasks: Sequence[str]) -> None:
@@ -363,9 +362,8 @@ class RunDriver:
             await self._runner.enqueue_tasks(case.run, tuple(tasks))
             return
         self._ledger.writer.share_tasks(case.run)
-        keys = [shared_tasks.key_of(case.run, task) for task in tasks]
-        timers = [due_now(key, MAIN_STRAND, self._ledger.now()) for key in keys]
-        await asyncio.to_thread(self._ledger.store.set_timers, timers)
+        self._listener.has_shared_tasks = True
+        await asyncio.to_thread(self._ledger.store.set_timers, _shared_timers(case, tasks))
 
     async def _wait_for_progress(self, case: context.RunContext, look: float) -> float:
         """Wait for a signal or the poll interval, fold the news, and return the next interval."""
@@ -377,14 +375,17 @@ class RunDriver:
             )
             # A worker leaves its task at a gate.  If the gate was decided before this fold, the
             # task looks as if it were still running, and only a later poll would start it again.
-            self._started -= {name for name in wakeup.tasks if self._has_passed_gate(name)}
+            left = self._started if self._shares_tasks(case) else wakeup.tasks
+            self._started -= {name for name in left if self._has_passed_gate(name)}
             return _MIN_POLL_INTERVAL_S
         await self._fold_tasks(case, self._started)
         # Signals are best effort, and the workers of these tasks may have died.  Enqueue the tasks
-        # again: the runner ignores those that are still running.  A shared task has a timer of its
-        # own, which survives its worker.
-        if not self._shares_tasks(case):
-            await self._runner.enqueue_tasks(case.run, tuple(sorted(self._started)))
+        # again: the runner ignores those that are still running.
+        started = tuple(sorted(self._started))
+        if self._shares_tasks(case):
+            await asyncio.to_thread(self._ledger.store.add_timers, _shared_timers(case, started))
+        elif started:
+            await self._runner.enqueue_tasks(case.run, started)
         return min(2 * look, _MAX_POLL_INTERVAL_S)
 
     def _poll_timeout_s(self, case: context.RunContext, look: float) -> float:
@@ -806,3 +807,12 @@ class RunDriver:
 def _stage_context(run_input: context.RunInput, cause: Hash, *tasks: str) -> context.RunContext:
     """Return a context whose whole plan is these tasks of roles or seats."""
     return run_input.with_plan(RolePlan(tuple(Task(task, task) for task in tasks)), cause)
+
+
+def _shared_timers(case: context.RunContext, tasks: Sequence[str]) -> list[Timer]:
+    """Return timers of shared tasks.
+
+    They are due since the run began: its tasks come before runs that were accepted later.
+    """
+    keys = [shared_tasks.key_of(case.run, task) for task in tasks]
+    return [due_now(key, MAIN_STRAND, case.begun) for key in keys]

@@ -34,6 +34,8 @@ class RunListener:
         self._event = asyncio.Event()
         self._tasks: set[str] = set()
         self._anything = self._is_interrupted = False
+        self.has_shared_tasks = False
+        """Whether the driver waits for tasks that any worker may drive."""
 
     async def wait_for_signal(self, seconds: float) -> Wakeup | None:
         """Wait for a signal; return None after `seconds` without one.
@@ -130,9 +132,16 @@ class RunSignals:
             self._unregister(self._cancel_tokens, run, stop)
 
     def active_runs(self) -> list[str]:
-        """Return the runs that have a task in this process."""
+        """Return the runs that are driven, or have a task, in this process."""
         with self._lock:
-            return list(self._cancel_tokens)
+            return list(dict.fromkeys((*self._cancel_tokens, *self._listeners)))
+
+    def count_sharing_runs(self) -> int:
+        """Count the runs whose drivers wait for tasks that any worker may drive."""
+        with self._lock:
+            return sum(
+                any(ear.has_shared_tasks for ear in ears) for ears in self._listeners.values()
+            )
 
     def driven_runs(self) -> list[str]:
         """Return the runs that are driven in this process."""

@@ -600,6 +600,9 @@ class Store(Reader, Protocol):
     def set_timers(self, timers: Sequence[Timer]) -> None:
         """Set or clear timers without an entry, and tell the workers that wait."""
 
+    def add_timers(self, timers: Sequence[Timer]) -> None:
+        """Set those of these timers that are not set, and tell the workers that wait."""
+
     def reschedule(self, alarms: Sequence[Timer], seconds: float | None) -> None:
         """Set these timers to some seconds from now, or clear them, unless they changed meanwhile.
 

@@ -463,6 +463,14 @@ SELECT pg_notify('forum_due', %(log)s::text) WHERE EXISTS (
     SELECT FROM unnest(%(ats)b::bigint[]) AS at
     WHERE at <= (extract(epoch FROM statement_timestamp()) * 1000000)::bigint
 )
+-- name: add_alarms
+WITH new AS (
+    INSERT INTO forum.alarm (log, run, strand, at)
+    SELECT %(log)s, run, strand, at
+    FROM unnest(%(runs)b::text[], %(strands)b::text[], %(ats)b::bigint[]) AS u (run, strand, at)
+    ON CONFLICT (log, run, strand) DO NOTHING RETURNING run
+)
+SELECT pg_notify('forum_due', %(log)s::text) WHERE EXISTS (SELECT FROM new)
 -- name: clear_alarms
 DELETE FROM forum.alarm AS old
 USING unnest(%(runs)b::text[], %(strands)b::text[]) AS u (run, strand)

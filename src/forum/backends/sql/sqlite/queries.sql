@@ -382,6 +382,8 @@ DELETE FROM ended WHERE log = :log AND run IN (SELECT value FROM json_each(:runs
 -- name: set_alarm
 INSERT INTO alarm (log, run, strand, at) VALUES (:log, :run, :strand, :at)
 ON CONFLICT DO UPDATE SET at = excluded.at
+-- name: add_alarm
+INSERT INTO alarm (log, run, strand, at) VALUES (:log, :run, :strand, :at) ON CONFLICT DO NOTHING
 -- name: clear_alarm
 DELETE FROM alarm WHERE log = :log AND run = :run AND strand = :strand
 -- name: alarms
