@@ -184,5 +184,4 @@ def test_gates_of_a_large_plan_may_be_decided_at_once(tmp_path: Path) -> None:
             return state.outcome is not None
 
         eventually(approve, 60.0)
-
-    assert home.forum.reads.read_run(run).outcome is Outcome.OK
+        assert home.forum.reads.read_run(run).outcome is Outcome.OK
