@@ -12,8 +12,11 @@ import psycopg
 import pytest
 
 from forum.app import Forum, upgrade_database
-from forum.config import Settings
+from forum.config import Settings, load_settings
+from forum.ledger.entry import MAIN_STRAND
+from forum.ledger.ports import due_now
 from forum.surfaces.cli.doctor import DoctorFinding, DoctorState, run_doctor_checks
+from forum.work import shared_tasks
 from tests.soak.cluster import scratch_database
 from tests.surfaces.terminal import Terminal
 
@@ -183,6 +186,22 @@ def test_work_that_nobody_does_is_told_of(terminal: Terminal) -> None:
 
     assert (found.state, found.next) == (DoctorState.WARNING, "forum worker")
     assert found.found == "none, and 1 run to go on with"
+
+
+def test_tasks_that_workers_share_are_not_counted_as_runs(terminal: Terminal) -> None:
+    """A large plan has a timer for each task that is to be done; it is one run nevertheless."""
+    large, small = (
+        terminal.call("submit", "x", "--cmd", "cat", "--detach").stdout.strip() for _ in range(2)
+    )
+    with Forum(load_settings(terminal.folder, terminal.environment)) as forum:
+        keys = [shared_tasks.key_of(large, f"t{number}") for number in range(1, 1201)]
+        forum.store.set_timers([due_now(key, MAIN_STRAND, forum.store.now()) for key in keys])
+        accepted = forum.reads.accepted_runs(10)
+        one = forum.reads.accepted_runs(1)
+    found = examined(terminal, 0)["workers"]
+
+    assert (accepted, one) == ([large, small], [large])
+    assert found.found == "none, and 2 runs to go on with"
 
 
 def test_what_nobody_foresaw_is_a_finding_too(tmp_path: Path) -> None:

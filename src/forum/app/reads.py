@@ -57,11 +57,13 @@ from forum.work.report_kinds import span_strand
 from forum.work.run_comparison import Divergence, align_steps, compare_steps
 from forum.work.run_record import RunRecord, sort_by_index
 from forum.work.scores import RecordedScore, mark_latest
+from forum.work.shared_tasks import run_of
 
 if TYPE_CHECKING:
     from forum.engine import RunContext, RunRequest
 
 _MIN_RUN_PREFIX_CHARS = 8
+_TIMERS_PAGE = 1000
 
 
 _MAX_COMPARED = 100
@@ -434,8 +436,15 @@ class RunReads:
 
     def accepted_runs(self, limit: int) -> list[str]:
         """Return some of the runs that have a timer, which workers will continue."""
-        timers = self._project.store.timers(None, limit, due=False)
-        return list(dict.fromkeys(timer.run for timer in timers if timer.strand == MAIN_STRAND))
+        runs: dict[str, None] = {}
+        last: ports.Timer | None = None
+        # A run with a large plan has a timer for each task, which must not hide the other runs.
+        while len(runs) < limit and (
+            page := self._project.store.timers(last, _TIMERS_PAGE, due=False)
+        ):
+            runs |= dict.fromkeys(run_of(key) for key, strand, *_ in page if strand == MAIN_STRAND)
+            last = page[-1]
+        return list(runs)[:limit]
 
     def diff_runs(self, first: str, second: str) -> list[Divergence]:
         """Return the differences between two runs; durations are not compared."""

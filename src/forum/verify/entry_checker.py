@@ -29,16 +29,18 @@ from forum.ledger.ports import EntryRow, Position
 from forum.ledger.redaction import redacted_bodies
 from forum.verify.checkpoint_times import MAX_CLOCK_SKEW_US, MAX_TIME_US
 from forum.verify.report import Bodies, Findings, Problem
+from forum.verify.run_tally import COUNTED_KINDS
 from forum.verify.segment_summary import SegmentSummary
 from forum.work.report_kinds import REPORT_KINDS
 
 _MAX_RECENT_ENTRIES = 200_000
 _STRUCTURAL = frozenset(
-    {b"run.open/1", b"run.close/1", b"redact/1", b"redact/2", b"accepted/1"}
-    | {b"run.interrupted/1", b"run.resumed/1", b"score/1"}
+    {b"run.open/1", b"run.close/1", b"redact/1", b"redact/2", b"score/1"}
+    | {name.encode() for name in COUNTED_KINDS}
     | {kind.name.encode() for kind in COUNCIL_KINDS | SYMPOSIUM_KINDS | REPORT_KINDS}
 )
-"""Kinds that refer to other entries or timers, or that belong to a session or a report."""
+"""Kinds that refer to other entries, affect an account or a timer, or belong to a session or a
+report: entries of these kinds are always decoded."""
 
 _strand_ends_decoder = msgspec.json.Decoder(list[StrandEnd])
 _UNREADABLE_LIST = {"": (0, "")}

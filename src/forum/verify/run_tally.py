@@ -9,10 +9,15 @@ from typing import Any
 import msgspec
 
 from forum.ledger.entry import MAIN_STRAND, Entry
-from forum.ledger.kinds import RunCloseFacts
+from forum.ledger.kinds import LEDGER_KINDS, RunCloseFacts
 from forum.ledger.ports import UNLIMITED, Amount
 from forum.work import kinds
-from forum.work.report_kinds import ReportBeginFacts, ReportSourceFacts, ReportStepFacts
+from forum.work.report_kinds import (
+    REPORT_KINDS,
+    ReportBeginFacts,
+    ReportSourceFacts,
+    ReportStepFacts,
+)
 
 _RUN_AGENT = "run"
 """The agent and model name of a call that another run answers; its calls count in that run."""
@@ -253,3 +258,10 @@ _COUNTED_FACTS = (
     *(kinds.InterruptionFacts, kinds.ResumptionFacts, RunCloseFacts),
     *(ReportSourceFacts, ReportBeginFacts, ReportStepFacts),
 )
+
+COUNTED_KINDS = frozenset(
+    kind.name
+    for kind in LEDGER_KINDS | kinds.WORK_KINDS | REPORT_KINDS
+    if kind.facts in _COUNTED_FACTS
+)
+"""The kinds of the entries that affect the account or the timers of a run."""

@@ -184,8 +184,7 @@ class TableAudit:
             for strand, deadline in tally.gates.items():
                 self._check_timer(timers, run, strand, max(self._now, deadline))
         for key, strand in timers:
-            shared = shared_tasks.split_key(key)
-            if not self._is_run(shared[0] if shared else key):
+            if not self._is_run(shared_tasks.run_of(key)):
                 self._add_mismatch(f"a timer of {key}/{strand}, of which the log has no entry")
 
     def _check_timer(

@@ -13,6 +13,11 @@ def key_of(run: str, task: str) -> str:
     return f"{run}{_SEPARATOR}{task}"
 
 
+def run_of(key: str) -> str:
+    """Return the run to which a key belongs: that of a task, or of the run itself."""
+    return key.partition(_SEPARATOR)[0]
+
+
 def split_key(key: str) -> tuple[str, str] | None:
     """Return the run and the task of a key, or None if it is the name of a run."""
     run, separator, task = key.partition(_SEPARATOR)

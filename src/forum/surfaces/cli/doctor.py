@@ -36,6 +36,7 @@ from forum.witness import http_sender
 from forum.work.cli_agents import CliAgent, cli_agent_of
 from forum.work.model_weights import MINILM, SMOLLM2
 from forum.work.policy import Command, McpServer, ToolSpec
+from forum.work.shared_tasks import run_of
 
 _MINUTE = 60_000_000
 _MAX_CLOCK_SKEW_US = 5_000_000
@@ -496,7 +497,7 @@ def _check_workers(context: Installation) -> Iterator[DoctorFinding]:
         return
     # A stopped worker keeps its expired lease until another worker has taken over its runs.
     alive = set(context.store.workers()) - set(context.store.expired_workers())
-    due = {alarm.run for alarm in context.store.timers(None, _MAX_COUNTED, due=True)}
+    due = {run_of(alarm.run) for alarm in context.store.timers(None, _MAX_COUNTED, due=True)}
     if alive:
         yield _ok("workers", f"{len(alive)} alive, {pluralize(len(due), 'run')} due")
     elif due:
