@@ -304,6 +304,63 @@ def test_a_grant_before_the_period_is_not_left_out(world: Audited, pack: bytes) 
     assert any("an entry of log/access is missing" in f.detail for f in result.findings)
 
 
+def test_what_could_be_left_out_before_the_period_is_named_as_not_checked(
+    world: Audited, pack: bytes
+) -> None:
+    """A maker can leave out a whole strand from before the start; a whole log has no start."""
+    words = ("other runs were open when the period began", "entries from before the period")
+    whole = make(world, period(-1, 4))
+
+    for data, is_said in ((pack, True), (whole, False)):
+        assert ("log/start.note" in unpack_archive(data)) is is_said
+        ours = " ".join(verify(data, world.trust).not_checked)
+        alone = " ".join(verify_alone(data, world.trust)["not_checked"])
+        for said in (ours, alone):
+            assert [word in said for word in words] == [is_said] * 2
+    limits = " ".join(report_of(pack).limits)
+    assert "Entries from before the period that the maker of a pack left out" in limits
+    assert "log/earlier.jsonl" in pack_file.README
+
+
+def test_without_a_report_the_attestation_does_not_hold(world: Audited, pack: bytes) -> None:
+    """What it claims cannot be compared, and a statement about another manifest is rejected."""
+
+    def change(files: packs.Files) -> None:
+        lines = files["log/entries.jsonl"].splitlines(keepends=True)
+        files["log/entries.jsonl"] = b"{}\n" + b"".join(lines[1:])
+
+    forged = forge(pack, world, change)
+    files = unpack_archive(forged)
+    files[pack_file.ATTESTATION] = unpack_archive(pack)[pack_file.ATTESTATION]
+    exchanged = pack_archive(files)
+
+    for data, state in ((forged, State.NOT_CHECKED), (exchanged, State.FAILS)):
+        assert verify(data, world.trust).attested.state is state
+        assert verify_alone(data, world.trust)["attested"]["state"] == str(state)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
+    [
+        (b'"sample": 3', b'"sample": -1', "sample"),
+        (b'000000,\n  "sample"', b'000001,\n  "sample"', "until"),
+        (b'"v":', b'"x": ' + b"[" * 3000 + b"]" * 3000 + b',\n "v":', "nested"),
+    ],
+)
+def test_a_report_of_another_form_is_refused(
+    world: Audited, pack: bytes, old: bytes, new: bytes, why: str
+) -> None:
+    """A count is not negative, a period ends with a whole second, and no nesting ends a reader."""
+    data = forge(pack, world, replace("report.json", (old, new)))
+
+    result = verify(data, world.trust)
+
+    assert [str(finding.problem) for finding in result.findings] == ["pack-altered"]
+    assert why in result.intact.reason
+    assert result.intact.state is State.FAILS
+    assert not verify_alone(data, world.trust)["ok"]
+
+
 def test_an_entry_that_is_dated_back_out_of_the_period_is_found(tmp_path: Path) -> None:
     """Its time would be before a tree that witnesses saw without it."""
     world = packs.make_log(tmp_path)

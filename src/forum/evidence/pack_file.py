@@ -56,6 +56,10 @@ Both compute every figure of report.json again from log/.  A figure that was cha
 left out, another sample and another map are found, and named.  Only forum verify also draws
 report.html again; with Python alone, read the figures in report.json.
 
+If there is a file log/start.note, the entries do not begin with the log.  Then nothing shows that
+no entry from before the period is missing in log/earlier.jsonl: grants, retention, holds, steps of
+runs that were open.  If that matters, ask for a pack from the beginning of the log.
+
 Take the policy (the keys that you trust) from the people who run the log, not from this file, and
 the verifier from a release: a forger would enclose forged ones.  Nothing here is legal advice.
 """

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from hashlib import sha256
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -45,6 +45,11 @@ LIMITS = (
         "listed: that no other was open is shown only by a pack from the beginning of the log."
     ),
     (
+        "Entries from before the period that the maker of a pack left out.  Those that are in it "
+        "are proven; that no grant, revocation, retention, hold, configuration, incident or step "
+        "of an open run is missing is shown only by a pack from the beginning of the log."
+    ),
+    (
         "Whether any law or standard is met.  Maps say which figures bear on a duty, and what "
         "stays yours.  This is no legal advice."
     ),
@@ -55,10 +60,10 @@ LIMITS = (
 class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What was asked for when the pack was made."""
 
-    since: int
+    since: Annotated[int, msgspec.Meta(ge=0)]
     """In microseconds since 1970."""
-    until: int
-    sample: int
+    until: Annotated[int, msgspec.Meta(ge=0, multiple_of=1_000_000)]
+    sample: Annotated[int, msgspec.Meta(ge=0)]
     seed: str
     """The seed that an auditor brought; empty for the root of the covering checkpoint."""
     incident: str

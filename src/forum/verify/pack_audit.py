@@ -129,25 +129,32 @@ def verify_pack(
     try:
         pack = PackReader(source)
         audit = _PackAudit(pack, kinds, trust, pack.read_arguments())
+        return audit.run(known_maps, progress)
     except Malformed as error:
-        unread = ClaimResult(State.NOT_CHECKED, "the pack could not be read")
-        finding = PackFinding(PackProblem.PACK_ALTERED, error.what, error.why)
-        return PackResult(
-            origin="",
-            size=0,
-            root="",
-            since="",
-            until="",
-            intact=ClaimResult(State.FAILS, str(finding)),
-            complete=unread,
-            independent=unread,
-            figures=unread,
-            attested=unread,
-            findings=(finding,),
-            found=1,
-            not_checked=("everything in it",),
-        )
-    return audit.run(known_maps, progress)
+        return _refuse_pack(error.what, error.why)
+    except RecursionError:
+        return _refuse_pack("pack", "JSON is nested too deeply")
+
+
+def _refuse_pack(row: str, detail: str) -> PackResult:
+    """Return the result of a pack that could not be read."""
+    unread = ClaimResult(State.NOT_CHECKED, "the pack could not be read")
+    finding = PackFinding(PackProblem.PACK_ALTERED, row, detail)
+    return PackResult(
+        origin="",
+        size=0,
+        root="",
+        since="",
+        until="",
+        intact=ClaimResult(State.FAILS, str(finding)),
+        complete=unread,
+        independent=unread,
+        figures=unread,
+        attested=unread,
+        findings=(finding,),
+        found=1,
+        not_checked=("everything in it",),
+    )
 
 
 class _PackAudit:
@@ -353,7 +360,10 @@ class _PackAudit:
             detail = "the statement is not about the manifest of this pack"
             self._add(PackProblem.ATTESTATION_REJECTED, pack_file.ATTESTATION, detail)
             return ClaimResult(State.FAILS, detail)
-        if report is not None and statement != make_statement(digest, report):
+        if report is None:
+            # What the statement claims could not be compared with anything.
+            return ClaimResult(State.NOT_CHECKED, "no report follows from the log part")
+        if statement != make_statement(digest, report):
             detail = "the statement claims something else than the report"
             self._add(PackProblem.ATTESTATION_REJECTED, pack_file.ATTESTATION, detail)
             return ClaimResult(State.FAILS, detail)
@@ -412,6 +422,10 @@ class _PackAudit:
         if self._part.start is not None:
             self._not_checked.append(
                 "whether other runs were open when the period began and recorded nothing in it"
+            )
+            self._not_checked.append(
+                "whether entries from before the period are missing: only a pack from the "
+                "beginning of the log shows that none is"
             )
         self._not_checked.append(
             "bodies, and the rules between entries, of runs that have no bundle here: "

@@ -1762,7 +1762,7 @@ def verify(source: bytes | LazyFile, trust: BundleTrust) -> dict[str, Any]:
 
 # <packs>
 KNOWN_QUERIES = (58, "0f6a2c4200f858f2108850b7c3064abb57d2dc19c62f6ff3cf82b06ae387389e")
-KNOWN_LIMITS = "f93727dfc4741344e65b9767d7fcf7b795134817e0930f25b31ae4b0251b11a6"
+KNOWN_LIMITS = "5c4cda2111be40db657a6f4771f838f51cfd58034945e1edf5fc8d88452c4ebb"
 KNOWN_MAPS = """
 ai-act 2026-11 3c5d1b2eed42a7a157e629eb5f86d2096283d7b07a113fec242b19bfaf12878e
 dora 2026-11 b0f6384e2b17b94746024daa683d0f37ea8ad6fd1b9bc8f30fe1aa8733991df6
@@ -2341,6 +2341,17 @@ class PackVerifier:
         if computed is not None:
             self._check_bundles(computed)
         claims["attested"] = self._judge_attestation(computed)
+        if self._arguments["seed"]:
+            seed = self._arguments["seed"]
+            self._not_checked.append(f"who brought the seed {seed!r}: compare it with yours")
+        if self._log.start_note:
+            self._not_checked += [
+                "whether other runs were open when the period began and recorded nothing in it",
+                (
+                    "whether entries from before the period are missing: only a pack from the "
+                    "beginning of the log shows that none is"
+                ),
+            ]
         self._not_checked += [
             "report.html: read report.json, which has the same figures, or use `forum verify`",
             "what report.json says that its maker found (check)",
@@ -2396,6 +2407,7 @@ class PackVerifier:
         maps = value["maps"] if type(value["maps"]) is list else [None]
         texts = all(type(text) is str for text in (value["seed"], value["incident"], *maps))
         require(counts and texts, "report.json: arguments of another type")
+        require(value["until"] % 1_000_000 == 0, "report.json: until is not a whole second")
         return dict(value)
 
     def _read_entries(self) -> list[tuple[int, BundleEntry]] | None:
@@ -2736,12 +2748,16 @@ class PackVerifier:
         """Check the signature about the manifest, by a key that the log published."""
         try:
             key, index = self._read_attestation_key()
-            check = computed["check"] if computed else None
-            self._check_statement(key, check)
+            statement = self._open_statement(key)
+            if computed:
+                self._compare_claims(statement, computed["check"])
         except (BundleRejected, LookupError, TypeError, AttributeError) as error:
             detail = str(error) if isinstance(error, BundleRejected) else "malformed"
             self._add("attestation-rejected", "attestation.dsse.json", detail)
             return {"state": FAILS, "reason": detail}
+        if not computed:
+            # What the statement claims could not be compared with anything.
+            return {"state": NOT_CHECKED, "reason": "no report follows from the log part"}
         if not self._keys:
             return {"state": NOT_CHECKED, "reason": "no key of the log was given"}
         reason = f"signed by {key.name}, a key that the log published as entry {index}"
@@ -2768,8 +2784,8 @@ class PackVerifier:
         check_inclusion(proof.nodes, hash_leaf(data), proof.at, tree)
         return key, proof.at
 
-    def _check_statement(self, key: BundleKey, check: Members | None) -> None:
-        """Check that an envelope holds the statement about this manifest, signed by the key."""
+    def _open_statement(self, key: BundleKey) -> Members:
+        """Return the statement about this manifest, after checking that the key signed it."""
         envelope = read_loose_json(self._archive.read("attestation.dsse.json"))
         kind = "application/vnd.in-toto+json"
         payload = read_base64(envelope["payload"])
@@ -2778,22 +2794,27 @@ class PackVerifier:
         message = b"DSSEv1 %d %b %d %b" % (len(kind), kind.encode(), len(payload), payload)
         signature = read_base64(envelope["signatures"][0]["sig"])
         require(signature_holds(key.public, message, signature), f"{key.name}: invalid signature")
-        if check is None:
-            return
-        claims = [f"FORUM_{n}_{c['state']}".upper().replace(" ", "_") for n, c in check.items()]
+        statement = read_loose_json(payload)
         digest = self._archive.members["manifest.json"].digest
-        expected = {
+        about = {
             "_type": "https://in-toto.io/Statement/v1",
             "subject": [{"name": "manifest.json", "digest": {"sha256": digest}}],
             "predicateType": "https://in-toto.io/attestation/svr/v0.1",
-            "predicate": {
-                "verifier": {"id": self.origin},
-                "timeCreated": format_moment(self._arguments["until"]),
-                "properties": claims,
-            },
+            "predicate": statement["predicate"],
         }
-        same = read_loose_json(payload) == expected
-        require(same, "the statement is not about this manifest and this report")
+        require(statement == about, "the statement is not about the manifest of this pack")
+        return dict(statement)
+
+    def _compare_claims(self, statement: Members, check: Members) -> None:
+        """Check that a statement claims what the report says that its maker found."""
+        claims = [f"FORUM_{n}_{c['state']}".upper().replace(" ", "_") for n, c in check.items()]
+        expected = {
+            "verifier": {"id": self.origin},
+            "timeCreated": format_moment(self._arguments["until"]),
+            "properties": claims,
+        }
+        same = statement["predicate"] == expected
+        require(same, "the statement claims something else than the report")
 
 
 def is_of_run(data: bytes, run: str) -> bool:
