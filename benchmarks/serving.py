@@ -34,7 +34,7 @@ def main() -> None:
     options = parser.parse_args()
     settings = [settings_of(each, options.database, options.runner) for each in options.folder]
     if len(settings) > 1:
-        with LogsWorker(lambda: settings, report=_print_error):
+        with LogsWorker(settings, report=_print_error):
             print("ready", flush=True)
             sys.stdin.read()
         return

@@ -4,7 +4,7 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -54,25 +54,21 @@ def logs(folder: Path, url: str, number: int) -> Iterator[list[Forum]]:
         yield [stack.enter_context(each).forum for each in made]
 
 
-def named(forums: list[Forum], name: str) -> Callable[[], list[Settings]]:
+def named(forums: list[Forum], name: str) -> list[Settings]:
     """Return the settings of logs, whose sessions have a name in the database."""
-
-    def find() -> list[Settings]:
-        return [
-            load_settings(
-                forum.settings.data.parent,
-                {
-                    "FORUM_DATABASE_URL": make_conninfo(
-                        forum.settings.database or "", application_name=name
-                    ),
-                    "FORUM_STATE_DIR": str(forum.settings.state),
-                    "FORUM_WORKER_RUNNER": "claims",
-                },
-            )
-            for forum in forums
-        ]
-
-    return find
+    return [
+        load_settings(
+            forum.settings.data.parent,
+            {
+                "FORUM_DATABASE_URL": make_conninfo(
+                    forum.settings.database or "", application_name=name
+                ),
+                "FORUM_STATE_DIR": str(forum.settings.state),
+                "FORUM_WORKER_RUNNER": "claims",
+            },
+        )
+        for forum in forums
+    ]
 
 
 def ended(forum: Forum, run: str) -> bool:
@@ -109,6 +105,55 @@ def test_a_worker_serves_tenants_that_commands_have_made(tmp_path: Path, postgre
     assert [first["tenant"], second["tenant"]] == listed
     assert len({forum.origin for forum, _ in runs}) == 3
     assert all(report.ok for report in reports)
+
+
+def test_a_tenant_that_cannot_be_served_does_not_stop_the_others(
+    tmp_path: Path, postgres_url: str
+) -> None:
+    """Neither at the start nor later; each fault is told."""
+    with (
+        project(tmp_path / "project", postgres_url, runner="claims") as home,
+        tenant(home, "research") as first,
+    ):
+        tenants = home.home / "tenants"
+        add_faulty(tenants / "a-malformed", "[worker\n")
+        with home.worker("--tenants"):
+            run = first.runs.submit(ORDER)
+            eventually(lambda: ended(first, run))
+            add_faulty(tenants / "another", "[database]\nurls = 7\n")
+            with tenant(home, "sales") as second:
+                late = second.runs.submit(ORDER)
+                eventually(lambda: ended(second, late))
+                again = first.runs.submit(ORDER)
+                eventually(lambda: ended(first, again))
+        log = (home.home / "worker.log").read_text()
+
+    assert "a-malformed" in log
+    assert "tenants/another/" in log
+
+
+def add_faulty(folder: Path, text: str) -> None:
+    """Write the project file of a tenant that cannot be served."""
+    folder.mkdir(exist_ok=True)
+    (folder / "forum.toml").write_text(text)
+
+
+def test_a_project_that_is_found_in_another_database_is_reported(
+    tmp_path: Path, postgres_url: str
+) -> None:
+    """The others are served."""
+    reported: list[Exception] = []
+    with (
+        logs(tmp_path, postgres_url, 2) as forums,
+        project(tmp_path / "file", None, runner="claims") as other,
+    ):
+        first, second = named(forums, tmp_path.name)
+        found = [other.forum.settings, second]
+        with LogsWorker([first], find=lambda: found, report=reported.append):
+            run = forums[1].runs.submit(ORDER)
+            eventually(lambda: ended(forums[1], run))
+
+    assert "one Postgres" in str(reported[0])
 
 
 @contextmanager
@@ -215,6 +260,8 @@ def test_idle_logs_are_closed_and_opened_for_whatever_waits(
             were_open = set(worker.open_logs)
             eventually(lambda: not worker.open_logs)
             eventually(lambda: sessions() <= 4)
+            # Any user of the database can send any payload.
+            db.execute("SELECT pg_notify('forum_due', repeat('9', 5000))")
             forums[2].ledger.open_run(new_run_id(), "x")  # nobody is told, and nothing is due
             eventually(lambda: is_signed(forums[2]))
             assert db.execute(END_LISTENER, (tmp_path.name,)).fetchone() == (1,)
@@ -280,4 +327,4 @@ def test_logs_that_are_not_in_one_postgres_are_refused(tmp_path: Path, postgres_
     ):
         both = [one.forum.settings, other.forum.settings]
         with pytest.raises(BadSettings, match="one Postgres"):
-            LogsWorker(lambda: both)
+            LogsWorker(both)

@@ -25,13 +25,17 @@ from forum.config import Settings, load_settings
 from forum.ledger.kinds import Outcome
 from forum.tlog import WitnessPolicy
 from forum.verify import Trust, verify_bundle
+from forum.work.kinds import Why
 from forum.work.policy import Answer
 from forum.work.run_fold import Run, TaskState
 from tests.e2e.project import eventually
-from tests.histories.write import PLAN, RUN_RELEASE, unpack
+from tests.histories.write import PLAN, RUN_RELEASE, Release, unpack
 from tests.soak.cluster import scratch_database
 
 HERE = Path(__file__).parent
+_LONG_CALL_MS = 3000
+"""How long a call takes that is under way when a worker is stopped."""
+SUBMIT = ("submit", "--no-route", "--detach", "--plan")
 RELEASES = sorted(path.name for path in HERE.iterdir() if path.name[0].isdigit())
 
 
@@ -64,6 +68,12 @@ class History:
         if self.database:
             done = self.call("db", "upgrade", "--post")
             assert done.returncode == 0, done.stderr
+
+    def submit(self, plan: str) -> str:
+        """Have this release accept a run, and leave it to a worker."""
+        done = self.call(*SUBMIT, plan)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
 
     def call(self, *words: str) -> subprocess.CompletedProcess[str]:
         """Run a command of this release."""
@@ -217,53 +227,49 @@ def check_done_once(state: Run) -> None:
 
 
 @pytest.mark.slow
-def test_workers_of_two_releases_share_the_work_during_an_upgrade(
-    history: History, tmp_path: Path
+@pytest.mark.parametrize("way", [signal.SIGTERM, signal.SIGKILL])
+def test_a_worker_goes_on_with_what_one_of_the_release_before_has_left(
+    history: History, tmp_path: Path, way: signal.Signals
 ) -> None:
-    """A deployment replaces its workers one by one: meanwhile nothing is lost, nothing doubled."""
+    """Old workers are stopped before new ones start: nothing is lost, and nothing is doubled."""
     release = unpack(history.archive, tmp_path / "release")
     before = release.environ(history.home, history.database)
     version = release.call(history.home, history.database, "--version").stdout
     assert version == f"forum, version {history.expected['release']}\n"
-    (history.home / "slow.toml").write_text(
-        PLAN.replace('km long." }]', 'km long.", milliseconds = 300 }]')
-    )
-    submit_slow = ["submit", "--plan", "slow.toml", "--no-route", "--detach"]
-
-    def old() -> str:
-        return release.call(history.home, history.database, *submit_slow).stdout.strip()
-
-    def new() -> str:
-        done = history.call(*submit_slow)
-        assert done.returncode == 0, done.stderr
-        return done.stdout.strip()
+    for name, milliseconds in (("slow", 300), ("long", _LONG_CALL_MS)):
+        step = f'km long.", milliseconds = {milliseconds} }}]'
+        (history.home / f"{name}.toml").write_text(PLAN.replace('km long." }]', step))
 
     logs = {name: tmp_path / f"{name}.log" for name in ("old", "new")}
     old_words = [sys.executable, "-c", RUN_RELEASE, "worker"]
     new_words = [sys.executable, "-m", "forum", "worker"]
     with worker(history, old_words, before, logs["old"]) as first:
         eventually(lambda: " serves " in logs["old"].read_text(), 60)
-        runs = [old()]
+        under_way = submit_before(history, release, "long.toml")
         history.upgrade()
-        with (
-            Forum(history.settings) as forum,
-            worker(history, new_words, history.environ, logs["new"]) as second,
-        ):
-            runs += [submit() for submit in (old, new, old, new)]
-            for run in runs:
-                check_done_once(end_of(forum, run))
-            assert (first.poll(), second.poll()) == (None, None), _logs(logs)
-            # The last process of the earlier release ends politely, and the new one goes on alone.
-            first.send_signal(signal.SIGTERM)
-            assert first.wait(60) == 0, _logs(logs)
-            history.finish_upgrade()
-            runs.append(new())
-            check_done_once(end_of(forum, runs[-1]))
-            accepted = {run for run, _ in forum.reads.recent_runs(None, 100)}
-            second.send_signal(signal.SIGTERM)
-            assert second.wait(60) == 0, _logs(logs)
-            forum.log.publish()
-            report = forum.log.verify(forum.log.read_trust())
+        with Forum(history.settings) as forum:
+            eventually(lambda: "facts" in forum.reads.read_run(under_way).tasks, 60)
+            eventually(lambda: bool(forum.reads.read_run(under_way).task("facts").calls), 60)
+        first.send_signal(way)
+        status = first.wait(60)
+    runs = [submit_before(history, release), history.submit("slow.toml")]  # they wait for a worker
+    with (
+        Forum(history.settings) as forum,
+        worker(history, new_words, history.environ, logs["new"]) as second,
+    ):
+        runs += [*submit_beside(history, release), history.submit("slow.toml")]
+        state = end_of(forum, under_way)
+        for run in runs:
+            check_done_once(end_of(forum, run))
+        history.finish_upgrade()
+        runs.append(history.submit("slow.toml"))
+        check_done_once(end_of(forum, runs[-1]))
+        accepted = {run for run, _ in forum.reads.recent_runs(None, 100)}
+        assert second.poll() is None, _logs(logs)
+        second.send_signal(signal.SIGTERM)
+        assert second.wait(60) == 0, _logs(logs)
+        forum.log.publish()
+        report = forum.log.verify(forum.log.read_trust())
 
     # Whoever opens a ledger file alone finishes its upgrade.
     noted = history.call("ledger", "note", "After the upgrade.")
@@ -271,14 +277,47 @@ def test_workers_of_two_releases_share_the_work_during_an_upgrade(
         keys = forum.write_keys
         again = forum.log.verify(forum.log.read_trust())
 
+    if way is signal.SIGTERM:
+        assert status == 0, _logs(logs)
+        check_done_once(state)  # it has let the call end
+    else:
+        check_call_was_repeated(state)
     assert report.ok, report.findings
     assert again.ok, again.findings
     assert noted.returncode == 0, noted.stderr
     assert keys is not None
     assert keys.is_enforced
-    assert set(runs) < accepted
+    assert {under_way, *runs} < accepted
     # The release before begins such lines with "trouble", this one has a level in each.
     assert not re.search(r"trouble| WARNING | ERROR ", _logs(logs))
+
+
+def submit_before(history: History, release: Release, plan: str = "slow.toml") -> str:
+    """Have the release before accept a run, and leave it to a worker."""
+    return release.call(history.home, history.database, *SUBMIT, plan).stdout.strip()
+
+
+def submit_beside(history: History, release: Release) -> list[str]:
+    """Submit with the release before while a worker of this one runs; return what it accepted.
+
+    A ledger file refuses it: a process of this release has opened it alone.
+    """
+    if history.database:
+        return [submit_before(history, release), submit_before(history, release)]
+    refused = release.call(history.home, None, *SUBMIT, "slow.toml", status=1)
+    assert "upgrade forum" in refused.stderr
+    return []
+
+
+def check_call_was_repeated(state: Run) -> None:
+    """Check that a run has ended well, and that only its first call was lost and made again."""
+    assert state.outcome is Outcome.OK
+    lost, made = (call.replied for call in state.task("facts").calls)
+    assert lost is not None
+    assert lost.why is Why.LOST
+    assert made is not None
+    assert made.outcome is Outcome.OK
+    assert [len(state.task(name).calls) for name in ("count", "report")] == [1, 1]
 
 
 def _logs(logs: Mapping[str, Path]) -> str:

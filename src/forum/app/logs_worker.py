@@ -93,21 +93,23 @@ class _ServedProject:
 class LogsWorker:
     """Serves the logs of many projects in one process."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  all but the first have a default
         self,
-        find: Callable[[], Iterable[Settings]],
+        named: Iterable[Settings],
         capacity: WorkerCapacity | None = None,
         *,
+        find: Callable[[], Iterable[Settings]] = list,
         report: Callable[[Exception], None] = lambda _: None,
         warn: Callable[[str], None] | None = None,
         on_open: Callable[[Forum], None] = lambda _: None,
         patience: int = 0,
     ) -> None:
-        """`find` returns all projects; it is called again from time to time, to find new ones.
+        """`find` returns further projects; it is called from time to time, to find new ones.
 
+        A project that it returns and that cannot be served is reported, and the others are served.
         `on_open` is called whenever a log has been opened; `patience` is how many seconds a worker
-        that stops waits for running calls and tools.  Raises `BadSettings` if the projects
-        are not in one Postgres database.
+        that stops waits for running calls and tools.  Raises `BadSettings` if the named
+        projects are not in one Postgres database.
         """
         with require_extra("postgres"):
             from forum.backends.leased_worker import make_worker_id
@@ -123,7 +125,8 @@ class LogsWorker:
         self._to_retain: list[_ServedProject] = []
         self._stop = Event()
         self.id = make_worker_id()
-        self._find_projects()
+        for settings in named:
+            self._add(settings)
         self.connections = PostgresConnections(self._database, _CONNECTIONS)
 
     @property
@@ -138,8 +141,9 @@ class LogsWorker:
 
     def __enter__(self) -> Self:
         """Serve the logs until the end of the block.  Raises `StoreConnectionLost`."""
+        self._find_projects()
         self.connections.connect()
-        self._signals = self.connections.share_signals(self.id)
+        self._signals = self.connections.share_signals(self.id, self._report)
         self._thread = Thread(target=self._run, name="forum-logs", daemon=True)
         self._thread.start()
         return self
@@ -167,16 +171,27 @@ class LogsWorker:
             heard = self._signals.wait(_LOOK_INTERVAL_S)
 
     def _find_projects(self) -> None:
-        """Add projects that are new."""
-        known = {project.settings.key_file for project in self._projects.values()}
-        for settings in self._find():
-            if settings.key_file in known:
-                continue
-            self._check(settings)
-            forum = Forum(settings, self._warn)
-            is_signer = settings.key_file.exists() and forum.guard.latest() is not None
-            self._projects[forum.origin] = _ServedProject(settings, forum.origin, is_signer)
+        """Add projects that are new, and report those that cannot be served."""
         self._found_at = monotonic()
+        try:
+            found = list(self._find())
+        except Exception as error:  # noqa: BLE001  reported; the known projects are served
+            self._report(error)
+            return
+        for settings in found:
+            try:
+                self._add(settings)
+            except Exception as error:  # noqa: BLE001  reported; the others are served
+                self._report(error)
+
+    def _add(self, settings: Settings) -> None:
+        """Add a project, unless it is known."""
+        if any(known.settings.key_file == settings.key_file for known in self._projects.values()):
+            return
+        self._check(settings)
+        forum = Forum(settings, self._warn)
+        is_signer = settings.key_file.exists() and forum.guard.latest() is not None
+        self._projects[forum.origin] = _ServedProject(settings, forum.origin, is_signer)
 
     def _check(self, settings: Settings) -> None:
         """Raise `BadSettings` for a project that cannot be served beside the others."""
@@ -257,7 +272,8 @@ class LogsWorker:
             self._to_retain = [logs[log] for log in sorted(found)]
         while self._to_retain:
             project = self._to_retain[0]
-            is_done = project.forum is not None and project.forum.log.has_retained
+            forum = project.forum  # the thread that serves the log may set it to None
+            is_done = forum is not None and forum.log.has_retained
             # One that cannot be opened must not keep the others waiting.
             project.is_retaining = not is_done and project.retry_at <= moment
             if project.is_retaining:
@@ -307,8 +323,9 @@ class LogsWorker:
         share = self._share()
         none = WorkerCapacity(0, share.tasks)
         for project in projects:
-            if project.worker is not None:
-                project.worker.set_capacity(none if project.is_leaving else share)
+            worker = project.worker  # the thread that serves the log may set it to None
+            if worker is not None:
+                worker.set_capacity(none if project.is_leaving else share)
 
 
 def _wants(project: _ServedProject, moment: float) -> bool:
@@ -318,6 +335,7 @@ def _wants(project: _ServedProject, moment: float) -> bool:
 
 def _is_idle(project: _ServedProject, moment: float) -> bool:
     """Return whether an open log can be closed: nothing is in hand, and nothing is to be done."""
-    if project.worker is None or not project.worker.is_idle:
+    worker = project.worker  # the thread that serves the log may set it to None
+    if worker is None or not worker.is_idle:
         return False
     return project.is_leaving or not _wants(project, moment)

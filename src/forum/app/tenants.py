@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from forum.config import PROJECT_FILE, Settings, load_settings
-from forum.errors import BadSettings
+from forum.errors import BadSettings, ForumError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 TENANTS_FOLDER = "tenants"
 _is_name = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?").fullmatch
@@ -21,14 +21,23 @@ _is_name = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?").fullmatch
 class TenantFolders:
     """The folders of the tenants of a project."""
 
-    def __init__(self, settings: Settings, environ: "Mapping[str, str]" = os.environ) -> None:
-        """Raise `BadSettings` if there is no project, or one without Postgres."""
+    def __init__(
+        self,
+        settings: Settings,
+        environ: "Mapping[str, str]" = os.environ,
+        report: "Callable[[Exception], None] | None" = None,
+    ) -> None:
+        """Raise `BadSettings` if there is no project, or one without Postgres.
+
+        With `report`, it is told of tenants whose settings cannot be loaded, and these are left
+        out; otherwise the error is raised.
+        """
         if settings.file is None:
             raise BadSettings(PROJECT_FILE, "there is none here or above; begin with: forum init")
         if not settings.database:
             why = "tenants share a Postgres database; set [database] url or FORUM_DATABASE_URL"
             raise BadSettings(str(settings.file), why)
-        self._settings, self._environ = settings, environ
+        self._settings, self._environ, self._report = settings, environ, report
         self.folder = settings.file.parent / TENANTS_FOLDER
         self._loaded: dict[Path, Settings] = {}
 
@@ -37,11 +46,20 @@ class TenantFolders:
         found = sorted(self.folder.iterdir()) if self.folder.is_dir() else []
         for folder in found:
             if folder not in self._loaded and (folder / PROJECT_FILE).is_file():
-                settings = self.load(folder)
-                # One without keys is being made.
-                if settings.key_file.exists() or settings.public_key_file.exists():
-                    self._loaded[folder] = settings
+                self._load_new(folder)
         return [self._loaded[folder] for folder in found if folder in self._loaded]
+
+    def _load_new(self, folder: Path) -> None:
+        try:
+            settings = self.load(folder)
+        except (ForumError, OSError) as error:
+            if self._report is None:
+                raise
+            self._report(error)
+            return
+        # One without keys is being made.
+        if settings.key_file.exists() or settings.public_key_file.exists():
+            self._loaded[folder] = settings
 
     def load(self, folder: Path) -> Settings:
         """Return the settings of a tenant.  Raises `BadSettings` if it shares a key with others."""

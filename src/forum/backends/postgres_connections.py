@@ -6,7 +6,8 @@ that this process leads, and one listens for due timers and holds the lock of th
 
 import logging
 import os
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from math import inf
 from threading import Event, Lock, Thread
@@ -36,6 +37,7 @@ _LEAD_CHECK_INTERVAL_S = 4.0
 _RECONNECT_DELAY_S = 0.5
 _LISTEN_S = 0.2
 """How long a thread listens before it looks whether it has to end."""
+_is_log_number = re.compile(r"[0-9]{1,19}").fullmatch
 
 # The pool logs a warning for every failed connection attempt.  Callers that wait for a connection
 # get an error, and `StoreMonitor` reports the outage to the operator once.
@@ -170,9 +172,9 @@ class PostgresConnections(ForkAware):
                 self._led.discard(log)
                 self._session.execute(QUERIES["stop_leading"], (log,))
 
-    def share_signals(self, worker: str) -> "LogSignals":
+    def share_signals(self, worker: str, report: Callable[[Exception], None]) -> "LogSignals":
         """Listen for all logs in one session, which holds the lock of this worker."""
-        self._signals = LogSignals(self.url, worker)
+        self._signals = LogSignals(self.url, worker, report)
         return self._signals
 
     def open_signal(self, log: int, worker: str) -> ports.WorkSignal:
@@ -250,8 +252,8 @@ class _LogSession(_WorkerSession):
 class LogSignals:
     """One session that listens for many logs, and holds the lock of the worker of all of them."""
 
-    def __init__(self, url: str, worker: str) -> None:
-        self._url, self._worker = url, worker
+    def __init__(self, url: str, worker: str, report: Callable[[Exception], None]) -> None:
+        self._url, self._worker, self._report = url, worker, report
         self._lock, self._stop, self._news = Lock(), Event(), Event()
         self._signals: dict[str, _SharedSignal] = {}
         self._heard: set[int] = set()
@@ -286,8 +288,12 @@ class LogSignals:
 
     def _run(self) -> None:
         while not self._stop.is_set():
-            with suppress(errors.StoreFailed):  # other threads report that the database is away
+            try:
                 self._listen()
+            except errors.StoreFailed:
+                pass  # other threads report that the database is away
+            except Exception as error:  # noqa: BLE001  reported; it listens in a new session
+                self._report(error)
             self._stop.wait(_RECONNECT_DELAY_S)
 
     def _listen(self) -> None:
@@ -312,7 +318,7 @@ class LogSignals:
         with self._lock:
             signals = [self._signals[log] for log in logs if log in self._signals]
             # Any user of the database can send any payload.
-            self._heard |= {int(log) for log in logs if log.isdecimal()}
+            self._heard |= {int(log) for log in logs if _is_log_number(log)}
         for signal in signals:
             signal.notify()
         self._news.set()

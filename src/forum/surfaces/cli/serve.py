@@ -166,7 +166,8 @@ def serve(
     check_open_loopback(
         place.host, open_loopback=rules.open_loopback, require_keys=rules.require_keys
     )
-    settings = list(served.make_finder(common_options.current_settings())())
+    first = common_options.current_settings()
+    settings = [*served.load_named(first), *served.make_finder(first)()]
     team = submit_options.served_team_settings(settings[0], agents, here=False)
     # No key is created here: one that was not mounted must not be replaced by a new one.
     with open_together(settings) as forums:

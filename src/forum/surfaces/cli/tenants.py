@@ -3,7 +3,6 @@
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,15 +36,26 @@ class TenantOptions:
         """Whether others are served at all."""
         return bool(self.tenant) or self.tenants
 
-    def make_finder(self, settings: Settings) -> Callable[[], Iterable[Settings]]:
-        """Return a function that finds all projects, those added since its last call too."""
+    def load_named(self, settings: Settings) -> list[Settings]:
+        """Return the settings of this project and of those that were named."""
         named = [load_settings(folder.resolve(), os.environ) for folder in self.tenant]
-        folders = TenantFolders(settings) if self.tenants else None
-        return partial(_find_projects, [settings, *named], folders)
+        return _with_confine([settings, *named])
+
+    def make_finder(
+        self, settings: Settings, report: Callable[[Exception], None] | None = None
+    ) -> Callable[[], list[Settings]]:
+        """Return a function that finds all tenants, those added since its last call too.
+
+        Tenants whose settings cannot be loaded are reported and left out, or without `report` the
+        error is raised.
+        """
+        if not self.tenants:
+            return list
+        folders = TenantFolders(settings, report=report)
+        return lambda: _with_confine(folders.load_all())
 
 
-def _find_projects(named: list[Settings], folders: TenantFolders | None) -> list[Settings]:
-    found = [*named, *(folders.load_all() if folders else ())]
+def _with_confine(found: Iterable[Settings]) -> list[Settings]:
     return [common_options.with_confine(settings) for settings in found]
 
 

@@ -115,8 +115,9 @@ def _work_for_tenants(capacity: WorkerCapacity, served: TenantOptions, *, as_jso
             configured.add(forum.origin)
 
     worker = LogsWorker(
-        served.make_finder(first),
+        served.load_named(first),
         capacity,
+        find=served.make_finder(first, report),
         report=report,
         warn=log_warning,
         on_open=record_configuration,
