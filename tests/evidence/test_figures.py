@@ -187,7 +187,7 @@ def test_a_sample_depends_on_the_seed_and_not_on_the_order() -> None:
 def test_retention_is_told_in_plain_words(describe: Callable[[str, dict[str, Any]], str]) -> None:
     """By both verifiers alike."""
     words = {
-        ("*", 3600): "keeps bodies of every kind for 1 hour",
+        ("*", 3600): "keeps bodies of all runs for 1 hour",
         ("call/prompt", 7200): "keeps bodies of call/prompt for 2 hours",
         ("call", 0): "keeps bodies of call for ever",
     }

@@ -102,5 +102,5 @@ def _describe_fact(name: str, value: object) -> str:
         hours = value // 3600
         return f"{hours} {'hour' if hours == 1 else 'hours'}" if value else "ever"
     if name == "subject" and value == ALL_BODIES:
-        return "every kind"
+        return "all runs"
     return str(value)[:16] if _is_digest(str(value)) else str(value)

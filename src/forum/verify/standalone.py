@@ -2173,7 +2173,7 @@ def describe_fact(name: str, value: object) -> str:
         hours = value // 3600
         return f"{hours} {'hour' if hours == 1 else 'hours'}" if value else "ever"
     if name == "subject" and value == "*":
-        return "every kind"
+        return "all runs"
     return str(value)[:16] if matches(HASH, str(value)) else str(value)
 
 
