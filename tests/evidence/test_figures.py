@@ -1,15 +1,18 @@
 """Figures: what each query counts, by entries that are written by hand."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from forum.evidence import queries
+from forum.evidence.events import describe_event
 from forum.evidence.figures import MAX_GROUPS, OTHERS, Figure
 from forum.evidence.log_part import PartEntry
 from forum.evidence.queries import QUERIES, Condition, Measure, Over, Query
 from forum.evidence.report import draw_sample
 from forum.evidence.tally import PeriodTally, ReportPeriod
+from forum.verify import standalone
 
 SECOND = 1_000_000
 DAY = 86_400 * SECOND
@@ -178,3 +181,15 @@ def test_a_sample_depends_on_the_seed_and_not_on_the_order() -> None:
     assert len(few) == 5
     assert draw_sample(runs, "other", 5) != few
     assert draw_sample(runs, "seed", 99) == tuple(sorted(runs))
+
+
+@pytest.mark.parametrize("describe", [describe_event, standalone.describe_event])
+def test_retention_is_told_in_plain_words(describe: Callable[[str, dict[str, Any]], str]) -> None:
+    """By both verifiers alike."""
+    words = {
+        ("*", 3600): "keeps bodies of all runs for 1 hour",
+        ("call/prompt", 7200): "keeps bodies of call/prompt for 2 hours",
+        ("call", 0): "keeps bodies of call for ever",
+    }
+    for (subject, seconds), told in words.items():
+        assert describe("retention/1", {"subject": subject, "seconds": seconds}) == told

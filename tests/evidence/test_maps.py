@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from forum.app.environment import KINDS
 from forum.app.evidence import choose_maps, shipped_maps
 from forum.errors import EvidenceRefused, Malformed
 from forum.evidence.control_maps import ReviewStatus, read_map
@@ -50,6 +51,10 @@ def test_a_map_of_the_users_is_a_file(tmp_path: Path) -> None:
     file.write_text(OWN)
 
     assert choose_maps([str(file)], unreviewed=False)[0].review.by == "A. Reader"
+    other = tmp_path / "other.toml"
+    other.write_text(OWN.replace("own.q", "other.q"))
+    with pytest.raises(EvidenceRefused, match="two maps have the name own"):
+        choose_maps([str(file), str(other)], unreviewed=False)
     file.write_text(OWN.replace('name = "own"', 'name = "gdpr"'))
     with pytest.raises(EvidenceRefused, match="choose another"):
         choose_maps([str(file)], unreviewed=True)
@@ -66,10 +71,17 @@ def test_a_map_of_the_users_is_a_file(tmp_path: Path) -> None:
         ('yours = "y" }', 'yours = "y", met = true }', "met"),
         ('id = "own.q"', 'id = "own.q", measure = "sum"', "needs `of`"),
         ('id = "own.q"', 'id = "own.q", over = "runs"', "only for entries"),
+        ('"note/1"', '"notes/1"', "query own.q: there is no kind notes/1"),
+        ('id = "own.q"', 'id = "own.q", by = ["colour"]', "entries have no member colour"),
+        (
+            'kinds = ["note/1"]',
+            'over = "runs", where = [{ member = "tokens", values = ["1"] }]',
+            "runs have no member tokens; there are actor, began",
+        ),
         ("= ", "", "map own"),
     ],
 )
 def test_a_malformed_map_says_why(old: str, new: str, why: str) -> None:
     """A reviewed map names its reviewer, and a row names figures that exist."""
     with pytest.raises(Malformed, match=why):
-        read_map(OWN.replace(old, new, 1).encode(), "own")
+        read_map(OWN.replace(old, new, 1).encode(), "own", KINDS)

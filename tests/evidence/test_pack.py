@@ -583,6 +583,14 @@ def test_a_redaction_under_a_hold_is_counted(tmp_path: Path, held: tuple[str, ..
     assert figures["redactions.held"].value == (0 if held == ("run-11",) else 2)
 
 
+def test_one_thing_is_named_in_the_singular(pack: bytes) -> None:
+    """On the tiles of the page."""
+    page = unpack_archive(pack)["report.html"].decode()
+
+    assert '<div class="tile" data-row="reviews.done"><b>1</b>review recorded</div>' in page
+    assert '<div class="tile" data-row="runs.all"><b>12</b>runs</div>' in page
+
+
 def test_nothing_says_compliant(pack: bytes) -> None:
     """A log shows what was recorded, never that a law is met."""
     files = unpack_archive(pack)

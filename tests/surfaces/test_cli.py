@@ -514,7 +514,7 @@ def test_a_wrong_question_has_status_2(bundle: Path, terminal: Terminal, command
         ("ledger get 99", "the log has 5 entries, and none with index 99"),
         ("ledger get abc", "give at least four digits"),
         ("ledger get 3 --body none", "has no body 'none'; it has: text"),
-        ("ledger export nosuch", "the log has no run nosuch"),
+        ("ledger export nosuch", "nosuch is neither a run nor an entry"),
         ("ledger export log --output no/such/folder", "No such file or directory"),
     ],
 )

@@ -140,6 +140,7 @@ def test_an_incident_is_about_one_run(user: Terminal) -> None:
         (("--map", "hipaa"), "there is no map hipaa"),
         (("--from", "2030-01-01"), "ends before it begins"),
         (("--until", "2130-01-01"), "in the future"),
+        (("--from", "2020-11-18", "--until", "2021-11-01"), "ends before the log begins"),
         (("--incident", "nothing"), "nothing"),
     ],
 )
@@ -150,6 +151,22 @@ def test_what_cannot_be_made_is_refused(user: Terminal, words: tuple[str, ...], 
     assert result.exit_code != 0
     assert why in str(result.exception)
     assert not (user.folder / "pack.zip").exists()
+
+
+def test_a_file_that_cannot_be_written_is_refused_before_anything_is_recorded(
+    user: Terminal,
+) -> None:
+    """And what is no pack is not replaced."""
+    thesis = user.folder / "thesis.txt"
+    thesis.write_text("Years of work.")
+
+    for path, why in (("nowhere/pack.zip", "cannot be written"), (str(thesis), "is no evidence")):
+        result = user.call("evidence", "--output", path)
+        assert result.exit_code == 2
+        assert why in " ".join(result.stderr.split())
+
+    assert thesis.read_text() == "Years of work."
+    assert "export/1" not in user.ask("ledger", "summary")["kinds"]
 
 
 def test_a_bundle_is_still_a_bundle(user: Terminal) -> None:

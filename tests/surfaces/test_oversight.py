@@ -125,6 +125,12 @@ def test_incidents_are_opened_and_closed_once(forum: Forum) -> None:
         forum.oversight.close_incident("nothing", "x")
     with pytest.raises(Malformed, match="in the future"):
         forum.oversight.open_incident(IncidentSeverity.LOW, "x", known=2**52)
+    with pytest.raises(Malformed, match="before 1970"):
+        forum.oversight.open_incident(IncidentSeverity.LOW, "x", known=-1)
+    with pytest.raises(Malformed, match="say what happened"):
+        forum.oversight.open_incident(IncidentSeverity.LOW, " \n")
+    with pytest.raises(Malformed, match="say how it was dealt with"):
+        forum.oversight.close_incident(opened.id, "")
     with pytest.raises(Malformed, match="17 runs"):
         forum.oversight.open_incident(IncidentSeverity.LOW, "x", ("r",) * 17)
 

@@ -2241,7 +2241,7 @@ export interface Operations {
     body: EvidenceAsk;
     reply: Uint8Array;
   };
-  /** Look at what is worth it since the last review, or in one run */
+  /** Show what is worth a look since the last review, or in one run */
   "GET /api/v1/reviews": {
     path: undefined;
     query: { run?: string; limit?: number };

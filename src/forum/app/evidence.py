@@ -59,7 +59,7 @@ def shipped_maps() -> dict[str, ControlMap]:
     texts = {
         item.name: item.read_bytes() for item in folder.iterdir() if item.name.endswith(".toml")
     }
-    maps = [read_map(data, name) for name, data in sorted(texts.items())]
+    maps = [read_map(data, name, KINDS) for name, data in sorted(texts.items())]
     return {control_map.name: control_map for control_map in maps}
 
 
@@ -73,7 +73,7 @@ def choose_maps(names: Sequence[str], *, unreviewed: bool) -> tuple[ControlMap, 
     chosen: dict[str, ControlMap] = {}
     for name in names:
         if name.endswith(".toml"):
-            control_map = read_map(Path(name).read_bytes(), name)
+            control_map = read_map(Path(name).read_bytes(), name, KINDS)
             if control_map.name in shipped:
                 why = f"{name} has the name of a map of Forum, {control_map.name}: choose another"
                 raise EvidenceRefused(why)
@@ -81,7 +81,8 @@ def choose_maps(names: Sequence[str], *, unreviewed: bool) -> tuple[ControlMap, 
             control_map = shipped[name]
         else:
             raise EvidenceRefused(f"there is no map {name}; there are {', '.join(shipped)}")
-        chosen[control_map.name] = control_map
+        if chosen.setdefault(control_map.name, control_map) != control_map:
+            raise EvidenceRefused(f"two maps have the name {control_map.name}: choose another")
     unread = [m.name for m in chosen.values() if m.review.status is ReviewStatus.UNREVIEWED]
     if unread and not unreviewed:
         raise EvidenceRefused(
@@ -199,13 +200,15 @@ class EvidenceOperations:
             since = first - _DAY if since is None else since
             until = last if until is None else until
         beginning = self._find_beginning()
-        # A period before the log would only add empty days to the charts.
-        since = beginning if since is None else max(since, beginning)
         until = now() if until is None else until
         # Witnesses state whole seconds: only a whole second can be compared with theirs.
         until = -(-until // _SECOND) * _SECOND
-        if since >= until:
+        if since is not None and since >= until:
             raise EvidenceRefused("the period ends before it begins")
+        if until <= beginning:
+            raise EvidenceRefused("the period ends before the log begins")
+        # A period before the log would only add empty days to the charts.
+        since = beginning if since is None else max(since, beginning)
         ahead = until - now()
         if ahead > _MAX_WAIT:
             raise EvidenceRefused("the period ends in the future; choose an end that has passed")

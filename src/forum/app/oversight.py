@@ -154,9 +154,12 @@ class OversightOperations:
         """
         if len(runs) > MAX_INCIDENT_RUNS:
             raise Malformed("incident", f"it names {len(runs)} runs; at most {MAX_INCIDENT_RUNS}")
+        _check_text(text, "what happened")
         at = now()
         if known is not None and known > at:
             raise Malformed("incident", "it cannot have become known in the future")
+        if known is not None and known < 0:
+            raise Malformed("incident", "it cannot have become known before 1970")
         incident = new_salt()[:4].hex()
         facts = IncidentOpenFacts(
             incident=incident,
@@ -175,8 +178,9 @@ class OversightOperations:
     ) -> oversight.Incident:
         """Record that an incident is dealt with.
 
-        Raises `NoSuchIncident`, `IncidentAlreadyClosed`.
+        Raises `Malformed`, `NoSuchIncident`, `IncidentAlreadyClosed`.
         """
+        _check_text(text, "how it was dealt with")
         opened = self._fold_incidents().get(incident)
         if opened is None:
             raise NoSuchIncident(incident)
@@ -306,3 +310,9 @@ class OversightOperations:
             bodies.append(Attachment(IDENTITY, BytesContent(identity), "application/json"))
         draft = Draft(step, actor, facts, parents, tuple(bodies))
         return self._project.ledger.append_log_entry(draft, strand)
+
+
+def _check_text(text: str, what: str) -> None:
+    """Raise `Malformed` for the text of an incident that says nothing."""
+    if not text.strip():
+        raise Malformed("incident", f"its text is empty; say {what}")

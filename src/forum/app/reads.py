@@ -97,7 +97,7 @@ class RunReads:
         except (Malformed, NoSuchEntry):
             if is_index and (run := self._run_beginning(what)):
                 return run
-            why = f"the log has no run {what} either; forum runs lists them"
+            why = f"{what} is neither a run nor an entry; forum runs lists the runs"
             raise NoSuchEntry(why) from None
 
     def _run_beginning(self, prefix: str) -> str | None:

@@ -815,7 +815,7 @@ class LedgerApi:
         )
 
     def get_review(self, *, run: str | None = None, limit: int | None = None) -> forms.ReviewForm:
-        """Look at what is worth it since the last review, or in one run.
+        """Show what is worth a look since the last review, or in one run.
 
         `GET /api/v1/reviews`; needs the scope `audit`.
 

@@ -3,6 +3,7 @@
 A map is data, a TOML file.  It never says that a duty is met.
 """
 
+from collections.abc import Iterator
 from enum import StrEnum
 from typing import Annotated
 
@@ -10,7 +11,8 @@ import msgspec
 
 from forum.errors import Malformed
 from forum.evidence.figures import Figure
-from forum.evidence.queries import QUERIES, Measure, Over, Query
+from forum.evidence.queries import MEMBERS, QUERIES, Measure, Over, Query
+from forum.ledger.kinds import Kinds
 
 
 class ReviewStatus(StrEnum):
@@ -112,7 +114,7 @@ class MapResult(msgspec.Struct, frozen=True):
 _OWN_QUERIES = frozenset(query.id for query in QUERIES)
 
 
-def read_map(data: bytes, place: str) -> ControlMap:
+def read_map(data: bytes, place: str, kinds: Kinds) -> ControlMap:
     """Return the map in a TOML file.  Raises `Malformed` with what is wrong with it."""
     try:
         control_map = msgspec.toml.decode(data, type=ControlMap)
@@ -122,7 +124,8 @@ def read_map(data: bytes, place: str) -> ControlMap:
     if doubled := [query.id for query in control_map.queries if query.id in _OWN_QUERIES]:
         raise Malformed(f"map {place}", f"query {doubled[0]} exists already; choose another id")
     for query in control_map.queries:
-        _check_query(query, place)
+        for why in _find_faults(query, kinds):
+            raise Malformed(f"map {place}", f"query {query.id}: {why}")
     for row in control_map.rows:
         if unknown := [name for name in row.figures if name not in known]:
             raise Malformed(f"map {place}", f"row {row.id}: there is no query {unknown[0]}")
@@ -132,11 +135,23 @@ def read_map(data: bytes, place: str) -> ControlMap:
     return control_map
 
 
-def _check_query(query: Query, place: str) -> None:
+def _find_faults(query: Query, kinds: Kinds) -> Iterator[str]:
+    """Yield why a query could only give a figure that says nothing."""
     if query.measure is not Measure.COUNT and not query.of:
-        raise Malformed(f"map {place}", f"query {query.id}: {query.measure} needs `of`")
+        yield f"{query.measure} needs `of`"
     if query.kinds and query.over is not Over.ENTRIES:
-        raise Malformed(f"map {place}", f"query {query.id}: kinds are only for entries")
+        yield "kinds are only for entries"
+    for name in query.kinds:
+        if name not in kinds:
+            yield f"there is no kind {name}"
+    members = MEMBERS[query.over]
+    if query.over is Over.ENTRIES:
+        counted = [kind for kind in kinds if not query.kinds or kind.name in query.kinds]
+        members |= {field.encode_name for k in counted for field in msgspec.structs.fields(k.facts)}
+    named = [*(condition.member for condition in query.where), *query.by]
+    for name in [*named, query.of] if query.of else named:
+        if name not in members:
+            yield f"{query.over} have no member {name}; there are {', '.join(sorted(members))}"
 
 
 def encode_map(control_map: ControlMap) -> bytes:

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from forum.evidence.queries import ACCESS, ERASURE, MODELS, RECORD, REVIEW
+from forum.ledger.retention import ALL_BODIES
 
 MAX_EVENTS = 50
 """How many events of a section are listed."""
@@ -98,5 +99,8 @@ def _describe_fact(name: str, value: object) -> str:
         moment = datetime.fromtimestamp(value // 1_000_000, UTC)
         return moment.strftime("%Y-%m-%d %H:%M:%S UTC")
     if name == "seconds" and isinstance(value, int):
-        return f"{value // 3600} hours" if value else "ever"
+        hours = value // 3600
+        return f"{hours} {'hour' if hours == 1 else 'hours'}" if value else "ever"
+    if name == "subject" and value == ALL_BODIES:
+        return "all runs"
     return str(value)[:16] if _is_digest(str(value)) else str(value)

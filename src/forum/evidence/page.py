@@ -110,7 +110,7 @@ _QUESTIONS: tuple[tuple[str, str, tuple[tuple[str, str], ...]], ...] = (
         queries.DECISIONS,
         (
             ("gates.deciders", "decisions"),
-            ("gates.unattended", "not by anybody"),
+            ("gates.unattended", "without a person"),
             ("gates.median", "median time"),
         ),
     ),
@@ -289,8 +289,15 @@ def _tiles(figures: dict[str, Figure]) -> Iterator[str]:
     for figure_id, words in tiles:
         figure = figures[figure_id]
         text = _figure_text(figure)
-        yield f'<div class="tile" data-row="{figure_id}"><b>{text}</b>{words}</div>'
+        label = _singular(words) if text == "1" else words
+        yield f'<div class="tile" data-row="{figure_id}"><b>{text}</b>{label}</div>'
     yield "</div>"
+
+
+def _singular(words: str) -> str:
+    """Return words that begin with a plural, for one thing."""
+    noun, space, rest = words.partition(" ")
+    return noun.removesuffix("s") + space + rest
 
 
 def _record(report: PackReport) -> Iterator[str]:

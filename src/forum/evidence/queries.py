@@ -29,6 +29,18 @@ class Over(StrEnum):
     """API keys that were valid in the period.  Members: `name`, `scopes`, `state`, `actor`."""
 
 
+MEMBERS = {
+    Over.ENTRIES: frozenset({"kind", "actor", "day", "opened_by", "held"}),
+    Over.RUNS: frozenset({"began", "outcome", "provenance", "actor", "day"}),
+    Over.GATES: frozenset({"answer", "authority", "actor", "seconds", "day"}),
+    Over.STEPS: frozenset(
+        ("op", "name", "agent", "model", "provider", "outcome", "usd", "tokens", "day", "opened_by")
+    ),
+    Over.KEYS: frozenset({"name", "scopes", "state", "actor"}),
+}
+"""The members of what is counted; an entry has its facts as well."""
+
+
 class Measure(StrEnum):
     """How items become a number."""
 
@@ -186,7 +198,7 @@ QUERIES: tuple[Query, ...] = (
     ),
     Query(
         "gates.unattended",
-        "Decided by a deadline or by the end of the run, not by anybody",
+        "Decided without a person: by a deadline, or by the end of the run",
         DECISIONS,
         Over.GATES,
         where=(Condition("authority", ("deadline", "end")),),

@@ -1761,7 +1761,7 @@ def verify(source: bytes | LazyFile, trust: BundleTrust) -> dict[str, Any]:
 # == Evidence packs: docs/spec/evidence.md =====================================================
 
 # <packs>
-KNOWN_QUERIES = (58, "0f6a2c4200f858f2108850b7c3064abb57d2dc19c62f6ff3cf82b06ae387389e")
+KNOWN_QUERIES = (58, "6fee9ca08cbc19a04d159cf549403c0daf0c4cc991f6f8b8a29bf7a1b18844ea")
 KNOWN_LIMITS = "5c4cda2111be40db657a6f4771f838f51cfd58034945e1edf5fc8d88452c4ebb"
 KNOWN_MAPS = """
 ai-act 2026-11 3c5d1b2eed42a7a157e629eb5f86d2096283d7b07a113fec242b19bfaf12878e
@@ -2170,7 +2170,10 @@ def describe_fact(name: str, value: object) -> str:
     if name in ("expires", "known") and isinstance(value, int):
         return format_moment(value)[:19].replace("T", " ") + " UTC"
     if name == "seconds" and isinstance(value, int):
-        return f"{value // 3600} hours" if value else "ever"
+        hours = value // 3600
+        return f"{hours} {'hour' if hours == 1 else 'hours'}" if value else "ever"
+    if name == "subject" and value == "*":
+        return "all runs"
     return str(value)[:16] if matches(HASH, str(value)) else str(value)
 
 

@@ -1,12 +1,13 @@
 """`forum evidence`: write one file about a period or an incident, for an auditor."""
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 
-from forum.app.evidence import EvidenceRequest, choose_maps
+from forum.app.evidence import EvidenceRequest, choose_maps, is_pack_file
 from forum.evidence.report import PackReport
 from forum.surfaces.cli import common_options, output
 from forum.surfaces.formatting import parse_moment, pluralize
@@ -88,7 +89,7 @@ class EvidenceScope:
     "path",
     required=True,
     type=click.Path(dir_okay=False, path_type=Path),
-    help="The file to write.",
+    help="The file to write; only an earlier pack is replaced.",
 )
 @common_options.as_json
 def evidence(
@@ -107,6 +108,7 @@ def evidence(
         seed=scope.seed,
         incident=scope.incident or "",
     )
+    _check_output(path)
     page = build_page().encode()
     with common_options.open_forum() as forum:
         pack = forum.evidence.make_pack(request, page)
@@ -128,6 +130,15 @@ def evidence(
     # Keys that come with a pack prove nothing: its sender could have made both.
     common_options.echo_info("send the keys separately: forum ledger policy > policy")
     common_options.echo_info(f"to verify it: forum verify {path} --policy policy")
+
+
+def _check_output(path: Path) -> None:
+    """Refuse a file that cannot be written: making a pack records what is exported in it."""
+    place = path if path.exists() else path.parent
+    if not path.parent.is_dir() or not os.access(place, os.W_OK):
+        raise click.UsageError(f"{path} cannot be written. Name a file in a folder of yours.")
+    if path.exists() and path.stat().st_size and not is_pack_file(path):
+        raise click.UsageError(f"{path} already exists and is no evidence pack. Name a new file.")
 
 
 def _summarize(report: PackReport) -> list[str]:

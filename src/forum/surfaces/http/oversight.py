@@ -99,7 +99,7 @@ def close_incident(context: RequestContext) -> oversight.IncidentForm:
 OVERSIGHT = (
     Endpoint(
         "GET", "/api/v1/reviews", "get_review", _AUDIT,
-        "Look at what is worth it since the last review, or in one run", get_review,
+        "Show what is worth a look since the last review, or in one run", get_review,
         reply=oversight.ReviewForm, query=ReviewQuery, tag="ledger",
         problems=(ProblemType.NOT_FOUND, ProblemType.UNFIT),
     ),
