@@ -9,13 +9,14 @@ program of its server is named; the CPU time and the memory of that server are t
 import argparse
 import json
 import tempfile
+import time
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from benchmarks.database_counts import private_cluster
 from benchmarks.delays import start_figures, takeover_figures
-from benchmarks.idle_costs import Watched, watch_idle
+from benchmarks.idle_costs import SETTLE_SECONDS, Watched, watch_idle
 from benchmarks.ledger import say
 from benchmarks.run_costs import ONE_TASK, SHAPES, WARM_UP, CountedForum, RunCost, counted_forum
 from benchmarks.sides import process_cpu_seconds, process_peak_mb
@@ -72,6 +73,7 @@ def measure(forum: CountedForum, server: int | None) -> dict[str, Any]:
     diamond = forum.carry_out(SHAPES["diamond"], DIAMONDS)
     figures["diamond_cpu_ms"] = round(diamond.cpu_ms, 1)
     figures["start_ms"] = start_figures(forum, runs=STARTS)
+    time.sleep(SETTLE_SECONDS)
     figures["idle"] = watch_idle(IDLE_SECONDS, Watched(forum.counts, forum.ours))[0]
     figures["worker_peak_mb"] = forum.ours.servers[0].peak_mb()
     figures["takeover_s"] = takeover_figures(forum.ours, kills=KILLS)
