@@ -194,7 +194,7 @@ def test_what_goes_wrong_in_a_tool_is_its_answer(here: Project) -> None:
     assert re.search("unknown field `requst`", words[0])
     assert "no lane is called 'astrology'" in words[1]
     assert "<= 600" in words[2]
-    assert "no run 0199c0de-none" in words[3]
+    assert "0199c0de-none is neither a run nor an entry" in words[3]
     assert "no such entry" in words[4]
     assert "forum mcp --scope approve --scope read --scope submit" in words[5]
     assert f"no such run: {LOG_RUN}" in words[6]

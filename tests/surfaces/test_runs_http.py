@@ -163,6 +163,7 @@ def test_a_client_gets_no_tools_by_forking_or_editing_a_run_of_the_operator(tmp_
         with hall(ServerConfig([Tenant(forum, forum.runs.run_worker)])) as client:
             run = client.post(RUNS, json=ask, headers=showing(operator)).json()["run"]
             eventually(lambda: bool(forum.reads.waiting_gates()))
+            eventually(lambda: forum.ledger.find_entry(f"{run}/main/0").index is not None)
             at = {"at": forum.ledger.find_entry(f"{run}/main/0").index}
             forks = [
                 client.post(f"{RUNS}/{run}/fork", json=at, headers=showing(one))
