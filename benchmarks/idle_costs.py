@@ -15,7 +15,7 @@ from benchmarks.run_costs import CountedForum
 from benchmarks.sides import Server, Side
 from forum.app.logs_worker import LINGER_S
 
-SETTLE_SECONDS = 3.0
+SETTLE_SECONDS = 5.0
 """How long a worker may take to notice that there is nothing more to do, and to disconnect."""
 
 
