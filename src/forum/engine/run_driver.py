@@ -297,12 +297,8 @@ class RunDriver:
         )
 
     async def _fold_main(self, run: str) -> None:
-        self._state = await context.read_remembered(
-            self._ledger, run, lambda: self._fold_main_strand(run)
-        )
-
-    def _fold_main_strand(self, run: str) -> run_fold.Run:
-        return context.fold_new_entries(self._ledger, run, self._state, [MAIN_STRAND])
+        fold = partial(context.fold_new_entries, self._ledger, run, self._state, [MAIN_STRAND])
+        self._state = await context.read_remembered(self._ledger, run, fold)
 
     async def _approve_plan(self, case: context.RunContext) -> context.RunContext | None:
         """Return the context once its plan may be carried out, or None while approval is pending.
@@ -462,8 +458,7 @@ class RunDriver:
 
     def _gate_strands(self, run: str) -> list[str]:
         """Return the strands of the run's gates."""
-        strands = self._ledger.writer.strands(run)
-        return [name for name in strands if name.startswith(kinds.gate_strand(""))]
+        return _only_gates(self._ledger.writer.strands(run))
 
     async def _stop_if_due(self, case: context.RunContext) -> None:
         """Stop the run if it was cancelled, is past its deadline, or a task hit a limit of the run.
@@ -598,8 +593,7 @@ class RunDriver:
         strands = await context.read_remembered(
             self._ledger, case.run, lambda: self._ledger.writer.strands(case.run)
         )
-        gate_strands = [name for name in strands if name.startswith(kinds.gate_strand(""))]
-        if gate_strands:
+        if gate_strands := _only_gates(strands):
             await asyncio.to_thread(self._close_gates, case.run, gate_strands)
         is_open = not self._state.cancelled and kinds.CONTROL not in strands
         if self._state.answered is None and is_open:
@@ -654,8 +648,8 @@ class RunDriver:
             alarms.append(due_now(case.accepted.parent_run, MAIN_STRAND, self._ledger.now()))
         if self._shares_tasks(case):
             # A worker that died may have left the timer of a task that it had ended.
-            keys = [shared_tasks.key_of(case.run, task.id) for task in case.plan.tasks]
-            alarms += [Timer(key, MAIN_STRAND, None) for key in keys]
+            timers = _shared_timers(case, [task.id for task in case.plan.tasks])
+            alarms += [timer._replace(at=None) for timer in timers]
         return tuple(alarms)
 
     async def _assemble_conclusion(self, case: context.RunContext) -> Conclusion | None:
@@ -807,6 +801,10 @@ class RunDriver:
 def _stage_context(run_input: context.RunInput, cause: Hash, *tasks: str) -> context.RunContext:
     """Return a context whose whole plan is these tasks of roles or seats."""
     return run_input.with_plan(RolePlan(tuple(Task(task, task) for task in tasks)), cause)
+
+
+def _only_gates(strands: Iterable[str]) -> list[str]:
+    return [name for name in strands if name.startswith(kinds.gate_strand(""))]
 
 
 def _shared_timers(case: context.RunContext, tasks: Sequence[str]) -> list[Timer]:
