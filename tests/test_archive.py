@@ -700,7 +700,7 @@ def test_a_driven_run_is_shown_replayed_forked_and_exported_from_the_archive(
     """Whatever is done with ended runs does not ask where their entries are."""
     terminal = Terminal(tmp_path)
     assert terminal.type("init").returncode == 0
-    assert terminal.type("submit", "Say hi", "--cmd", "cat").stdout == "Say hi"
+    assert terminal.type("submit", "Say hi", "--cmd", "cat").stdout == "Say hi\n"
     (listed,) = terminal.ask("runs")["runs"]
     run = listed["run"]
     before = terminal.ask("show", run)

@@ -1,6 +1,8 @@
 """The documentation site: built for real, then read as a browser would read it."""
 
+import json
 import re
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
@@ -9,7 +11,11 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
+from forum import __version__
+from tests.docs.glossary import LINKING, MAX_TERMS, link_terms, read_terms
+from tests.docs.pages import commands
 from tests.docs.site import (
+    CONFIG,
     DECISIONS,
     LLMS,
     ROOT,
@@ -18,6 +24,7 @@ from tests.docs.site import (
     render_decisions,
     render_llms,
 )
+from tests.surfaces.chromium import chromium
 
 # What a page loads by itself, and by which attribute; a link of an <a> is followed by its reader.
 LOADS = {
@@ -146,6 +153,87 @@ def test_the_site_loads_nothing_from_other_hosts(site: Path, pages: dict[Path, P
         assert policy.startswith("default-src 'self';")
         assert "//" not in policy
         assert "*" not in policy
+
+
+@pytest.mark.slow
+def test_pages_name_the_version_and_have_titles_of_their_own(
+    site: Path, pages: dict[Path, Page]
+) -> None:
+    """A reader sees of which release a page is, and tells its tab from others."""
+    titles = {path: re.findall("<title>(.+)</title>", page.text) for path, page in pages.items()}
+
+    assert titles[site / "index.html"] == [f"Forum: {_setting('site_description')}"]
+    assert [path for path, title in titles.items() if "Forum - Forum" in title] == []
+    assert [path for path, page in pages.items() if f"Forum {__version__}" not in page.text] == []
+
+
+def _setting(name: str) -> str:
+    return str(tomllib.loads(CONFIG.read_text())["project"][name])
+
+
+@pytest.mark.slow
+def test_the_copy_button_copies_commands_without_prompt_and_output(
+    site: Path, tmp_path: Path
+) -> None:
+    """What is copied can be pasted into a terminal."""
+    page = "docs/guides/five-minutes.md"
+    with chromium(tmp_path) as tab:
+        # A server is needed only by the search; the button works from a file, too.
+        tab.open(site / _built(Path(page)))
+        tab.wait_for("document.querySelector('.language-console button.md-code__button')")
+        # The theme copies from a text field that it makes for the purpose.
+        tab.evaluate(
+            "window.copied = []; document.execCommand = () => "
+            "copied.push(document.querySelector('body > textarea').value) > 0"
+        )
+        copied = tab.evaluate(
+            "[...document.querySelectorAll('.language-console')].map((block) => {"
+            " block.querySelector('button.md-code__button').click(); return copied.at(-1); })"
+        )
+
+    assert "\n".join(copied).split("\n") == commands(page, None)
+
+
+@pytest.mark.slow
+def test_a_section_of_a_specification_is_found_under_its_page(site: Path) -> None:
+    """A guide that has the searched word in a heading comes before a section named by it alone."""
+    items = json.loads((site / "search.json").read_text())["items"]
+    (title,) = (item["title"] for item in items if item["location"] == "docs/spec/run/#budgets")
+
+    assert title == "Runs: the kinds of work: Budgets"
+
+
+@pytest.mark.slow
+def test_a_page_links_each_term_of_the_glossary_once(site: Path) -> None:
+    """Whoever meets a word of ours finds out what it means, and is not stopped at each use."""
+    linked = {
+        path: re.findall('<a class="term" href="[^"]*#([^"]+)"', path.read_text())
+        for folder in LINKING
+        for path in (site / folder).glob("*/index.html")
+    }
+    terms = {term.anchor for term in read_terms()}
+
+    assert len(terms) <= MAX_TERMS
+    assert [path for path, found in linked.items() if len(found) != len(set(found))] == []
+    # A term that no guide and no concept uses is not one that a reader has to look up.
+    assert terms - {term for found in linked.values() for term in found} == set()
+
+
+def test_a_term_is_linked_where_it_is_first_used_as_one() -> None:
+    """Not in code, headings or links, and not where the word is a verb."""
+    page = "<article><h1>A run</h1><p>To run <code>a run</code>, runs the run, a run.</p></article>"
+
+    assert re.findall(r"(.{8})<a class=.term[^>]*>(\w+)</a>(.)", link_terms(page, "glossary")) == [
+        ("uns the ", "run", ",")
+    ]
+
+
+def test_no_page_installs_from_an_index() -> None:
+    """Forum is on none, so such a command fails, or brings somebody else's package."""
+    install = re.compile(r"(?:pip|pipx|uv tool) install [^`\n]*\bforumd?(?![\w/-]*[.*])")
+    pages = (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"))
+
+    assert [page for page in pages if install.search(page.read_text())] == []
 
 
 def test_the_list_of_pages_for_models_is_up_to_date() -> None:

@@ -37,11 +37,17 @@ def test_fails_once():
 def test_fails():
     raise AssertionError
 """
+LEAVING_OUT = """
+from tests.foreign_data import foreign
+
+def test_compares_with_others():
+    assert foreign("vectors").is_dir()
+"""
 SKIPPED_WHOLE = "import pytest; pytest.skip('no module', allow_module_level=True)"
 
 
 def run_pytest(
-    folder: Path, module: str, *options: str, ci: str
+    folder: Path, module: str, *options: str, ci: str, **variables: str
 ) -> subprocess.CompletedProcess[str]:
     """Run one test module under this suite's conftest, with FORUM_CI set to `ci`."""
     shutil.copy(ROOT / "tests/conftest.py", folder)
@@ -49,7 +55,7 @@ def run_pytest(
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-ra", *options, str(folder)],
         cwd=folder,
-        env=os.environ | {"FORUM_CI": ci, "PYTHONPATH": str(ROOT)},
+        env=os.environ | {"FORUM_CI": ci, "PYTHONPATH": str(ROOT)} | variables,
         capture_output=True,
         text=True,
         check=False,
@@ -81,6 +87,23 @@ def test_a_skipped_test_is_no_failure_elsewhere(tmp_path: Path) -> None:
 
     assert run.returncode == pytest.ExitCode.OK
     assert "2 skipped" in run.stdout.splitlines()[-1]
+
+
+def test_foreign_data_are_left_out_only_where_they_are_not(tmp_path: Path) -> None:
+    """A clone elsewhere passes and says what it left out; with the folder, nothing is left out."""
+    foreign = tmp_path / "foreign"
+    for name in ("vectors", "symposium", "routing"):
+        (foreign / name).mkdir(parents=True)
+    (tmp_path / "suite").mkdir()
+    absent = run_pytest(
+        tmp_path / "suite", LEAVING_OUT, ci="1", FORUM_SHARED=str(tmp_path / "nowhere")
+    )
+    present = run_pytest(tmp_path / "suite", LEAVING_OUT, ci="1", FORUM_SHARED=str(foreign))
+
+    assert absent.returncode == pytest.ExitCode.OK
+    assert "1 skipped" in absent.stdout.splitlines()[-1]
+    assert "1 tests or files compare with data of other projects" in absent.stdout
+    assert "1 passed" in present.stdout.splitlines()[-1]
 
 
 def test_what_was_tried_again_is_told(tmp_path: Path) -> None:

@@ -1,28 +1,9 @@
-import { gzipSync } from "node:zlib";
-import type { Plugin } from "vite";
 import { defineConfig } from "vitest/config";
 
 const path = (name: string) => new URL(name, import.meta.url).pathname;
 
-/** Write a compressed copy beside each file, so that the server compresses nothing. */
-function precompress(): Plugin {
-  return {
-    name: "precompress",
-    apply: "build",
-    enforce: "post",
-    generateBundle(_options, bundle) {
-      for (const file of Object.values(bundle)) {
-        const source = file.type === "chunk" ? file.code : file.source;
-        const compressed = gzipSync(source, { level: 9 });
-        this.emitFile({ type: "asset", fileName: `${file.fileName}.gz`, source: compressed });
-      }
-    },
-  };
-}
-
 export default defineConfig({
   base: "./",
-  plugins: [precompress()],
   oxc: { jsx: { runtime: "automatic", importSource: "preact" } },
   resolve: {
     alias: {

@@ -24,6 +24,7 @@ from forum import __version__, errors, tlog
 from forum.app import KINDS, Forum, now
 from forum.backends.state_files import make_private_folder, read_key, sync_path, write_durably
 from forum.config import PROJECT_FILE, Settings
+from forum.installation import require_extra
 from forum.ledger.ports import Reader, TreeHead
 
 BACKUP_FORMAT = "forum/backup/1"
@@ -187,7 +188,7 @@ def write_project_file(source: Path, folder: Path) -> bool:
 def _copy_ledger(settings: Settings, origin: str, target: Path) -> _LedgerCopy:
     """Copy the rows of a log with all of its epochs, as one consistent snapshot."""
     if settings.database:
-        with errors.require_extra("postgres"):
+        with require_extra("postgres"):
             from forum.backends.postgres_backup import copy_rows
 
         (target / ROWS).mkdir(mode=0o700)
@@ -248,7 +249,7 @@ def _open_backup(
         return open_copy(source / LEDGER, manifest.origin)
     if not settings.database:
         raise errors.BackupRejected("it is of a Postgres database: set FORUM_DATABASE_URL first")
-    with errors.require_extra("postgres"):
+    with require_extra("postgres"):
         from forum.backends.postgres_backup import restore_rows
 
     return restore_rows(settings.database, manifest.origin, source / ROWS, manifest.tables)
@@ -353,11 +354,11 @@ def _place_files(forum: Forum, source: Path, manifest: BackupManifest) -> None:
 
 def _place_policy(forum: Forum, source: Path) -> None:
     """Restore the policy, unless it requires the local witness of another machine."""
-    from forum.verify import LOCAL_WITNESS
+    from forum.tlog import is_local_witness
 
     data = (source / POLICY).read_bytes()
     keys = [witness.key for witness in tlog.WitnessPolicy.parse(data).witnesses]
-    local = [key for key in keys if key.name.startswith(LOCAL_WITNESS)]
+    local = [key for key in keys if is_local_witness(key.name)]
     if not forum.policy_file.exists() and all(key == forum.witness.local.verifier for key in local):
         make_private_folder(forum.policy_file.parent)
         write_durably(forum.policy_file, data)

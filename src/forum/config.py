@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from forum.errors import BadSettings
+from forum.spelling import suggest_or_list
 
 PROJECT_FILE = "forum.toml"
 USER_FILE = "config.toml"
@@ -297,10 +298,12 @@ def _read(path: Path) -> dict[str, Any]:
         raise BadSettings(str(path), str(error)) from None
     for section, values in table.items():
         if section not in _SECTIONS or not isinstance(values, dict):
-            names = ", ".join(_SECTIONS)
-            raise BadSettings(str(path), f"[{section}] is not a section; known: {names}")
-        for name in values.keys() - _KNOWN_SETTINGS.get(section, values.keys()):
-            raise BadSettings(str(path), f"[{section}] has no setting {name!r}")
+            hint = suggest_or_list(section, _SECTIONS)
+            raise BadSettings(str(path), f"[{section}] is not a section; {hint}")
+        names = _KNOWN_SETTINGS.get(section, values.keys())
+        for name in values.keys() - names:
+            hint = suggest_or_list(name, names)
+            raise BadSettings(str(path), f"[{section}] has no setting {name!r}; {hint}")
         for name, value in values.items() if section in (*_NAMED_SECTIONS, "webhooks") else ():
             if not isinstance(value, dict):
                 raise BadSettings(str(path), f"[{section}] {name}: write [{section}.{name}] above")

@@ -16,7 +16,6 @@ facts, and names the remedy if there is one.
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from enum import Enum
 from typing import ClassVar, dataclass_transform
 
@@ -573,8 +572,8 @@ class GateChanged(Conflict):
 
     problem = ProblemType.MOVED
     text = (
-        "run {run}, gate {subject}: it was edited after you read it, its digest is {digest:.16}; "
-        "look again with forum gate show, then decide"
+        "run {run}, gate {subject}: it was edited, its digest is {digest:.16}; look at it with "
+        "forum gate show, then decide with --digest"
     )
 
 
@@ -750,7 +749,7 @@ class SchemaTooNew(SetupError):
     known: int
 
     text = "the schema is version {found}, this release knows {known}: upgrade forum"
-    remedy = "pip install --upgrade forumd"
+    remedy = "install a newer release of Forum"
 
 
 class BadPlan(Invalid, ValueError):
@@ -797,18 +796,10 @@ class MissingExtra(SetupError):
 
     extra: str
     why: str
+    command: str
 
-    text = "{why}; install it with: pip install 'forumd[{extra}]'"
-    remedy = "pip install 'forumd[{extra}]'"
-
-
-@contextmanager
-def require_extra(name: str) -> Iterator[None]:
-    """Raise `MissingExtra`, which names the extra to install, for a failed import in the block."""
-    try:
-        yield
-    except ImportError as error:
-        raise MissingExtra(name, str(error)) from None
+    text = "{why}; install it with: {command}"
+    remedy = "{command}"
 
 
 class RunQueueFailed(Unavailable):

@@ -22,6 +22,7 @@ import msgspec
 
 from forum import errors
 from forum.config import Settings
+from forum.installation import require_extra
 from forum.work import role_assignment
 from forum.work.acceptance_criteria import Check, parse_criteria
 from forum.work.agent_inspection import AgentInspection
@@ -31,7 +32,7 @@ from forum.work.kinds import Basis, RouteFacts
 from forum.work.model_weights import MODEL_WEIGHTS, ModelWeights, WeightsInspection
 from forum.work.panel import Panel, Symposium, fill_seats
 from forum.work.plan import Plan, RunBudget, Task, single_task_plan
-from forum.work.policy import Agent, Chat, Extension, LaneBrief, Library, Policy
+from forum.work.policy import Agent, Chat, Extension, LaneBrief, Library, Policy, Scripted
 from forum.work.roster import ELSEWHERE, Roster, Tier, read_roster
 from forum.work.routing import Router, RoutingStage, count_features
 from forum.work.team_settings import TeamSettings, read_team_settings
@@ -108,7 +109,7 @@ def make_router(
 
     cache = cache_folder()
     try:
-        with errors.require_extra("semantic"):
+        with require_extra("semantic"):
             from forum.models.semantic_routing import fit_semantic_stage, open_semantic_stage
 
             semantic = open_semantic_stage(roster, cache)
@@ -270,6 +271,11 @@ class Planner:
             )
         if authority is CallerAuthority.CLIENT:
             order = self._restrict_to_client(order)
+        if whole and panel is None and _is_scripted(order.policy):
+            raise errors.BadPlan(
+                "a team (--team) needs a model: connect one in forum.toml, or see a team at work "
+                "with `forum demo --open`"
+            )
         order.policy.check(order.plan)
         # Keys are not checked here: workers make the calls, possibly on another machine.
         require_agents(order.policy, order.plan, keys=False)
@@ -364,6 +370,11 @@ class Planner:
         policy = _withhold_tools(order.policy, LaneBrief())
         check_tool_permissions(order.plan.all_tasks, policy)
         return replace(order, budget=budget, policy=policy)
+
+
+def _is_scripted(policy: Policy) -> bool:
+    """Return whether every agent only repeats what it is asked, which no role can be filled by."""
+    return all(agent == Scripted() for agent in policy.agents.values())
 
 
 def fill_context_lengths(policy: Policy) -> Policy:

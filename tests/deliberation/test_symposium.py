@@ -19,7 +19,6 @@ from forum.deliberation.steps import (
     TurnResult,
     TurnStatus,
 )
-from forum.deliberation.symposium.artifact import build_session_files
 from forum.deliberation.symposium.invariants import check_artifact
 from forum.deliberation.symposium.kinds import (
     ErrorKind,
@@ -49,7 +48,6 @@ from forum.work.kinds import StopReason
 from forum.work.panel import Symposium
 from forum.work.policy import Policy, Scripted
 from forum.work.team_settings import NANO_USD
-from tests.deliberation.schemas import validator
 from tests.deliberation.sitting import (
     BEGUN,
     CHAIR,
@@ -197,17 +195,10 @@ def test_hard_cap_supremacy(course: tuple[dict[str, Any], Answer]) -> None:
 
 @given(courses())
 def test_canonical_transcript_sole_truth(course: tuple[dict[str, Any], Answer]) -> None:
-    """Whatever happens, the artifact fits the protocol's schemas and keeps all of its laws."""
+    """Whatever happens, the artifact keeps all laws of the protocol."""
     sat = sit(*course)
-    files = build_session_files(sat.record, "1.2.3")
 
     assert check_artifact(sat.artifact) == ()
-    validator("artifact").validate(json.loads(files["artifact.json"]))
-    validator("run_manifest").validate(json.loads(files["manifest.json"]))
-    validator("config").validate(json.loads(files["config.json"]))
-    validator("selector_output").validate(json.loads(files["selector_output.json"]))
-    if "termination.json" in files:
-        validator("termination_artifact").validate(json.loads(files["termination.json"]))
     assert replay_transcript(sat.artifact, sat.record.messages).holds
     closed = sat.record.closed
     assert closed is not None

@@ -39,8 +39,9 @@ from forum.deliberation.symposium.transcript import to_json_object
 from forum.errors import Malformed
 from forum.ledger.kinds import Outcome
 from forum.work.policy import Chat, Policy, ScriptStep
+from tests.deliberation import own_examples
 from tests.deliberation.protocol_forms import read_golden_case
-from tests.deliberation.schemas import validator
+from tests.deliberation.schemas import check_by_schema
 from tests.deliberation.sitting import (
     CHAIR,
     COST,
@@ -58,6 +59,7 @@ from tests.deliberation.sitting import (
     turn,
     verdict,
 )
+from tests.foreign_data import foreign
 
 # Scripts
 
@@ -133,30 +135,40 @@ def test_a_script_that_goes_wrong_ends_the_session(
     assert check_artifact(sat.artifact) == ()
 
 
-@pytest.mark.parametrize("name", ["walking-skeleton", "rules-selector", "llm-selector"])
-def test_the_examples_of_the_protocol_run_to_their_end(shared: Path, name: str) -> None:
+@pytest.mark.parametrize("name", own_examples.CONFIGS)
+def test_our_own_examples_run_to_their_end(tmp_path: Path, name: str) -> None:
     """By the script, and again by agents that were given its moves."""
-    examples = shared / "symposium/run-examples"
+    check_example(own_examples.write_examples(tmp_path), name, own_examples.SCRIPT)
+
+
+@pytest.mark.parametrize("name", ["walking-skeleton", "rules-selector", "llm-selector"])
+def test_the_examples_of_the_protocol_run_to_their_end(name: str) -> None:
+    """As ours do: the configs and scripts of others are read as they are."""
+    check_example(foreign("symposium/run-examples"), name, "scripts/walking-skeleton.json")
+
+
+def check_example(examples: Path, name: str, script: str) -> None:
+    """Hold the session of a config by its script, and look at all that comes of it."""
     given = yaml.safe_load((examples / f"configs/{name}.yaml").read_bytes())
-    skeleton = read_script((examples / "scripts/walking-skeleton.json").read_bytes())
-    choice = read_script((examples / "scripts/llm-selector.json").read_bytes())
+    skeleton = read_script((examples / script).read_bytes())
+    choice = read_script((examples / own_examples.SELECTOR_SCRIPT).read_bytes())
     selector = choice if name == "llm-selector" else None
     session = session_of(given)
     moves = simulate_session(session, skeleton, selector)
     sat = Sat(session, run_protocol(run_symposium(session), as_scripted(moves)), [])
 
-    assert len(sat.messages) == 14
+    assert len(sat.messages) == own_examples.MESSAGES
     assert json.loads(sat.record.panel)["selected_agents"] == [a["id"] for a in given["agents"]]
     assert sat.played.closing.outcome is Outcome.OK
     assert ("selector" in moves) == (name == "llm-selector")
     assert check_artifact(sat.artifact) == ()
-    validator("artifact").validate(json.loads(sat.artifact))
     assert replay_execution(session, sat.artifact, skeleton, selector).holds
+    check_by_schema("artifact", json.loads(sat.artifact))
 
 
-def test_the_golden_case_comes_out_as_it_says(shared: Path) -> None:
+def test_the_golden_case_comes_out_as_it_says() -> None:
     """Its transcript is met message by message, but for what we leave out because it is nothing."""
-    path = shared / "symposium/v1.0.0/examples/golden_test_case_example.json"
+    path = foreign("symposium/v1.0.0/examples/golden_test_case_example.json")
     golden = read_golden_case(path.read_bytes())
     case = json.loads(path.read_bytes())
     session = session_of(case["config"])
@@ -249,10 +261,10 @@ def test_a_session_under_way_has_a_manifest_and_no_artifact() -> None:
 
     manifest = build_manifest(record, "1.2.3")
     assert manifest.status is RunDirectoryStatus.IN_PROGRESS
-    validator("run_manifest").validate(to_json_object(manifest))
     assert "artifact.json" not in build_session_files(record, "1.2.3")
     with pytest.raises(Malformed):
         build_artifact(record)
+    check_by_schema("run_manifest", to_json_object(manifest))
 
 
 def test_the_metrics_of_a_session() -> None:

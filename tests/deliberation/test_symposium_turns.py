@@ -1,7 +1,6 @@
 """A turn of the open protocol: what an agent is told, what it may say, and how it fails."""
 
 import json
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -25,7 +24,7 @@ from forum.deliberation.symposium.replies import parse_turn
 from forum.deliberation.symposium.transcript import to_json_object
 from forum.ledger.kinds import Outcome
 from forum.work.kinds import Why
-from tests.deliberation.schemas import validator
+from tests.deliberation.schemas import check_by_schema
 from tests.deliberation.sitting import (
     CHAIR,
     asking,
@@ -38,6 +37,7 @@ from tests.deliberation.sitting import (
     sit,
     turn,
 )
+from tests.foreign_data import foreign
 
 # What agents are told
 
@@ -139,13 +139,13 @@ def _formed(cue: SymposiumTurn) -> object:
 @pytest.mark.parametrize("name", PERSONAS)
 def test_our_personas_have_the_form_of_the_protocol(name: str) -> None:
     """And one that nobody knows has it too."""
-    validator("persona").validate(to_json_object(PERSONAS[name]))
-    validator("persona").validate(to_json_object(resolve_persona_ref("somebody else")))
+    check_by_schema("persona", to_json_object(PERSONAS[name]))
+    check_by_schema("persona", to_json_object(resolve_persona_ref("somebody else")))
 
 
-def test_a_persona_for_a_domain_says_whom_to_ask_about_others(shared: Path) -> None:
+def test_a_persona_for_a_domain_says_whom_to_ask_about_others() -> None:
     """What it must not judge is in its briefing, with whom to ask."""
-    example = json.loads((shared / "symposium/v1.0.0/examples/persona_domain.json").read_bytes())
+    example = json.loads(foreign("symposium/v1.0.0/examples/persona_domain.json").read_bytes())
     told = build_briefing(read_persona(example))
 
     assert "EU GDPR" in told

@@ -1,19 +1,26 @@
-"""Writes docs/reference/cli.md from the commands themselves; `just docs` runs it."""
+"""Writes the reference of the command line from the commands themselves; `just docs` runs it.
+
+docs/reference/cli.md lists the commands, and docs/reference/cli has a page for each.
+"""
 
 import inspect
 from collections.abc import Iterator
+from pathlib import Path
 
 import click
 
 from forum.surfaces.cli import cli
 from forum.surfaces.cli.common_options import ExampleCommand
-from tests.docs.pages import REFERENCE
+from tests.docs.pages import COMMANDS, REFERENCE
 
 _HEAD = """\
 # The command line
 
-This page lists every command of `forum` with its options.
-It is generated from the commands by `just docs`; do not edit it.
+This page lists every command of `forum`; each has a page with its options.
+They are generated from the commands by `just docs`; do not edit them.
+"""
+_SETTINGS = """\
+## Exit status and settings
 
 Data go to standard output, messages to standard error, the result into the exit status:
 0 success, 1 failed, 2 wrong usage, 3 verification found a problem,
@@ -53,11 +60,32 @@ that the default. `forum config show` prints every setting with its source:
 """
 
 
-def render() -> str:
-    """Return the whole page."""
+_GENERATED = """\
+This page is generated from the command by `just docs`; do not edit it. \
+[The command line](../cli.md) lists all commands, exit statuses and settings.
+"""
+
+
+def render() -> dict[Path, str]:
+    """Return the text of each page: the list of commands, and a page for each of them."""
     context = click.Context(cli, info_name="forum")
-    sections = [_HEAD, *(_section(*found) for found in _walk(cli, context))]
-    return "\n".join(sections)
+    pages, rows = {}, ["| command | does |", "|---|---|"]
+    for name in cli.list_commands(context):
+        command = cli.get_command(context, name)
+        assert command is not None
+        child = click.Context(command, info_name=name, parent=context)
+        head, *rest = (_section(*found) for found in _walk(command, child))
+        title, text = head.removeprefix("## ").split("\n", 1)
+        pages[COMMANDS / f"{name}.md"] = "\n".join([f"# {title}\n{text}", *rest, _GENERATED])
+        rows.append(f"| [`forum {name}`](cli/{name}.md) | {_summary(command)} |")
+    sections = [_HEAD, *rows, "", _SETTINGS, _section(cli, context)]
+    return {REFERENCE: "\n".join(sections), **pages}
+
+
+def _summary(command: click.Command) -> str:
+    """Return the first sentence of the help of a command."""
+    text = " ".join(inspect.cleandoc(command.help or "").split("\n\n")[0].split())
+    return text.replace("|", "\\|")
 
 
 def _walk(
@@ -105,11 +133,15 @@ def _value(option: click.Option) -> str:
         return f" {option.metavar}"
     return (
         " N"
-        if isinstance(option.type, click.types.IntParamType)
+        if isinstance(option.type, click.types.IntParamType | click.types.FloatParamType)
         else " " + option.type.name.upper()
     )
 
 
 if __name__ == "__main__":
-    REFERENCE.parent.mkdir(parents=True, exist_ok=True)
-    REFERENCE.write_text(render())
+    rendered = render()
+    COMMANDS.mkdir(parents=True, exist_ok=True)
+    for page in set(COMMANDS.iterdir()) - rendered.keys():
+        page.unlink()
+    for page, text in rendered.items():
+        page.write_text(text)

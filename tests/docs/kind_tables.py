@@ -18,7 +18,7 @@ from forum.deliberation.council_kinds import COUNCIL_KINDS
 from forum.deliberation.symposium.kinds import SYMPOSIUM_KINDS
 from forum.evidence.control_maps import encode_map
 from forum.evidence.events import EVENT_FORMS
-from forum.evidence.queries import QUERIES
+from forum.evidence.queries import QUERY_SETS
 from forum.evidence.report import LIMITS
 from forum.ledger.kinds import LEDGER_KINDS, Kind
 from forum.work.kinds import WORK_KINDS
@@ -54,7 +54,6 @@ def generated_files() -> dict[Path, str]:
 
 def _pack_tables() -> str:
     """Return what the stand-alone verifier must know to compute a report."""
-    queries = sha256(msgspec.json.encode(QUERIES)).hexdigest()
     limits = sha256(msgspec.json.encode(LIMITS)).hexdigest()
     maps = [
         f"{used.name} {used.version} {sha256(encode_map(used)).hexdigest()}"
@@ -62,7 +61,12 @@ def _pack_tables() -> str:
     ]
     events = [line for kind, form in EVENT_FORMS.items() for line in _wrap([kind, "; ".join(form)])]
     lines = [
-        f'KNOWN_QUERIES = ({len(QUERIES)}, "{queries}")',
+        "KNOWN_QUERIES = (",
+        *(
+            f'    ({len(queries)}, "{sha256(msgspec.json.encode(queries)).hexdigest()}"),'
+            for queries in QUERY_SETS
+        ),
+        ")",
         f'KNOWN_LIMITS = "{limits}"',
         *('KNOWN_MAPS = """', *maps, '"""'),
         *('EVENT_TABLE = """', *events, '"""'),

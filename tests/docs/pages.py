@@ -1,7 +1,8 @@
 """The pages of the documentation, and what a reader would do with them: save files, paste commands.
 
-A page marks a file with `<!-- file: NAME -->` above a fenced block that holds it.  Of what commands
-print, a console block shows the exit status at most: where one is not 0, as `status N` below it.
+A page marks a file with `<!-- file: NAME -->` above a fenced block that holds it.  A console block
+shows the exit status of a command where it is not 0, as `status N` below it.  `<!-- output -->`
+marks a block with what the last command above it prints; a line `...` stands for any lines.
 """
 
 import re
@@ -9,11 +10,13 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent.parent
 REFERENCE = ROOT / "docs/reference/cli.md"
+COMMANDS = ROOT / "docs/reference/cli"
 FINDINGS = ROOT / "docs/reference/findings.md"
 
 # Every console block of these is run, in order; what stands in other blocks is to be read.
 PASTED = {
-    "README.md": "Serve it",  # the quickstart is typed with nothing but the wheel
+    "README.md": None,
+    "docs/guides/five-minutes.md": None,
     "docs/guides/verify-a-bundle.md": None,
     "docs/guides/verify-in-a-browser.md": None,
     "docs/guides/review.md": None,
@@ -37,7 +40,9 @@ PASTED = {
     "docs/guides/use-the-python-client.md": None,
 }
 
-_BLOCK = re.compile(r"^```console\n(.*?)^```$", flags=re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(
+    r"^(?:```console|<!-- output -->\n```text)\n(.*?)^```$", flags=re.MULTILINE | re.DOTALL
+)
 _FILE = re.compile(
     r"^<!-- file: ([\w.-]+) -->\n```[a-z]*\n(.*?)^```$", flags=re.MULTILINE | re.DOTALL
 )
@@ -51,6 +56,17 @@ def commands(page: str, section: str | None) -> list[str]:
 def statuses(page: str, section: str | None) -> list[str]:
     """Return the exit statuses that a page says its commands have, where they are not 0."""
     return [line for line in _console(page, section) if line.startswith("status ")]
+
+
+def shown(page: str, section: str | None) -> list[list[str]]:
+    """Return the lines that a page shows below each of its commands."""
+    output: list[list[str]] = []
+    for line in _console(page, section):
+        if line.startswith("$ "):
+            output.append([])
+        elif line and output:
+            output[-1].append(line)
+    return output
 
 
 def _console(page: str, section: str | None) -> list[str]:

@@ -7,6 +7,8 @@ that a link which leads somewhere in the repository leads to the same page on th
 navigation is in zensical.toml.
 """
 
+import html
+import json
 import re
 import shutil
 import subprocess
@@ -15,11 +17,16 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+from forum import __version__
+from tests.docs import glossary
+from tests.docs.pages import COMMANDS, REFERENCE
+
 ROOT = Path(__file__).parents[2]
 CONFIG = ROOT / "zensical.toml"
 LLMS = ROOT / "llms.txt"
 DECISIONS = ROOT / "docs/adr"
 THEME = ROOT / "docs/theme"
+LOGO = ROOT / "web/src/icon.svg"  # one logo for the dashboard and the site
 
 _COPIED = (
     "*.md",
@@ -31,6 +38,11 @@ _COPIED = (
     "docs/**/*.png",
     "examples/**/*.py",
 )
+_CONSOLE = re.compile(
+    r'(?P<open><div class="language-console highlight")>(?P<code>.*?</pre>)', re.DOTALL
+)
+_TAG = re.compile("<[^>]*>")
+_LOOKED_UP = ("docs/spec/", "docs/adr/", "docs/reference/python", "docs/reference/client")
 _LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
 _SENTENCE = re.compile(r"(?<=[a-z`\d)\"*])[.](?=\s|$)")
 
@@ -64,7 +76,30 @@ def copy_pages(folder: Path) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source, target)
     shutil.copytree(THEME, folder / "theme", dirs_exist_ok=True)
-    shutil.copyfile(CONFIG, folder / CONFIG.name)
+    shutil.copyfile(LOGO, folder / "theme/assets/logo.svg")
+    (folder / CONFIG.name).write_text(_configuration())
+
+
+def _configuration() -> str:
+    """Return the configuration, with the pages of the commands, the version and its date."""
+    pages = [REFERENCE, *sorted(COMMANDS.glob("*.md"))]
+    listed = ", ".join(f'"{page.relative_to(ROOT)}"' for page in pages)
+    changes = {
+        f'    "{REFERENCE.relative_to(ROOT)}",\n': f'    {{ "Command line" = [{listed}] }},\n',
+        'copyright = "Forum"': f'copyright = "Forum {__version__}{_commit_date()}"',
+    }
+    text = CONFIG.read_text()
+    for old, new in changes.items():
+        assert old in text
+        text = text.replace(old, new)
+    return text
+
+
+def _commit_date() -> str:
+    """Return when the pages were committed; empty without the history, as in an sdist."""
+    command = ["git", "-C", str(ROOT), "log", "-1", "--format=%cd", "--date=format:%-d %B %Y"]
+    shown = subprocess.run(command, capture_output=True, text=True, check=False)
+    return f", {shown.stdout.strip()}" if shown.returncode == 0 else ""
 
 
 def build_site(folder: Path) -> Path:
@@ -79,9 +114,44 @@ def build_site(folder: Path) -> Path:
     built = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if built.returncode != 0:
         raise RuntimeError(built.stdout + built.stderr)
+    for built_page in site.rglob("*.html"):
+        built_page.write_text(_finish_page(built_page.read_text(), built_page.relative_to(site)))
+    search = site / "search.json"
+    search.write_text(json.dumps(_order_search(json.loads(search.read_text()))))
     for page in (folder / "pages").rglob("*.md"):
         shutil.copyfile(page, site / page.relative_to(folder / "pages"))
     return site
+
+
+def _finish_page(page: str, path: Path) -> str:
+    """Return a built page with what the builder does not add."""
+    page = _CONSOLE.sub(_add_copied_text, page)
+    if path.parent == glossary.GLOSSARY.relative_to(ROOT).with_suffix(""):
+        return glossary.add_anchors(page)
+    if str(path).startswith(glossary.LINKING):
+        return glossary.link_terms(page, "../../glossary/")
+    return page
+
+
+def _order_search(index: dict[str, Any]) -> dict[str, Any]:
+    """Return the search index, in which sections of references name their page in their title.
+
+    A short title that is the searched word alone comes first, and a reader wants the guide before
+    the specification.
+    """
+    titles = {item["location"]: item["title"] for item in index["items"]}
+    for item in index["items"]:
+        page, _, section = item["location"].partition("#")
+        if section and page.startswith(_LOOKED_UP):
+            item["title"] = f"{titles[page]}: {item['title']}"
+    return index
+
+
+def _add_copied_text(block: re.Match[str]) -> str:
+    """Return a console block with the text that its button copies: commands, without prompts."""
+    lines = html.unescape(_TAG.sub("", block["code"])).split("\n")
+    copied = "\n".join(line[2:] for line in lines if line.startswith("$ "))
+    return f'{block["open"]} data-copy="{html.escape(copied)}">{block["code"]}'
 
 
 def navigation() -> dict[str, list[str]]:

@@ -6,12 +6,14 @@ from forum.verify import Problem
 from forum.work.model_weights import MODEL_WEIGHTS
 from tests.docs import python_reference
 from tests.docs.cli_reference import render
-from tests.docs.pages import FINDINGS, REFERENCE, ROOT
+from tests.docs.pages import COMMANDS, FINDINGS, REFERENCE, ROOT
 
 
 def test_the_reference_of_the_command_line_is_up_to_date() -> None:
     """It is generated: `just docs` writes it anew."""
-    assert REFERENCE.read_text() == render()
+    written = {path: path.read_text() for path in (REFERENCE, *COMMANDS.iterdir())}
+
+    assert written == render()
 
 
 def test_the_reference_of_python_is_up_to_date() -> None:
@@ -21,7 +23,9 @@ def test_the_reference_of_python_is_up_to_date() -> None:
 
 def test_every_exit_status_of_a_command_is_in_the_list_of_all() -> None:
     """Whoever gets one looks there first: at the head of the page, and at `forum --help`."""
-    said = re.findall(r"exit status:(.*?)(?:\n\n|\nWith)", render(), re.DOTALL | re.IGNORECASE)
+    said = re.findall(
+        r"exit status:(.*?)(?:\n\n|\nWith)", "\n".join(render().values()), re.DOTALL | re.IGNORECASE
+    )
     head, every, *others = (set(re.findall(r"\b[0-9]\b", words)) for words in said)
 
     assert head == every

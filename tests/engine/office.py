@@ -18,6 +18,7 @@ from forum.deliberation.symposium.kinds import SYMPOSIUM_KINDS
 from forum.engine import (
     AnswerEncoder,
     CallReply,
+    DecisionTexts,
     Engine,
     LocalRunner,
     Model,
@@ -224,7 +225,9 @@ class Office:
         self.accept(order, run)
         return self.work(run)
 
-    def decide(self, subject: str, answer: Answer, run: str = RUN, digest: str = "") -> None:
+    def decide(
+        self, subject: str, answer: Answer, run: str = RUN, digest: str = "", reason: str = ""
+    ) -> None:
         """Decide at a gate, as one who has looked at what it shows."""
         shown = digest or read_run(self.ledger, run).gates[f"gate/{subject}"].digest
         decide_gate(
@@ -233,6 +236,7 @@ class Office:
             subject,
             GateDecisionByFacts(answer, shown, Authority.OPERATOR),
             PERSON,
+            DecisionTexts(reason=reason),
         )
 
     # Looking

@@ -215,7 +215,7 @@ def test_of_many_decisions_at_once_one_counts(store_factory: StoreFactory) -> No
                 edit_gate(offices[n].ledger, RUN, "task/b", digest, b"other words", PERSON)
             else:
                 answer = Answer.APPROVE if n % 2 else Answer.REJECT
-                offices[n].decide("task/b", answer, digest=digest)
+                offices[n].decide("task/b", answer, digest=digest, reason=f"as {n} sees it")
         except ForumError as error:
             return error
         return None
@@ -229,6 +229,8 @@ def test_of_many_decisions_at_once_one_counts(store_factory: StoreFactory) -> No
 
     decisions = [e for e in offices[0].entries() if isinstance(e.facts, GateDecisionByFacts)]
     assert len(decisions) == 1
+    # The reason is in the commit of the decision: those that were refused have left none.
+    assert len([e for e in offices[0].entries() if e.kind == "gate.reason/1"]) <= 1
     assert sum(error is None for error in refused[:7]) == 1
     assert all(isinstance(error, GateAlreadyDecided | GateChanged) for error in refused if error)
     run = offices[0].work()

@@ -60,6 +60,7 @@ from forum.work.report_kinds import (
     ReportStepFacts,
     span_strand,
 )
+from tests.verify.page import page_verifier
 from tests.verify.world import LOCAL, SECOND, START, World
 
 DAY = 86_400 * SECOND
@@ -243,7 +244,8 @@ def verify(data: bytes, trust: Trust, maps: Mapping[str, ControlMap] | None = No
 def verify_twice(data: bytes, trust: Trust) -> PackResult:
     """Verify a pack with both verifiers.
 
-    The stand-alone one must agree, except about what it says that it does not check.
+    The stand-alone one must agree, except about what it says that it does not check.  The page
+    must say the very same as that one.
     """
     result = verify(data, trust)
     _check_agreement(result, verify_alone(data, trust))
@@ -254,9 +256,26 @@ def verify_alone(data: bytes, trust: Trust) -> dict[str, Any]:
     """Verify a pack with the stand-alone verifier."""
     policy = standalone.BundlePolicy(trust.policy.encode()) if trust.policy else None
     keys = [standalone.read_key(str(key)) for key in trust.keys]
-    return standalone.verify_pack(
-        data, standalone.BundleTrust(keys, policy, list(trust.remembered))
-    )
+    alone = standalone.BundleTrust(keys, policy, list(trust.remembered))
+    report = standalone.verify_pack(data, alone)
+    page = page_verifier()
+    if page is not None:
+        if policy is not None:
+            policy.text = trust.policy.encode()  # type: ignore[attr-defined, union-attr]
+        _check_page_agrees(report, page.verify(data, alone))
+    return report
+
+
+def _check_page_agrees(alone: dict[str, Any], page: dict[str, Any]) -> None:
+    """Compare the page with the stand-alone verifier: all but why something cannot be computed."""
+    for report in (alone, page):
+        for finding in report["findings"]:
+            if finding["detail"].startswith("cannot be computed"):
+                finding["detail"] = "cannot be computed"
+        for claim in standalone.PACK_CLAIMS:
+            cut = report[claim]["reason"].partition("cannot be computed")
+            report[claim] = {**report[claim], "reason": "".join(cut[:2])}
+    assert page == alone
 
 
 def _check_agreement(result: PackResult, alone: dict[str, Any]) -> None:

@@ -1,6 +1,8 @@
 """Packs: equal bytes, figures that follow from entries, and every change is found and named."""
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import msgspec
@@ -136,6 +138,29 @@ def test_another_log_with_the_same_name_is_found(world: Audited, pack: bytes) ->
     assert result.intact.state is State.FAILS
     assert result.complete.state is result.figures.state is State.NOT_CHECKED
     assert not result.ok
+
+
+def test_a_pack_of_another_log_is_one_sentence(world: Audited, pack: bytes, tmp_path: Path) -> None:
+    """Every verifier says once which logs these are, and what the reader needs."""
+    other = SigningKey(b"o" * 32, "other.example/log")
+    begins = f"Your key is of the log {other.name}; this pack is of "
+    (tmp_path / "pack.zip").write_bytes(pack)
+    told = [
+        subprocess.run(
+            [sys.executable, *program, str(tmp_path / "pack.zip"), "--key", str(other.verifier())],
+            capture_output=True,
+            text=True,
+            check=False,
+        ).stdout
+        for program in (["-m", "forum", "verify"], ["-m", "forum.verify.standalone"])
+    ]
+
+    result = verify_twice(pack, Trust(keys=(other.verifier(),)))
+    assert [f.detail for f in result.findings] == [f"{begins}…{world.key.name[-8:]}."]
+    for text in (" ".join(each.split()) for each in told):
+        assert text.count(begins) == 1
+        assert "signature-rejected" not in text
+        assert "You need the trust file of that log" in text
 
 
 def test_a_period_that_is_cut_off_is_found(world: Audited) -> None:
@@ -488,6 +513,9 @@ def test_texts_of_others_stay_text(tmp_path: Path) -> None:
 
     assert verify(data, world.trust).ok
     assert b"<script" not in files["report.html"]
+    # Only the trust file of a reader makes a witness independent.
+    assert b"<b>Independent</b>" not in files["report.html"]
+    assert b"self-witnessed" in files["report.html"]
     assert b"'=1+1" in files["entries.csv"]
     assert b",=1+1" not in files["entries.csv"]
 

@@ -31,6 +31,7 @@ from forum.work.kinds import TURN_PREFIX
 from tests.deliberation.sitting import config, entry, synthesis, turn, verdict
 from tests.engine.office import PERSON, RUN, Office, until
 from tests.engine.symposium import hall, scripted, write_session
+from tests.foreign_data import foreign
 from tests.support import StoreFactory
 from tests.surfaces.terminal import Terminal
 
@@ -128,8 +129,8 @@ class Given:
 class Story:
     """A session, and how it has to end."""
 
-    given: Callable[[Path, Path], Given]
-    """Returns its files: they are in the shared folder, or are written into another."""
+    given: Callable[[Path], Given]
+    """Returns its files: they are foreign data, or are written into a folder."""
     reason: Reason = Reason.NONE
     slow: Mapping[str, int] = field(default_factory=dict)
     """Turns that take milliseconds."""
@@ -139,8 +140,8 @@ class Story:
 def example(name: str) -> Story:
     """Return one of the sessions that come with the protocol."""
 
-    def given(shared: Path, _: Path) -> Given:
-        folder = shared / "symposium/run-examples"
+    def given(_: Path) -> Given:
+        folder = foreign("symposium/run-examples")
         scripts = {"--script": folder / "scripts/walking-skeleton.json"}
         if name == "llm-selector":
             scripts["--selector-script"] = folder / "scripts/llm-selector.json"
@@ -159,7 +160,7 @@ def story(
     for one in (*config["agents"], config["coordinator"]):
         one |= {"provider": "fake", "model": "fake-deterministic"}
 
-    def given(_: Path, folder: Path) -> Given:
+    def given(folder: Path) -> Given:
         files = folder / "config.yaml", folder / "script.json"
         # With its personas: a name means another one there, or none.
         files[0].write_bytes(
@@ -296,11 +297,11 @@ STORIES: dict[str, Story] = {
 }
 
 
-def hold(told: Story, shared: Path, folder: Path) -> Path:
+def hold(told: Story, folder: Path) -> Path:
     """Have an engine carry a session out, and return the folder with its files."""
     factory = StoreFactory(folder / "ledger.db")
     office = hall(factory())
-    office.accept(told.given(shared, folder).order(told.slow))
+    office.accept(told.given(folder).order(told.slow))
     told.live(office)
     written = write_session(office, folder / "run")
     factory.close()
@@ -308,12 +309,10 @@ def hold(told: Story, shared: Path, folder: Path) -> Path:
 
 
 @pytest.fixture(scope="module", params=STORIES)
-def held(
-    request: pytest.FixtureRequest, shared: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Path:
+def held(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder of one of our sessions."""
     told = STORIES[request.param]
-    written = hold(told, shared, tmp_path_factory.mktemp("ours"))
+    written = hold(told, tmp_path_factory.mktemp("ours"))
     outcome = json.loads((written / "artifact.json").read_bytes())["outcome"]
     ending = outcome.get("termination_artifact", {"reason": ""})
     assert ending["reason"] == told.reason, "that is another story"
@@ -386,12 +385,10 @@ class Theirs:
 
 
 @pytest.fixture(scope="module", params=IN_BOTH)
-def theirs(
-    request: pytest.FixtureRequest, shared: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Theirs:
+def theirs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Theirs:
     """Return a session that the reference has held."""
     name, folder = str(request.param), tmp_path_factory.mktemp("theirs")
-    given = STORIES[name].given(shared, folder)
+    given = STORIES[name].given(folder)
     return Theirs(name, reference.carry_out(given.config, given.scripts, folder / "runs"))
 
 
@@ -418,11 +415,9 @@ def test_the_command_line_takes_the_folders_of_the_reference(
     assert [status == 0 for status in done] == [True, *[theirs.name not in UNPAID] * 2]
 
 
-def test_both_hold_the_same_session_by_the_same_script(
-    theirs: Theirs, shared: Path, tmp_path: Path
-) -> None:
+def test_both_hold_the_same_session_by_the_same_script(theirs: Theirs, tmp_path: Path) -> None:
     """Who speaks when, what is said and how it ends is the same, message by message."""
-    ours, paid = hold(STORIES[theirs.name], shared, tmp_path), theirs.name not in UNPAID
+    ours, paid = hold(STORIES[theirs.name], tmp_path), theirs.name not in UNPAID
 
     assert _told(ours, paid=paid) == _told(theirs.folder, paid=paid)
 

@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -236,7 +237,7 @@ urllib.request.urlopen(urllib.request.Request(url, body, headers)).read()
 
 
 def test_a_run_that_an_overrun_stopped_is_not_ok(terminal: Terminal, tmp_path: Path) -> None:
-    """The status stays that of the command; the run says that its budget stopped it."""
+    """The status stays that of the command; the run says what was billed, and is no `budget`."""
     provider = LocalProvider(tmp_path / "overrun.log")
     provider.forced_usage = {"prompt_tokens": 9, "completion_tokens": 9999, "total_tokens": 10008}
     with serve(provider) as (address, _):
@@ -249,9 +250,108 @@ def test_a_run_that_an_overrun_stopped_is_not_ok(terminal: Terminal, tmp_path: P
         ((_, state),) = forum.reads.recent_runs(None, 10)
 
     assert done.returncode == 0, done.stderr
-    assert "stopped: a call cost more than its bound" in done.stderr
+    assert re.search(
+        r"overrun: the provider billed \$\S+ for a call bounded by \$\S+; Forum stops"
+        " because its bounds cannot hold",
+        done.stderr,
+    )
     assert state.outcome is Outcome.DENIED
+    listed = terminal.call("runs").stdout
+    assert "✗ overrun" in listed
+    assert "budget" not in listed
+    shown = terminal.call("show").stdout
+    assert "the provider billed" in " ".join(shown.split())
+    assert "over budget" not in shown
+    index = next(
+        line.split()[0].lstrip("#")
+        for line in terminal.call("review").stdout.splitlines()
+        if "stopped:" in line
+    )
+    for told in (("review",), ("show", "--transcript"), ("why", index)):
+        words = " ".join(terminal.call(*told).stdout.split())
+        assert "stopped: overrun: the provider billed $" in words, told
+        assert "budget:" not in words, told
+    reviewed = json.loads(terminal.call("review", "--json").stdout)
+    assert (reviewed["counts"]["stops"], reviewed["counts"]["budget_stops"]) == (1, 0)
+    costs = terminal.costs()
+    assert (costs.stopped_runs, costs.refused_runs, costs.overrun_runs) == (0, 0, 1)
     assert terminal.type("ledger", "verify").returncode == 0
+
+
+def test_a_cap_that_refused_calls_is_counted(terminal: Terminal, url: str) -> None:
+    """Whatever the program makes of the refusal, lists and costs tell of it."""
+    call = (sys.executable, "-c", SWALLOWS_REFUSALS)
+    done = terminal.type("run", "--max-calls", "1", "--", *call, **provider_variables(url))
+    costs = terminal.costs()
+
+    assert done.returncode == 0, done.stderr
+    assert "Forum: the cap of 1 call is reached. For more, raise --max-calls." in done.stdout
+    assert "lower output limit" not in done.stdout
+    for told in (("show",), ("show", "--transcript")):
+        shown = " ".join(terminal.call(*told).stdout.split())
+        assert "refused: the cap of 1 call is reached" in shown, told
+        assert "assistant the cap" not in shown, told
+    assert "✓ ok, 2 refused" in terminal.call("runs").stdout
+    assert (costs.stopped_runs, costs.refused_runs, costs.refused_calls) == (0, 1, 2)
+    terminal.call("ledger", "export", "-o", "run.zip")
+    trust = terminal.folder / "trust"
+    trust.write_text(terminal.call("ledger", "policy").stdout)
+    proven = " ".join(terminal.type("verify", "run.zip", "--policy", "trust").stdout.split())
+    assert "2 refused by a cap models gpt-4o-mini (1 call)" in proven
+    assert costs.refused == [json.loads(terminal.call("runs", "--json").stdout)["runs"][0]["run"]]
+
+
+def test_a_provider_that_cannot_be_reached_has_not_replied(terminal: Terminal) -> None:
+    """The record has no text of it, so its code is told in words."""
+    call = (sys.executable, "-c", SWALLOWS_REFUSALS)
+    terminal.type("run", "--", *call, **provider_variables("http://127.0.0.1:9"))
+
+    for told in (("show",), ("show", "--transcript")):
+        shown = " ".join(terminal.call(*told).stdout.split())
+        assert "failed: the provider could not be reached" in shown, told
+
+
+def test_a_program_that_goes_round_the_gateway_is_told_of(terminal: Terminal, url: str) -> None:
+    """A cap that nothing came under must not look like one that held."""
+    silent = terminal.type(
+        "run", "--max-usd", "1", "--", sys.executable, "-c", "pass", **provider_variables(url)
+    )
+    one = terminal.type(
+        "run", "--max-usd", "1", "--", sys.executable, "-c", ONE_CALL, **provider_variables(url)
+    )
+    as_json = terminal.type("run", "--json", "--", sys.executable, "-c", "pass")
+
+    assert "no call came through Forum: nothing was capped" in silent.stderr
+    assert "--confine" in silent.stderr
+    assert "found no key" not in silent.stderr
+    assert "no call came through" not in one.stderr
+    assert json.loads(as_json.stderr.splitlines()[-1])["through_gateway"] is False
+
+
+def test_a_missing_key_is_named_when_the_program_fails(terminal: Terminal) -> None:
+    """An SDK says that it has no key; Forum says where it looked for one."""
+    names = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
+    for name in names:
+        terminal.environment.pop(name, None)
+    failed = terminal.type(
+        "run", "--", sys.executable, "-c", "raise SystemExit(3)", GEMINI_API_KEY="g" * 20
+    )
+
+    assert failed.returncode == 3
+    assert "Forum found no key to pass on: set OPENAI_API_KEY or ANTHROPIC_API_KEY" in failed.stderr
+    assert "it did not get GEMINI_API_KEY" in failed.stderr
+
+
+def test_a_local_model_without_a_price_is_told_how_it_gets_one(
+    terminal: Terminal, url: str
+) -> None:
+    """The remedy that is named works."""
+    call = ("run", "--max-usd", "1", "--", sys.executable, "-c", LOCAL_MODEL)
+    refused = terminal.type(*call, **provider_variables(url))
+    assert "write free_loopback = true under [gateway] in forum.toml" in refused.stdout
+    (terminal.folder / "forum.toml").write_text("[gateway]\nfree_loopback = true\n")
+    allowed = terminal.type(*call, **provider_variables(url))
+    assert "status 200" in allowed.stdout, allowed.stderr
 
 
 @pytest.mark.parametrize("seconds", ["nan", "inf", "-1", "0"])
@@ -286,6 +386,22 @@ def test_amounts_are_in_the_singular_too() -> None:
     reached = CapReached("key ci", "day", "calls", (1, 1, 1), 60)
     assert "1 calls" not in str(reached)
 
+
+CALL = """
+import json, os, urllib.error, urllib.request
+def call(model, text):
+    body = {"model": model, "messages": [{"role": "user", "content": text}], "max_tokens": 5}
+    headers = {"authorization": "Bearer " + os.environ["OPENAI_API_KEY"],
+               "content-type": "application/json"}
+    url = os.environ["OPENAI_BASE_URL"] + "/chat/completions"
+    request = urllib.request.Request(url, json.dumps(body).encode(), headers)
+    try:
+        print("status", urllib.request.urlopen(request).status)
+    except urllib.error.HTTPError as error:
+        print(error.read().decode())
+"""
+SWALLOWS_REFUSALS = CALL + "for n in range(3): call('gpt-4o-mini', str(n))"
+LOCAL_MODEL = CALL + "call('my-local-model', 'hi')"
 
 ESCAPE = """
 import json, os, socket, sys, urllib.request

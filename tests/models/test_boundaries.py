@@ -15,10 +15,10 @@ from forum.ledger.body import text_content
 from forum.models import prices
 from forum.models.agent_inspection import describe_agent
 from forum.models.prices import BilledTokens, bound_of, price_of
-from forum.models.provider_http import SseParser
 from forum.work.policy import Chat, Library, ToolCall
 from forum.work.prompt import MessageRole, PromptMessage
 from forum.work.roster import read_roster
+from forum.work.server_sent_events import SseParser
 from forum.work.team_settings import chat_agent
 
 

@@ -26,6 +26,7 @@ from forum.work.policy import Command, ToolSpec
 from tests.support import open_files, timed, wait_until
 
 MB = 1_000_000
+both_ways = pytest.mark.usefixtures("each_platform")
 
 
 def shell(script: str) -> tuple[str, ...]:
@@ -68,6 +69,7 @@ STUBBORN = "trap '' TERM; sleep 60 & echo $$ $!; while :; do sleep 60; done"
 """Ignores SIGTERM, and so does its child; says who they are."""
 
 
+@both_ways
 @timed
 def test_a_program_that_ignores_sigterm_is_gone_with_its_children_at_its_deadline() -> None:
     """`--max-seconds 3` took 60 s in the reference engine: a deadline is one for all of a call."""
@@ -80,6 +82,7 @@ def test_a_program_that_ignores_sigterm_is_gone_with_its_children_at_its_deadlin
     assert 600 <= reply.milliseconds < 1100
 
 
+@both_ways
 def test_a_program_may_still_say_something_when_it_is_told_to_end() -> None:
     """SIGTERM comes first for that reason; ending well after the deadline is no success."""
     reply = run(Command(shell("trap 'echo partial; exit 0' TERM; sleep 60 & wait")), seconds=0.5)
@@ -87,6 +90,7 @@ def test_a_program_may_still_say_something_when_it_is_told_to_end() -> None:
     assert (reply.outcome, read(reply.output)) == (Outcome.TIMEOUT, b"partial\n")
 
 
+@both_ways
 @timed
 def test_a_cancelled_call_leaves_nothing_running(tmp_path: Path) -> None:
     """Who cancels does not wait for a grace, and nobody is left who could spend money."""
@@ -108,6 +112,7 @@ def test_a_cancelled_call_leaves_nothing_running(tmp_path: Path) -> None:
     assert seconds_until_gone([int(pid) for pid in pids.read_text().split()], began) < 0.5
 
 
+@both_ways
 @pytest.mark.parametrize("escapes", [False, True], ids=["in its group", "out of its group"])
 def test_a_child_that_keeps_the_output_open_holds_nobody_up(*, escapes: bool) -> None:
     """The program has ended and said all that it will; what it left behind may sleep for ever."""
@@ -133,6 +138,7 @@ os._exit(0)
 """
 
 
+@both_ways
 def test_what_a_program_said_is_kept_however_late_we_come(monkeypatch: pytest.MonkeyPatch) -> None:
     """A busy worker must not make half an answer of a whole one, and call it a success."""
     monkeypatch.setattr(program, "EXIT_GRACE_S", 0)
@@ -147,6 +153,7 @@ def test_what_a_program_said_is_kept_however_late_we_come(monkeypatch: pytest.Mo
     assert (reply.outcome, reply.output.size) == (Outcome.OK, MB)
 
 
+@both_ways
 @timed
 def test_a_program_that_cannot_be_killed_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """It may have the rights of somebody else, like sudo; it is reaped whenever it ends."""
@@ -239,6 +246,7 @@ def test_a_flood_on_stderr_is_cut_and_stops_nobody() -> None:
     assert reply.error.size == program.MAX_STDERR_BYTES
 
 
+@both_ways
 @pytest.mark.parametrize(
     ("end", "code"), [("exit 3", "exit 3"), ("kill -9 $$", "signal 9"), ("exit 127", "exit 127")]
 )
@@ -251,6 +259,7 @@ def test_a_program_that_reports_a_failure_has_failed(end: str, code: str) -> Non
     assert reply.spent == Amount(7, 0, 1)
 
 
+@both_ways
 def test_an_exit_status_that_nobody_knows_is_no_success() -> None:
     """Where SIGCHLD is ignored, which a worker may inherit, `Popen` reports 0 for everything."""
     before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
@@ -262,6 +271,7 @@ def test_an_exit_status_that_nobody_knows_is_no_success() -> None:
     assert (reply.outcome, reply.code) == (Outcome.FAILED, "exit unknown")
 
 
+@both_ways
 def test_a_program_that_says_too_much_is_killed_and_its_beginning_kept() -> None:
     """`yes` would fill the disk; what it said until then may tell somebody why."""
     reply = run(Command(("yes",), output_bytes=100_001))
@@ -354,6 +364,7 @@ def test_a_prompt_that_cannot_be_read_is_not_sent_in_part() -> None:
     assert monotonic() - began < 5
 
 
+@both_ways
 def test_programs_are_run_by_a_loop_outside_of_the_main_thread() -> None:
     """The durable engine keeps its loop in a thread of its own."""
     replies: list[CallReply] = []
@@ -364,6 +375,7 @@ def test_programs_are_run_by_a_loop_outside_of_the_main_thread() -> None:
     assert [(reply.outcome, read(reply.output)) for reply in replies] == [(Outcome.OK, b"asked")]
 
 
+@both_ways
 def test_programs_run_side_by_side_and_leave_nothing_open() -> None:
     """A worker makes calls for months: one descriptor for each would be its end."""
 

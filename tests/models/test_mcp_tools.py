@@ -116,6 +116,7 @@ def _answers(url: str) -> bool:
 LONG = json.dumps({"text": 'Zürich 日本 \u2028 \U0001f6f6 \\ " ' + "x" * 1_000_000})
 
 
+@pytest.mark.usefixtures("each_platform")
 @pytest.mark.slow
 def test_arguments_and_key_arrive_through_pipes() -> None:
     """An argument that was changed on the way is another effect than the recorded one."""
@@ -177,7 +178,7 @@ def test_without_the_sdk_a_tool_says_what_to_install(monkeypatch: pytest.MonkeyP
     reply = use(hostile("well"))
 
     assert (reply.outcome, reply.code) == (Outcome.FAILED, "missing-extra")
-    assert "forumd[mcp]" in read(reply.error)
+    assert "[mcp]" in read(reply.error)
     with pytest.raises(MissingExtra):
         asyncio.run(list_tools({"a": hostile("well")}))
 
@@ -209,6 +210,7 @@ def test_a_failed_call_does_not_end_a_server_but_a_missing_answer_does() -> None
     assert replies[0].split(":")[0] != replies[-1].split(":")[0]
 
 
+@pytest.mark.usefixtures("each_platform")
 @pytest.mark.slow
 def test_a_server_that_died_between_two_calls_is_started_again() -> None:
     """It was not asked for anything since, so no person is asked what it has done."""
@@ -273,6 +275,7 @@ def test_a_server_that_pries_learns_nothing() -> None:
     assert read(use(hostile("pry")).output) == "refused refused refused"
 
 
+@pytest.mark.usefixtures("each_platform")
 def test_a_server_that_hangs_is_gone_with_its_children(tmp_path: Path) -> None:
     """A hung tool waited for ever elsewhere.  It was asked, so nobody knows what it has done."""
     pids, began = tmp_path / "pids", monotonic()
@@ -291,6 +294,7 @@ def test_a_server_that_does_not_shake_hands_was_never_asked() -> None:
     assert (reply.outcome, reply.why, reply.code) == (Outcome.FAILED, Why.DEADLINE, "connect")
 
 
+@pytest.mark.usefixtures("each_platform")
 def test_a_cancelled_call_leaves_nothing_running(tmp_path: Path) -> None:
     """Who stops a run does not want its tools to go on."""
     pids = tmp_path / "pids"
@@ -311,6 +315,7 @@ def test_a_cancelled_call_leaves_nothing_running(tmp_path: Path) -> None:
     gone(pids)
 
 
+@pytest.mark.usefixtures("each_platform")
 def test_a_child_that_a_server_leaves_behind_is_gone_too() -> None:
     """It belongs to the call, and the call is over."""
     reply = use(hostile("leave-child"))

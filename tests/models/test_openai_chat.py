@@ -20,9 +20,10 @@ from forum.ledger.kinds import Outcome
 from forum.ledger.ports import Amount
 from forum.models import http_model, make_model
 from forum.models.openai_chat import ChatWire
-from forum.models.provider_http import MAX_ERROR_BYTES, SseEvent, SseParser, parse_retry_after
+from forum.models.provider_http import MAX_ERROR_BYTES, parse_retry_after
 from forum.work.kinds import Why
 from forum.work.policy import Api, Chat, ToolCall
+from forum.work.server_sent_events import SseEvent, SseParser
 from tests.models.asking import (
     CANARY,
     CONVERSATION,

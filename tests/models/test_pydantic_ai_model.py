@@ -206,7 +206,7 @@ from forum.work.policy import Library
 try:
     make_model(Library("openai:gpt-4o"))
 except MissingExtra as missing:
-    assert "forumd[agents]" in str(missing)
+    assert "[agents]" in str(missing)
 else:
     sys.exit(1)
 """

@@ -124,7 +124,9 @@ def test_an_unknown_model_is_no_missing_version() -> None:
     with serving(refuse(404, told)) as provider:
         reply = ask(spec_of(provider.url.removesuffix("/v1")))
 
-    assert (reply.outcome, reply.code, error_of(reply)) == (Outcome.DENIED, "http 404", told)
+    assert (reply.outcome, reply.code) == (Outcome.DENIED, "http 404")
+    advice = b"model 'tiny' not found; correct the name of the model, 'tiny'"
+    assert error_of(reply) == told + b"\n" + advice
 
 
 def test_an_answer_in_one_piece_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -265,8 +265,13 @@ def test_a_call_that_could_pass_the_cap_is_not_made(project: Path) -> None:
                 recorder.span("model", "gpt-4o-mini", input="x"),
             ):
                 made.append(1)
-            with pytest.raises(UnknownPrice), recorder.budget("nobody-1", input="", max_tokens=1):
+            with (
+                pytest.raises(UnknownPrice, match="tokens= or calls= instead of usd=") as refused,
+                recorder.budget("nobody-1", input="", max_tokens=1),
+            ):
                 made.append(1)
+            # The traceback is the program's own, and few frames of the recorder.
+            assert len([f for f in refused.traceback if "forum/sdk" in str(f.path)]) <= 3
         with recorder.run("one call", calls=1):
             with recorder.span("model", "mine"):
                 pass
@@ -414,6 +419,28 @@ def test_the_module_records_by_itself(project: Path) -> None:
     (run,) = read_runs(project)
     assert run.step("add").outcome is Outcome.OK
     assert run.closed is not None
+
+
+def test_what_is_recorded_while_the_interpreter_shuts_down_is_kept(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From Python 3.12 no thread starts then, and a short program opens its ledger only then."""
+    start = Thread.start
+
+    def refuse(thread: Thread) -> None:
+        if thread.name != "forum-recorder":
+            raise RuntimeError("can't create new thread at interpreter shutdown")
+        start(thread)
+
+    monkeypatch.setattr(Thread, "start", refuse)
+    with forum.open(project) as recorder, recorder.run("late") as run:
+        run.note("here")
+    monkeypatch.undo()
+
+    (recorded,) = read_runs(project)
+    assert recorded.step("note").outcome is Outcome.OK
+    assert recorded.closed is not None
+    assert_verified(project)
 
 
 def test_a_run_that_two_threads_open_closes_with_all_its_steps(

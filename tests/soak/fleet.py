@@ -39,8 +39,11 @@ class Life:
     @property
     def stopped(self) -> bool:
         """Whether it is stopped, and could be continued."""
-        flags = os.WSTOPPED | os.WNOHANG | os.WNOWAIT
-        return self.process.poll() is None and bool(os.waitid(os.P_PID, self.process.pid, flags))
+        stopped = False
+        if sys.platform == "linux" and self.process.poll() is None:
+            flags = os.WSTOPPED | os.WNOHANG | os.WNOWAIT
+            stopped = bool(os.waitid(os.P_PID, self.process.pid, flags))
+        return stopped
 
     @property
     def last_words(self) -> str:

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from forum.app import CostAxis, CostTable, Forum, RunQuery
+from forum.config import load_settings
 from forum.surfaces.cli import cli
 
 FORUM = Path(sys.executable).with_name("forum")
@@ -53,6 +55,11 @@ class Terminal:
             text=True,
             check=False,
         )
+
+    def costs(self) -> CostTable:
+        """Return what the runs of the project have cost, and which caps were reached."""
+        with Forum(load_settings(self.folder, self.environment)) as forum:
+            return forum.reads.add_up_costs(CostAxis.DAY, RunQuery(), None)
 
     def call(self, *words: str, given: bytes | None = None) -> Result:
         """Run the command in this process, which is faster; errors of ours are not caught."""

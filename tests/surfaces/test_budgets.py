@@ -116,9 +116,11 @@ def test_a_cap_that_is_met_within_a_nested_plan_is_told_as_one(bare: Terminal) -
 
     assert (first.returncode, second.returncode) == (0, 5)
     words = " ".join(second.stderr.split())
-    assert "n1 was given up after 1 attempt, because over budget: $0.70 more, with $0.70" in words
-    assert "of $1.00 per day for ledger used" in words
-    assert (told["status"], "over budget" in told["why"]) == (5, True)
+    assert (
+        "n1 was given up after 1 attempt, because budget: $0.70 more was needed, and $0.70" in words
+    )
+    assert "of $1.00 per day for ledger was used" in words
+    assert (told["status"], "budget: $0.70 more" in told["why"]) == (5, True)
     assert bare.call("ledger", "verify").exit_code == 0
 
 

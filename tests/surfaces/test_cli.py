@@ -132,7 +132,12 @@ def test_a_remark_can_be_an_argument(terminal: Terminal) -> None:
     noted = terminal.type("ledger", "note", "hello")
     leaf, position = noted.stdout.split()
 
-    assert noted.stderr == "checkpoint 5: witnessed\n"
+    run = position.partition("/")[0]
+    assert noted.stderr.split("\n") == [
+        f"recorded; read it again: forum show {run[:18]} --transcript",
+        "checkpoint 5: self-witnessed",
+        "",
+    ]
     assert terminal.type("ledger", "get", leaf, "--body", "text").stdout == "hello"
     assert terminal.type("ledger", "get", position, "--body", "text").stdout == "hello"
 
@@ -210,7 +215,7 @@ def test_a_checkpoint_is_printed_as_it_was_signed(terminal: Terminal) -> None:
 
     assert (checkpoint.size, checkpoint.root.hex()) == (told["size"], told["root"])
     assert (told["note"], told["witnessed"]) == (note.encode().decode(), True)
-    assert printed.stderr == "witnessed\n"
+    assert printed.stderr == "self-witnessed\n"
 
 
 def test_a_redacted_body_is_gone_and_the_ledger_still_holds(terminal: Terminal) -> None:
@@ -285,8 +290,9 @@ def test_a_bundle_is_believed_with_the_readers_policy_only(
 
     assert [r.returncode for r in (with_policy, with_nothing, with_foreign_key)] == [0, 3, 3]
     assert "✓ Intact" in with_policy.stdout
-    assert "no key was given: name the log's key with --key" in with_nothing.stdout
-    assert "✗ Intact" in with_foreign_key.stdout
+    assert "you named no key of the log: nothing was checked" in with_nothing.stdout
+    assert "Your key is of the log example.com/other; this bundle" in with_foreign_key.stdout
+    assert "✓" not in with_foreign_key.stdout
     assert "signature-rejected" in with_foreign_key.stdout
 
 

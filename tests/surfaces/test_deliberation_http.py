@@ -206,7 +206,7 @@ def test_a_symposium_is_asked_for_and_told_of(visitor: Visitor) -> None:
 @pytest.mark.parametrize(
     ("panel", "members", "words"),
     [
-        ({"models": ["eve"]}, {}, "no agent is called 'eve'; known: '', 'ann', 'bob'"),
+        ({"models": ["eve"]}, {}, "no agent is called 'eve'; name it with --agent"),
         ({"judge": "eve"}, {}, "no agent is called 'eve'"),
         ({"models": ["e" * 129], "protocol": "symposium"}, {}, "length <= 128"),
         ({"personas": ["plumber"]}, {}, "no persona is called 'plumber'; known: logician"),

@@ -102,6 +102,8 @@ def test_every_tool_answers_in_its_form(everything: tuple[Connect, Project], era
         assert (await begun.well("runs", limit=1))["runs"][0]["run"] == run
         await begun.well("score", run=run, name="correct", value=0.5, by="judge")
         shown = await begun.well("show", run=run)
+        spoken = await begun.well("transcript", run=run)
+        assert [step["outcome"] for step in spoken["exchanges"]] == ["ok"] * spoken["total"]
         assert shown["cap"]["usd"] == "0.50"
         assert [score["value"] for score in shown["scores"]] == [0.5]
         why = await begun.well("why", entry=str(shown["tasks"][0]["entry"]))

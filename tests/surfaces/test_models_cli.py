@@ -202,10 +202,14 @@ def test_whoever_names_an_agent_means_no_other(terminal: Terminal) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[model.big]\nmodel = 'm'", "[model] is not a section; known: ledger, database"),
+        ("[model.big]\nmodel = 'm'", "[model] is not a section; did you mean models?"),
         ("[models]\nbig = 'gpt'", "[models] big: write [models.big] above"),
         ("[models.big]\nmodle = 'm'\nmodel = 'm'", "[models.big] it has no setting 'modle'"),
-        ("[roster]\nfiles = 'x'", "[roster] has no setting 'files'"),
+        (
+            "[models.big]\nmodle = 'm'",
+            "[models.big] it has no setting 'modle'; did you mean model?",
+        ),
+        ("[roster]\nfiles = 'x'", "[roster] has no setting 'files'; did you mean file?"),
     ],
 )
 def test_a_mistake_in_the_project_file_is_named(terminal: Terminal, text: str, said: str) -> None:

@@ -131,7 +131,7 @@ def test_routing_uses_what_was_pulled_and_nothing_else(terminal: Terminal) -> No
     assert "get them with: forum models pull minilm" in without.stderr
     assert json.loads(automatic.stdout)["rung"] == "lexical"
     (extras,) = (check["found"] for check in checks if check["check"] == "extras")
-    assert "without its weights: forum models pull minilm" in extras
+    assert "semantic needs its weights: forum models pull minilm" in extras
     assert json.loads(routed.stdout)["rung"] == "semantic", routed.stderr
     assert "✓ minilm   routing by meaning: installed\n" in shown
     assert "! smollm2  " in shown

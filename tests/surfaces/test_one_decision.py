@@ -33,7 +33,7 @@ file = "roster.toml"
 rung = "lexical"
 
 [models.default]
-kind = "scripted"
+cmd = "cat"
 
 [tools.pay]
 cmd = "pay --now"

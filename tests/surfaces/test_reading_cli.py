@@ -110,7 +110,7 @@ def test_a_gate_is_shown_with_the_results_that_it_is_about(user: Terminal) -> No
     shown = user.call("gate", "show", run[:18], "task:send")
     told = user.ask("gate", "show", run, "task:send")
 
-    assert shown.stdout == "Send them."
+    assert shown.stdout == "Send them.\n"
     assert "request\n  Release it\nresult of notes\n  Wrote the notes.\n" in shown.stderr
     assert told["results"] == [{"task": "notes", "result": "Wrote the notes."}]
 

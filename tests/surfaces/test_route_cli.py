@@ -83,7 +83,7 @@ def test_without_the_extra_words_decide(terminal: Terminal) -> None:
 
     assert json.loads(plain.stdout)["rung"] == "lexical"
     assert asked.returncode == 1
-    assert "numpy is not installed; install it with: pip install 'forumd[semantic]'" in asked.stderr
+    assert "numpy is not installed; install it with: " in asked.stderr
 
 
 def test_a_bad_roster_is_wrong_usage(terminal: Terminal) -> None:

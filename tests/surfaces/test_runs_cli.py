@@ -131,12 +131,12 @@ def test_a_request_is_answered_and_every_step_of_it_can_be_told(bare: Terminal) 
     asked = bare.type("submit", "Name three rivers")
     run = bare.ask("runs")["runs"][0]["run"]
 
-    assert (asked.returncode, asked.stdout) == (0, "Done: Name three rivers")
-    assert "no agent configured: the scripted agent repeats the instruction" in asked.stderr
+    assert (asked.returncode, asked.stdout) == (0, "Done: Name three rivers\n")
+    assert "No model is connected: a scripted agent repeats the request." in asked.stderr
     assert f"run {run}\n" in asked.stderr
     assert "  answer: passed" in asked.stderr
     assert f"forum show {run[:18]}" in asked.stderr
-    assert bare.call("show", "--answer").stdout == "Done: Name three rivers"
+    assert bare.call("show", "--answer").stdout == "Done: Name three rivers\n"
     assert bare.ask("ledger", "verify")["ok"] is True
     entry = bare.ask("show")["tasks"][0]["entry"]
     assert bare.call("why", str(entry)).stdout.split("\n") == [
@@ -156,8 +156,8 @@ def test_a_prompt_that_looks_like_an_option_arrives_as_it_is(bare: Terminal) -> 
     """No shell and no option parser may come between a prompt and the program it is for."""
     asked = bare.type("submit", "--cmd", "cat", "--", "--help; $(id) 'x")
 
-    assert (asked.returncode, asked.stdout) == (0, "--help; $(id) 'x")
-    assert "no agent configured" not in asked.stderr
+    assert (asked.returncode, asked.stdout) == (0, "--help; $(id) 'x\n")
+    assert "No model is connected" not in asked.stderr
 
 
 def test_a_program_that_fails_is_reported_with_what_it_said(bare: Terminal) -> None:
@@ -166,7 +166,7 @@ def test_a_program_that_fails_is_reported_with_what_it_said(bare: Terminal) -> N
 
     assert (failed.returncode, failed.stdout) == (1, "")
     assert "✗ failed: 0 of 1 task passed, 1 call" in failed.stderr
-    assert "cannot start the program 'no-such-program'" in failed.stderr
+    assert "cannot start the program 'no-such-program'" in " ".join(failed.stderr.split())
     shown = bare.call("show").stdout
     assert "not-found: cannot start the program" in shown
 
@@ -179,7 +179,9 @@ def test_what_would_pass_the_cap_is_not_asked_for(bare: Terminal) -> None:
     assert capped.returncode == 5
     assert (run["outcome"], run["status"]) == ("denied", 5)
     assert run["spent"] == {"usd": "0.00", "tokens": 0, "calls": 0}
-    assert run["reason"] == "over budget: $0.02 more, with $0.00 of $0.01 used (at answer)"
+    assert run["reason"] == (
+        "budget: $0.02 more was needed, and $0.00 of $0.01 was used (at answer)"
+    )
 
 
 def test_a_program_that_does_not_want_to_end_is_ended_in_time(bare: Terminal) -> None:
@@ -311,10 +313,9 @@ def test_a_run_is_shown_on_one_screen(library: Library) -> None:
 
     assert lines[0] == f"run {library.first['run']}  ✓ ok"
     assert lines[1] == "  request  Prepare the release"
-    assert lines[2] == "  known    driven: the engine recorded each step before it was made"
-    assert "  used     3 calls, 1,920 tokens, $0.036 of $0.50" in lines[5]
+    assert "  used     3 calls, 1,920 tokens, $0.036 of $0.50" in lines[4]
     assert max(map(len, lines)) <= 80
-    drawn = [re.sub(r" {2,}", "  ", line).strip() for line in lines[8:11]]
+    drawn = [re.sub(r" {2,}", "  ", line).strip() for line in lines[7:10]]
     assert re.fullmatch(r"✓ changelog  passed  scripted  1  640  \$0.012  \d.\d s  \d+", drawn[0])
     assert drawn[1].startswith("└─ ✓ build  passed")
     assert drawn[2].startswith("└─ ✓ announce (+ ch…  passed")
@@ -381,8 +382,9 @@ def test_runs_are_listed_newest_first_and_page_by_page(library: Library) -> None
     assert [(run["passed"], run["tasks"], run["outcome"]) for run in listed] == [(3, 3, "ok")] * 4
     assert page == listed[2:3]
     assert re.fullmatch(
-        r"run +state +known +tasks +cost +age  request\n"
-        r"(\S{18}  ✓ ok +driven +3/3 +\S+ +\d+[smh]  Prepare the release\n){2}",
+        # The request gets its room before columns that are left out of a narrow terminal.
+        r"run +state +cost +time  request\n"
+        r"(\S{18}  ✓ ok +\S+ +\S+ s  Prepare the release\n){2}",
         table.stdout,
     )
     assert table.stderr == f"older ones: forum runs --before {listed[1]['run'][:18]}\n"
@@ -585,7 +587,7 @@ def test_what_waits_in_a_run_within_a_run_is_told(bare: Terminal) -> None:
     approved = bare.call("gate", "approve", gate["run"], "task:part")
     assert f"forum resume {outer['run'][:18]}" in approved.stderr
     resumed = bare.type("resume", gate["run"][:13])
-    assert (resumed.returncode, resumed.stdout) == (0, "Do the part.")
+    assert (resumed.returncode, resumed.stdout) == (0, "Do the part.\n")
     assert len(bare.ask("runs", "--all")["runs"]) == 2
 
 
@@ -693,11 +695,11 @@ def test_a_run_that_was_interrupted_is_carried_on_by_resume_alone(
     assert (asking.returncode, out) == (130, "")
     assert f"interrupted; go on with: forum resume {short}" in err
     assert (run["outcome"], run["state"]) == (None, "interrupted")
-    assert [other.stdout for other in others] == ["hello"] * 2
+    assert [other.stdout for other in others] == ["hello\n"] * 2
     said = f"1 run is interrupted: {short}; go on with: forum resume {short}"
     assert all(said in other.stderr for other in others)
     assert (called, "interrupted" in listed) == (1, True)
-    assert (resumed.returncode, resumed.stdout, asked(log)) == (0, "done", 2)
+    assert (resumed.returncode, resumed.stdout, asked(log)) == (0, "done\n", 2)
     assert "interrupted" not in bare.call("runs").stdout
     assert running(str(agent)) == []
     assert bare.ask("ledger", "verify")["ok"] is True
@@ -807,7 +809,7 @@ def test_on_a_terminal_the_tree_is_drawn_again(bare: Terminal, screen: tuple[int
     )
     seen = os.read(ours, 100_000).decode()
 
-    assert (asked.returncode, asked.stdout) == (0, b"x")
+    assert (asked.returncode, asked.stdout) == (0, b"x\n")
     assert "✓ answer" in seen
     assert re.search(r"\x1b\[\d+A\x1b\[J", seen)
     assert not re.search(r"\x1b\[[\d;]*m", seen)

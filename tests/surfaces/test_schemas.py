@@ -17,7 +17,7 @@ from forum.planning import load_roster
 from forum.surfaces import schemas
 from forum.surfaces.schemas.comparison import BenchForm, DiffForm, ReplayForm
 from forum.surfaces.schemas.fields import amount_form
-from forum.surfaces.schemas.gates import DecisionForm, ExplainedGateForm, GatesForm
+from forum.surfaces.schemas.gates import DecisionForm, GatesForm, ShownGateForm
 from forum.surfaces.schemas.lanes import LaneForm, RouteForm, lane_form
 from forum.surfaces.schemas.ledger import (
     CheckpointForm,
@@ -96,7 +96,7 @@ def runs(user: Terminal) -> dict[str, str]:
         ("show WAITING", RunForm),
         ("show FAILED --transcript", TranscriptForm),
         ("gate list", GatesForm),
-        ("gate show WAITING plan", ExplainedGateForm),
+        ("gate show WAITING plan", ShownGateForm),
         ("diff FAILED WAITING", DiffForm),
         ("replay FAILED", ReplayForm),
         ("bench FAILED WAITING", BenchForm),

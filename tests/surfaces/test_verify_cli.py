@@ -1,5 +1,7 @@
 """`forum verify`: the story of what a bundle proves, and what became of a file that is none."""
 
+import subprocess
+import sys
 import zipfile
 from collections.abc import Callable
 from io import BytesIO
@@ -8,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from forum.ledger.zip_archive import pack_archive
+from forum.verify import standalone
 from tests.surfaces.terminal import Terminal
+from tests.verify.page import page_verifier
 
 pytestmark = pytest.mark.slow
 
@@ -102,6 +106,10 @@ FAULTS: dict[str, tuple[str, Callable[[bytes], bytes]]] = {
 }
 
 
+UNLIKE_ALONE = ("a zip of nothing", "a foreign zip in our form")
+"""Archives in canonical form, of which the stand-alone verifier says which file is missing."""
+
+
 @pytest.mark.parametrize("fault", FAULTS)
 def test_what_became_of_a_file_is_told_apart(user: Terminal, fault: str) -> None:
     """Whoever has half a download is not told of a fraud, and the other way round."""
@@ -112,7 +120,24 @@ def test_what_became_of_a_file_is_told_apart(user: Terminal, fault: str) -> None
     checked = user.call("verify", "spoiled.zip", "--policy", str(user.policy))
     told = user.ask("verify", "spoiled.zip", "--policy", str(user.policy))
 
+    argv = [sys.executable, standalone.__file__, str(file), "--policy", str(user.policy)]
+    alone = subprocess.run(argv, capture_output=True, text=True, check=False)
+
     assert checked.exit_code == 3
     assert f"\n  {word}: " in checked.stdout
+    if fault not in UNLIKE_ALONE:
+        assert told["findings"][0]["detail"] in alone.stdout
     assert told["findings"][0]["detail"].startswith(f"{word}: ")
     assert told["story"] is None
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_the_page_tells_it_in_the_same_words(user: Terminal, fault: str) -> None:
+    """The script of verify.html says what verify.py says."""
+    page = page_verifier()
+    if page is None:
+        pytest.skip("needs Node")
+    data = FAULTS[fault][1]((user.folder / "run.zip").read_bytes())
+    trust = standalone.BundleTrust([], None, [])
+
+    assert page.verify(data, trust) == standalone.verify(data, trust)

@@ -9,12 +9,17 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from forum.ledger.zip_archive import pack_archive
 from forum.surfaces.cli import cli
 from forum.surfaces.verify_page import build_page
+from forum.tlog import SigningKey
+from tests.evidence.packs import forge, make_log, period
+from tests.evidence.packs import make as make_pack
+from tests.evidence.packs import replace as replace_text
 from tests.surfaces.chromium import chromium
-from tests.verify.samples import POLICY, make_bundle
+from tests.surfaces.terminal import Terminal
+from tests.verify.samples import LOG, POLICY, make_bundle
 
+OTHER_LOG = SigningKey(b"o" * 32, "example.com/other")
 MARKS = "[...document.querySelectorAll('.mark')].map((mark) => mark.textContent)"
 
 
@@ -61,12 +66,12 @@ def test_a_bundle_can_be_dropped_and_verified_with_the_keyboard(tmp_path: Path) 
         tab.press("Tab", 9)
         focused = tab.evaluate("document.activeElement.textContent")
         tab.press("Enter", 13, "\r")
-        tab.wait_for(f"{MARKS}.at(-1) === '✓ holds'")
+        tab.wait_for(f"{MARKS}.at(-1) === '! by the writer'")
         entered = tab.evaluate(MARKS)
 
     assert "✓ holds" not in dropped[2]
     assert focused == "Verify"
-    assert entered == ["✓ holds"] * 3
+    assert entered == ["✓ holds", "✓ holds", "! by the writer"]
 
 
 @pytest.mark.slow
@@ -85,25 +90,98 @@ def test_the_page_verifies_a_bundle_in_a_browser_and_reaches_nobody(tmp_path: Pa
             "fetch('http://127.0.0.1:9/').then(() => 'sent', (error) => String(error))"
         )
 
-    assert marks == ["✓ holds"] * 3
+    assert marks == ["✓ holds", "✓ holds", "! by the writer"]
     assert said == []
     assert sent != "sent"
     assert any("Content Security Policy" in line for line in tab.console)
 
 
-@pytest.mark.slow
-def test_a_pack_is_told_from_a_bundle(tmp_path: Path) -> None:
-    """The page does not check packs, and says so instead of calling one an altered bundle."""
-    write_files(tmp_path)
-    (tmp_path / "pack.zip").write_bytes(pack_archive({"log/end.note": b"", "report.json": b""}))
+NEEDED = "You need the trust file of that log."
+SUMMARY = "document.getElementById('summary').textContent"
+STORY = "document.getElementById('story').innerText"
 
+
+@pytest.mark.slow
+def test_the_page_says_in_words_what_was_found(tmp_path: Path) -> None:
+    """Bundles and packs, good and altered, with the right trust file, a foreign one and none."""
+    write_files(tmp_path)
+    foreign = str(POLICY).replace(str(LOG.verifier()), str(OTHER_LOG.verifier()))
+    (tmp_path / "foreign").write_text(foreign)
+    (tmp_path / "log").mkdir()
+    world = make_log(tmp_path / "log")
+    try:
+        pack = make_pack(world, period(1, 4, sample=2))
+        (tmp_path / "packs").write_bytes(world.policy.encode())
+        changed = forge(pack, world, replace_text("report.json", (b'"counted": ', b'"counted": 1')))
+    finally:
+        world.store.close()
+    (tmp_path / "pack.zip").write_bytes(pack)
+    (tmp_path / "changed.zip").write_bytes(changed)
+    found = {}
+    with chromium(tmp_path / "profile") as tab:
+        for file, trust in (
+            ("run.zip", "policy"),
+            ("run.zip", "foreign"),
+            ("run.zip", None),
+            ("pack.zip", "packs"),
+            ("changed.zip", "packs"),
+        ):
+            tab.open(tmp_path / "verify.html")
+            if trust:
+                tab.choose_files("#policy-file", tmp_path / trust)
+            tab.choose_files("#bundle", tmp_path / file)
+            tab.wait_for("!document.getElementById('result').hidden")
+            shown = tab.evaluate("document.getElementById('result').innerText")
+            found[file, trust] = (tab.evaluate(SUMMARY), tab.evaluate(MARKS), shown)
+
+    assert found["run.zip", "policy"][0].startswith("! Intact and complete. Only the writer's own")
+    sentence = f"Your trust file is for the log {OTHER_LOG.name}; this bundle is of {LOG.name}."
+    assert found["run.zip", "foreign"][:2] == (f"✗ Nothing was checked. {sentence} {NEEDED}", [])
+    assert found["run.zip", None][0] == "? Nothing was checked: choose your trust file."
+    assert found["pack.zip", "packs"][0].startswith("! Intact and complete.")
+    assert found["pack.zip", "packs"][1] == [*["✓ holds"] * 2, "! by the writer", *["✓ holds"] * 2]
+    assert found["changed.zip", "packs"][0].startswith("✗ Not verified:")
+    assert "figure-changed at counted" in found["changed.zip", "packs"][2]
+    assert not any("--" in text for _, _, text in found.values())  # no options of a command line
+
+
+@pytest.mark.slow
+def test_the_page_begins_with_who_asked_what_and_what_it_cost(tmp_path: Path) -> None:
+    """The lines of `forum verify`, for a run with an approval."""
+    if shutil.which("chromium") is None:
+        pytest.skip("needs chromium")
+    terminal = Terminal(tmp_path)
+    (terminal.folder / "plan.toml").write_text(PLAN)
+    terminal.call("init")
+    terminal.call("submit", "--plan", "plan.toml")
+    run = terminal.ask("runs")["runs"][0]["run"]
+    assert terminal.call("gate", "approve", run, "task/publish").exit_code == 0
+    terminal.call("resume", run)
+    terminal.call("ledger", "export", run, "-o", "run.zip")
+    told = terminal.call("verify", "run.zip", "--policy", str(terminal.policy)).stdout
+    (tmp_path / "verify.html").write_text(build_page())
     with chromium(tmp_path / "profile") as tab:
         tab.open(tmp_path / "verify.html")
-        tab.choose_files("#bundle", tmp_path / "pack.zip")
-        tab.wait_for("document.getElementById('state').classList.contains('refused')")
-        said = tab.evaluate("document.getElementById('state').textContent")
-        hidden = tab.evaluate("document.getElementById('result').hidden")
+        tab.choose_files("#policy-file", terminal.policy)
+        tab.choose_files("#bundle", terminal.folder / "run.zip")
+        tab.wait_for("!document.getElementById('result').hidden")
+        story = " ".join(tab.evaluate(STORY).split())
 
-    assert "this is an evidence pack" in said
-    assert "Nothing in it was checked" in said
-    assert hidden
+    assert story.startswith("What is proven Request Prepare the notes, and publish them.")
+    for words in ("Done: Publish.", "task/publish: approve by operator (operator)", "2 calls", run):
+        assert words in story
+        assert words in " ".join(told.split())
+
+
+PLAN = """
+request = "Prepare the notes, and publish them."
+[[tasks]]
+id = "draft"
+instruction = "Write."
+[[tasks]]
+id = "publish"
+instruction = "Publish."
+needs = ["draft"]
+[policy]
+gates = ["task:publish"]
+"""

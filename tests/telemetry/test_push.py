@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import msgspec
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceRequest,
@@ -21,7 +22,7 @@ from forum.errors import BadSettings
 from forum.ledger.entry import leaf_of
 from forum.telemetry.intake import IntakeRules, TelemetryIntake
 from forum.telemetry.spans import read_spans
-from forum.telemetry.trace_export import trace_id_of
+from forum.telemetry.trace_export import encode_messages, trace_id_of
 from forum.telemetry.trace_push import (
     PushTarget,
     TracePusher,
@@ -30,6 +31,8 @@ from forum.telemetry.trace_push import (
     open_client,
     read_headers,
 )
+from forum.work.conversation.decoder import decode_body
+from forum.work.conversation.messages import ChatRole
 from forum.work.report_closing import ReportPatience, close_if_quiet
 from tests.e2e.project import eventually
 from tests.support import free_port
@@ -274,3 +277,25 @@ def test_a_worker_closes_reported_runs(tmp_path: Path) -> None:
             eventually(lambda: main_kinds(forum.ledger, f"otel-{TRACE}")[-1] == "run.close/1")
 
         assert not troubles
+
+
+def test_messages_are_sent_in_the_form_of_the_conventions_and_read_as_the_same() -> None:
+    """Whatever API the program used: backends show messages, not requests and events."""
+    call = {"id": "c1", "function": {"name": "find", "arguments": "{}"}}
+    delta = {"choices": [{"index": 0, "delta": {"content": "Here: ", "tool_calls": [call]}}]}
+    stop = {"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]}
+    stream = b"".join(b"data: " + msgspec.json.encode(event) + b"\n\n" for event in (delta, stop))
+    decoded = decode_body(stream, ChatRole.ASSISTANT)
+    sent = encode_messages(decoded)
+
+    assert msgspec.json.decode(sent) == [
+        {
+            "role": "assistant",
+            "parts": [
+                {"type": "text", "content": "Here: "},
+                {"type": "tool_call", "id": "c1", "name": "find", "arguments": "{}"},
+            ],
+            "finish_reason": "tool_calls",
+        }
+    ]
+    assert decode_body(sent.encode(), ChatRole.ASSISTANT).messages == decoded.messages

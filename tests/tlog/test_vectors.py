@@ -1,11 +1,12 @@
-"""Proofs that another implementation made and mutated (transparency-dev/merkle).
+"""Proofs that our oracle and another implementation (transparency-dev/merkle) made and mutated.
 
 Each vector says whether a verifier must reject it.  We agree with all but a few.
 """
 
 import json
 from base64 import b64decode
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ import pytest
 
 from forum.errors import ProofRejected
 from forum.tlog import check_consistency, check_inclusion
+from tests.foreign_data import foreign
+from tests.tlog.oracle import Oracle
 from tests.tlog.trees import check_subtree_consistency, check_subtree_inclusion
 
 # Accepted by others and rejected here: a root that is not 32 bytes long is not a root.
@@ -65,6 +68,80 @@ def rejects(check: Callable[[dict[str, Any]], None], vector: dict[str, Any]) -> 
     return False
 
 
+LEAVES = [sha256(bytes([0, number])).digest() for number in range(9)]
+GARBAGE = sha256(b"garbage").digest()
+
+
+def mutations(proof: list[bytes]) -> Iterator[list[bytes]]:
+    """Return proofs that differ from one in a single place."""
+    yield [*proof, GARBAGE]
+    yield [GARBAGE, *proof]
+    for number, node in enumerate(proof):
+        yield [*proof[:number], *proof[number + 1 :]]
+        yield [*proof[:number], bytes([node[0] ^ 16]) + node[1:], *proof[number + 1 :]]
+
+
+def own_inclusion_vectors() -> Iterator[dict[str, Any]]:
+    """Return proofs of each leaf in trees of up to nine leaves, and what must be rejected."""
+    oracle = Oracle(LEAVES)
+    for size in range(1, len(LEAVES) + 1):
+        for index in range(size):
+            true: dict[str, Any] = {
+                "leafIdx": index,
+                "treeSize": size,
+                "root": oracle.mth(0, size),
+                "leafHash": LEAVES[index],
+                "proof": oracle.path(index, 0, size),
+                "wantErr": False,
+            }
+            yield true
+            yield true | {"root": GARBAGE, "wantErr": True}
+            yield true | {"leafHash": GARBAGE, "wantErr": True}
+            yield true | {"leafIdx": size, "wantErr": True}
+            for proof in mutations(true["proof"]):
+                yield true | {"proof": proof, "wantErr": True}
+
+
+def own_consistency_vectors() -> Iterator[dict[str, Any]]:
+    """Return proofs between all trees of up to nine leaves, and what must be rejected."""
+    oracle = Oracle(LEAVES)
+    for new in range(1, len(LEAVES) + 1):
+        for old in range(1, new + 1):
+            true: dict[str, Any] = {
+                "size1": old,
+                "size2": new,
+                "root1": oracle.mth(0, old),
+                "root2": oracle.mth(0, new),
+                "proof": oracle.consistency(old, new),
+                "wantErr": False,
+            }
+            yield true
+            yield true | {"root1": GARBAGE, "wantErr": True}
+            yield true | {"root2": GARBAGE, "wantErr": True}
+            yield true | {"size1": new + 1, "wantErr": True}
+            for proof in mutations(true["proof"]):
+                yield true | {"proof": proof, "wantErr": True}
+
+
+@pytest.mark.parametrize(
+    ("vectors", "count", "check"),
+    [
+        (own_inclusion_vectors, 512, inclusion),
+        (own_consistency_vectors, 470, consistency),
+    ],
+)
+def test_we_agree_with_our_oracle(
+    vectors: Callable[[], Iterator[dict[str, Any]]],
+    count: int,
+    check: Callable[[dict[str, Any]], None],
+) -> None:
+    """It is written after the text of the RFC, and shares nothing with what it judges."""
+    made = list(vectors())
+
+    assert [vector for vector in made if rejects(check, vector) != vector["wantErr"]] == []
+    assert len(made) == count
+
+
 @pytest.mark.parametrize(
     ("folder", "count", "check"),
     [
@@ -75,10 +152,10 @@ def rejects(check: Callable[[dict[str, Any]], None], vector: dict[str, Any]) -> 
     ],
 )
 def test_we_agree_with_every_foreign_vector_but_those_we_reject_on_purpose(
-    shared: Path, folder: str, count: int, check: Callable[[dict[str, Any]], None]
+    folder: str, count: int, check: Callable[[dict[str, Any]], None]
 ) -> None:
     """A verifier of our own making is worth as much as its agreement with those of others."""
-    root = shared / "vectors/merkle/testdata"
+    root = foreign("vectors/merkle/testdata")
     vectors = {
         file.relative_to(root).as_posix(): load(file) for file in (root / folder).rglob("*.json")
     }

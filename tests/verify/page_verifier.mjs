@@ -21,7 +21,7 @@ const remember = (check) => {
 signatureHolds = remember(signatureHolds);
 checkPublicKey = remember(checkPublicKey);
 return { KINDS, Policy, Rejected, readKey, sha256, sha512, signatureHolds, checkPublicKey,
-  escapeText, quote, revealText, verifyBundle, REFUTED_CLAIMS };
+  escapeText, quote, revealText, verifyBundle, verifyPack, isPack, REFUTED_CLAIMS };
 `;
 
 /** The functions of the worker, by the number of files that an archive can have. */
@@ -48,7 +48,8 @@ const ACTIONS = {
       seen: seen.map(bytes),
     };
     const started = process.cpuUsage();
-    const report = v.verifyBundle(data, trust, v.KINDS);
+    const check = v.isPack(data) ? v.verifyPack : v.verifyBundle;
+    const report = check(data, trust, v.KINDS);
     const { user, system } = process.cpuUsage(started);
     return { report, seconds: (user + system) / 1e6 };
   },

@@ -401,6 +401,7 @@ POLICIES = [
             "# whom we believe",
             f"log {LOG.verifier()} https://log.example",
             *(f"witness w{n} {key.verifier()}" for n, key in enumerate(WITNESSES[:4])),
+            "independent w1",
             "group inner any w0 w1",
             "group all-others all w2 w3",
             "group outer 1 inner all-others",
@@ -410,6 +411,7 @@ POLICIES = [
 ]
 POLICY_PIECES = [b"\n", b"\t", b"none", b"w0", b"w1", b"inner", b"any", b"2", b"0", b"\xff", b"\r"]
 POLICY_PIECES += [b"\nquorum none\n", b"\ngroup g 1 none\n", b"\ngroup w0 1 w3\n", b"#", b" "]
+POLICY_PIECES += [b"\nindependent w0\n", b"\nindependent inner\n", b"\nindependent w0 w1\n"]
 
 
 @given(with_edits(st.sampled_from(POLICIES), *POLICY_PIECES), st.sets(st.integers(0, 3)))
@@ -651,7 +653,7 @@ def test_text_names_claims_and_findings(folder: Path) -> None:
     assert [line.split()[:2] for line in lines[1:4]] == [
         ["intact", "holds"],
         ["complete", "fails"],
-        ["independent", "holds"],
+        ["independent", "self-witnessed"],
     ]
     assert lines[4].startswith("found        body-missing at entry 5, ")
 

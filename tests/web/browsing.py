@@ -13,19 +13,15 @@ from typing import Any
 import httpx2
 import pytest
 
-from forum.surfaces.http.dashboard import is_built
 from tests.e2e.project import eventually
 from tests.support import free_port
 from tests.surfaces.serving import START_SECONDS, stop
 from tests.surfaces.terminal import FORUM, Terminal
 from tests.test_repository import ROOT
 
-needs_dashboard = pytest.mark.skipif(not is_built(), reason="needs the dashboard: run `just web`")
-
 SCRIPTS = ROOT / "web/test/browser"
 CHROMIUM = shutil.which("chromium")
 needs_browser = (
-    needs_dashboard,
     pytest.mark.browser,
     pytest.mark.skipif(
         CHROMIUM is None or not (ROOT / "web/node_modules").exists(),

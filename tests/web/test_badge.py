@@ -48,7 +48,7 @@ def copy_project(terminal: Terminal, home: Path) -> Terminal:
 
 def test_what_an_honest_server_shows_is_proven(seen: Any) -> None:  # noqa: ANN401
     """With the keys that the reader has compared and pinned, and not before."""
-    assert seen["before"] == "not checked by this browser"
+    assert seen["before"] == "check in this browser"
     assert "witness on the writer's own machine" in seen["keys"]
     assert seen["honest"]["tone"] == "ok"
     assert "entries proven here" in seen["honest"]["label"]
@@ -109,7 +109,7 @@ def test_the_page_of_the_log_is_proven_and_can_be_forgotten(seen: Any) -> None: 
     assert "key.add/1" in seen["logEntry"]
     assert "in the signed log, byte for byte" in seen["logEntry"]
     assert "Log opened" in seen["life"]
-    assert seen["forgotten"] == "not checked by this browser"
+    assert seen["forgotten"] == "check in this browser"
 
 
 def test_the_badge_has_no_fault(seen: Any) -> None:  # noqa: ANN401

@@ -116,7 +116,7 @@ def test_costs_are_those_of_the_runs(shown: Shown) -> None:
 def test_runs_that_a_cap_stopped_and_budgets_are_shown(shown: Shown) -> None:
     """With what is used of a cap over many runs."""
     page = shown.figures["costs"]
-    stopped = [row for row in page["noted"] if row[1] == "stopped: budget"]
+    stopped = [row for row in page["noted"] if row[1] == "budget"]
     (budget,) = shown.budgets
     (row,) = page["budgets"]
 

@@ -1,9 +1,18 @@
 """The dashboard as the server serves it: files, headers, redirects, and the one-time sign-in."""
 
 import asyncio
-import gzip
+import os
+import pty
+import re
+import select
+import socket
 import stat
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
+from time import monotonic
 from types import SimpleNamespace
 
 import pytest
@@ -12,9 +21,10 @@ from starlette.testclient import TestClient
 
 from forum.surfaces.http.dashboard import DASHBOARD_HEADERS, dashboard_routes
 from forum.surfaces.http.request_pipeline import SECURITY_HEADERS
-from tests.surfaces.serving import served
-from tests.surfaces.terminal import Terminal
-from tests.web.browsing import needs_dashboard, up
+from forum.tlog import WitnessPolicy
+from tests.surfaces.serving import START_SECONDS, served, stop
+from tests.surfaces.terminal import FORUM, Terminal
+from tests.web.browsing import finish, needs_browser, start, up
 
 HASHED = "assets/index-Ab_cd-12.js"
 HTML = {"Accept": "text/html,application/xhtml+xml"}
@@ -26,7 +36,6 @@ def site(tmp_path: Path) -> TestClient:
     (tmp_path / "assets").mkdir()
     (tmp_path / "index.html").write_text("<!doctype html>")
     (tmp_path / HASHED).write_text("let a")
-    (tmp_path / f"{HASHED}.gz").write_bytes(gzip.compress(b"let a"))
     (tmp_path / "secret.txt").write_text("not served")
     return client_of(tmp_path)
 
@@ -52,7 +61,7 @@ def test_a_page_has_its_own_policy(site: TestClient) -> None:
 
 
 def test_a_file_named_by_its_content_is_kept_for_ever(site: TestClient) -> None:
-    """It is sent as it was compressed by the build, to clients that can read that."""
+    """It is sent compressed to clients that can read that."""
     compressed = site.get(f"/ui/{HASHED}", headers={"Accept-Encoding": "br, gzip"})
     plain = site.get(f"/ui/{HASHED}", headers={"Accept-Encoding": "identity, gzip;q=0"})
 
@@ -79,24 +88,15 @@ def test_nothing_else_is_served(site: TestClient, path: str) -> None:
     assert answer.headers["content-security-policy"] == SECURITY_HEADERS["Content-Security-Policy"]
 
 
-def test_a_checkout_says_how_to_build_it(tmp_path: Path) -> None:
-    """The files are not committed."""
-    answer = client_of(tmp_path).get("/ui/")
-
-    assert answer.status_code == 404
-    assert answer.json()["detail"].endswith("run `just web`")
-
-
 def test_browsers_are_sent_to_the_dashboard_and_programs_are_not(site: TestClient) -> None:
     """By a path alone: a client chooses its Host header."""
     browser = site.get("/", headers={**HTML, "Host": "elsewhere.example"})
 
     assert (browser.status_code, browser.headers["location"]) == (307, "/ui/")
-    assert site.get("/ui", headers=HTML).headers["location"] == "/ui/"
+    assert site.get("/ui").headers["location"] == "/ui/"
     assert site.get("/", headers={"Accept": "application/json"}).status_code == 404
 
 
-@needs_dashboard
 def test_other_responses_keep_their_policy(tmp_path: Path) -> None:
     """A body is recorded content, which no browser may run."""
     with served(tmp_path) as found:
@@ -106,10 +106,13 @@ def test_other_responses_keep_their_policy(tmp_path: Path) -> None:
         assert "script-src 'self'" in found.client.get("/ui/").headers["content-security-policy"]
 
 
-@needs_dashboard
 @pytest.mark.slow
 def test_up_opens_a_browser_that_is_signed_in_once(tmp_path: Path) -> None:
-    """The code is in a file of the user's and works once; only the reply holds the token."""
+    """The code is in a file of the user's and works once; only the reply holds the token.
+
+    The file is where a browser that is confined as a snap can read it: in the home folder, and not
+    hidden.
+    """
     browser, seen = recording_browser(tmp_path)
     terminal = Terminal(tmp_path / "home")
     with up(terminal, "--open", BROWSER=str(browser)) as server:
@@ -125,10 +128,12 @@ def test_up_opens_a_browser_that_is_signed_in_once(tmp_path: Path) -> None:
         log = server.log.read_text()
 
     assert mode == 0o600
-    assert argument.startswith("file://")
+    assert page.parent == tmp_path / "home"
+    assert not page.name.startswith(".")
     assert code not in argument
     assert (wrong.status_code, again.status_code) == (403, 403)
-    assert first.json() == {"key": token}
+    assert first.json()["key"] == token
+    assert first.json()["policy"] == terminal.policy.read_text()
     assert first.headers["cache-control"] == "no-store"
     assert code not in log
     assert token not in log
@@ -149,7 +154,24 @@ def sign_in_code(page: Path) -> str:
     return page.read_text().partition("#/sign-in/")[2].partition('"')[0]
 
 
-@needs_dashboard
+@needs_browser[0]
+@needs_browser[1]
+@pytest.mark.slow
+def test_an_open_tab_signs_in_with_the_printed_address(tmp_path: Path) -> None:
+    """The code leaves the address, and the keys that came with it are not called the reader's."""
+    browser, seen = recording_browser(tmp_path)
+    terminal = Terminal(tmp_path / "home")
+    with up(terminal, "--open", BROWSER=str(browser)) as server:
+        server.eventually(seen.exists)
+        code = sign_in_code(Path(seen.read_text().strip().removeprefix("file://")))
+        shown = finish(start(server, "signIn.mjs", code))
+
+    assert shown["address"] == f"{server.url}/ui/#/"
+    assert "keys handed over by Forum on this machine when you signed in" in shown["remembered"]
+    assert "Last proven tree" in shown["remembered"]
+    assert shown["faults"] == []
+
+
 @pytest.mark.slow
 def test_demo_opens_the_dashboard_with_sample_runs(tmp_path: Path) -> None:
     """A newcomer sees a plan, a gate, a council and a stopped run, and keeps no folder of it."""
@@ -182,10 +204,63 @@ def test_a_code_expires(monkeypatch: pytest.MonkeyPatch) -> None:
     from forum.surfaces.http import sign_in  # noqa: PLC0415  patched
     from forum.surfaces.http.problems import ProblemError  # noqa: PLC0415
 
+    no_policy = partial(WitnessPolicy, (), (), (), "none")
     moment = [0.0]
     monkeypatch.setattr(sign_in, "monotonic", lambda: moment[0])
-    exchange = sign_in.OneTimeSignIn(lambda: "token")
+    exchange = sign_in.OneTimeSignIn(lambda: "token", "log.example", no_policy)
     context = SimpleNamespace(body=sign_in.SignInAsk(exchange.issue_code()))
     moment[0] = sign_in.CODE_TTL_S + 1
     with pytest.raises(ProblemError):
         asyncio.run(exchange.exchange(context))  # type: ignore[arg-type]
+
+
+@pytest.mark.slow
+def test_a_terminal_gets_an_address_that_signs_in_and_a_log_does_not(tmp_path: Path) -> None:
+    """Over ssh there is no browser to start; and what is logged is read by others."""
+    terminal = Terminal(tmp_path / "home")
+    ours, theirs = pty.openpty()
+    with (
+        listening() as taken,
+        subprocess.Popen(
+            [FORUM, "up", "--open"],
+            cwd=terminal.folder,
+            env=terminal.environment | {"DISPLAY": "", "WAYLAND_DISPLAY": "", "BROWSER": ""},
+            stdin=subprocess.DEVNULL,
+            stderr=theirs,
+        ) as process,
+    ):
+        try:
+            shown = read_until(ours, b"serving forum.")
+        finally:
+            stop(process)
+            os.close(ours)
+            os.close(theirs)
+    found = re.search(r"(http://127\.0\.0\.1:(\d+)/ui/)#/sign-in/([\w-]{43})\b", shown)
+
+    assert found, shown
+    assert int(found[2]) != taken
+    assert shown.index("Sign in") < shown.index("serving forum.")
+
+
+def read_until(end: int, wanted: bytes) -> str:
+    """Return what a program has written to a terminal, up to some words."""
+    shown, deadline = b"", monotonic() + START_SECONDS
+    while wanted not in shown:
+        readable, _, _ = select.select([end], [], [], max(0.0, deadline - monotonic()))
+        assert readable, f"{wanted!r} does not come; so far: {shown!r}"
+        shown += os.read(end, 4096)
+    return shown.decode()
+
+
+@contextmanager
+def listening() -> Iterator[int]:
+    """Listen on the default port, if nobody does; yield the port."""
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind(("127.0.0.1", 8080))
+        except OSError:
+            yield 8080
+            return
+        listener.listen()
+        yield 8080

@@ -1,7 +1,6 @@
 """Rosters: what is read, what is refused and in which words, and what the default one holds."""
 
 import json
-import os
 import re
 import unicodedata
 from collections.abc import Iterator
@@ -12,10 +11,9 @@ import pytest
 from forum.errors import BadRoster
 from forum.planning import load_roster
 from forum.work.roster import Roster, Tier, read_roster
+from tests.foreign_data import foreign
 
 ROOT = Path(__file__).parents[2]
-MEASURED = Path(os.environ.get("FORUM_SHARED", ROOT.parent / "shared")) / "routing/dev.jsonl"
-"""The requests by which routing is measured; they are not part of the repository."""
 
 TWO = """
 [elsewhere]
@@ -100,11 +98,11 @@ def test_every_lane_of_the_default_roster_can_be_put_to_work() -> None:
         assert any(not example.isascii() for example in lane.examples), lane.name
 
 
-@pytest.mark.skipif(not MEASURED.exists(), reason="the requests to measure by are not here")
 def test_the_default_roster_holds_nothing_of_what_it_is_measured_by() -> None:
     """A roster that had learned the answers by heart would be measured to be better than it is."""
     known = set(shingles(load_roster()))
-    asked = [json.loads(line)["text"] for line in MEASURED.read_text().splitlines()]
+    measured = foreign("routing/dev.jsonl").read_text().splitlines()
+    asked = [json.loads(line)["text"] for line in measured]
 
     assert len(asked) > 300
     assert [text for text in asked if known & set(pieces(text))] == []

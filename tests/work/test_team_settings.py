@@ -159,7 +159,7 @@ WRONG = {
     "model = 3": "model: Expected `str`, got `int`",
     "model = 'm'\nmax_tokens = -1": "max_tokens: Expected `int` >= 0",
     "model = 'm'\napi = 'soap'": "api: Invalid enum value 'soap'",
-    "model = 'm'\nurll = 'x'": "no setting 'urll'; known: api, at_once, context_tokens, key_env",
+    "model = 'm'\nurll = 'x'": "no setting 'urll'; did you mean url?",
     "model = 'm'\nprice = 3": "price: write { input = 0.15, output = 0.60 }",
     "model = 'm'\nprice = { input = 1 }": "price: write { input = 0.15, output = 0.60 }",
     "model = 'm'\nprice = { input = -1, output = 1 }": "price.input: -1 is out of range",

@@ -3,10 +3,11 @@
 import type { Scope } from "forumd-client";
 import type { FunctionComponent } from "preact";
 import { useEffect } from "preact/hooks";
-import { listGates, loadMe } from "./api/calls";
-import { useLoad } from "./api/load";
+import { loadMe } from "./api/calls";
+import { usePolledGates, waitingGates } from "./api/gates";
 import { key, me, signOut } from "./api/session";
 import icon from "./icon.svg";
+import { formatNumberOf } from "./model/format";
 import { describeScopes } from "./model/scopes";
 import { Access } from "./pages/Access";
 import { Compare } from "./pages/Compare";
@@ -20,8 +21,6 @@ import { SignIn } from "./pages/SignIn";
 import { Submit } from "./pages/Submit";
 import { Empty } from "./parts/Notes";
 import { type Route, route } from "./router";
-
-const GATES_POLL_MS = 10_000;
 
 /** A page gets the parts of its address. It is made anew where they change. */
 export type Page = FunctionComponent<{ route: Route }>;
@@ -67,7 +66,8 @@ export function App() {
 function Frame() {
   const { page, parts } = route.value;
   const Shown = PAGES[page] ?? NoPage;
-  const gates = useLoad(listGates, [], GATES_POLL_MS);
+  const waiting = waitingGates.value?.length ?? 0;
+  usePolledGates();
   useEffect(() => {
     // Without an answer all actions are offered; the server refuses those that are not allowed.
     if (!me.value) loadMe().catch(() => {});
@@ -90,9 +90,9 @@ function Frame() {
           {SECTIONS.filter(isShown).map(({ title, href, pages }) => (
             <a key={href} href={href} aria-current={pages.includes(page) ? "page" : undefined}>
               {title}
-              {title === "Inbox" && gates.data && gates.data.length > 0 && (
-                <span class="count" title={`${gates.data.length} wait for a decision`}>
-                  {gates.data.length}
+              {title === "Inbox" && waiting > 0 && (
+                <span class="count" title={`${formatNumberOf(waiting, "decision")} to make`}>
+                  {waiting}
                 </span>
               )}
             </a>

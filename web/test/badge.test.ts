@@ -18,7 +18,7 @@ const proof: Proof = {
   proven: [],
   newer: 0,
   isWhole: true,
-  cosignatures: [{ name: "w", id: "00", time: 1, isLocal: true }],
+  cosignatures: [{ name: "w", id: "00", time: 1, isLocal: true, isIndependent: false }],
   witnesses: 2,
   hasQuorum: true,
 };
@@ -31,7 +31,7 @@ const proven = (changed: Partial<CheckState> = {}, of: Partial<Proof> = {}): Che
 
 describe("the badge", () => {
   test("says nothing before keys are pinned", () => {
-    expect(describeCheck(null, items).label).toBe("not checked by this browser");
+    expect(describeCheck(null, items).label).toBe("check in this browser");
   });
 
   test("counts what is proven", () => {
@@ -99,7 +99,7 @@ describe("the badge", () => {
 test("witnesses are counted, and those of the writer named so", () => {
   expect(describeWitnesses({ ...proof, hasQuorum: false })).toBe(
     "1 of 2 pinned witnesses cosigned it, on the writer's own machine: that is as strong as the " +
-      "owner of that machine. The quorum of your policy is not reached.",
+      "owner of that machine. The quorum of your trust file is not reached.",
   );
   expect(describeWitnesses({ ...proof, cosignatures: [] })).toContain("None of the 2");
   expect(describeWitnesses({ ...proof, witnesses: 0 })).toContain("names no witness");

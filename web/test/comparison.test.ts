@@ -1,6 +1,12 @@
 import type { DivergenceForm } from "forumd-client";
 import { expect, test } from "vitest";
-import { changedBodies, factLines, firstDivergences, layOut } from "../src/model/comparison";
+import {
+  changedBodies,
+  factLines,
+  firstDivergences,
+  layOut,
+  withoutMarks,
+} from "../src/model/comparison";
 import { diffLines, foldSame } from "../src/model/diff";
 
 function divergence(strand: string, step: string): DivergenceForm {
@@ -42,4 +48,15 @@ test("far from a change, same lines are folded; a missing text has no lines", ()
   const lines = foldSame(diffLines(before, `${before}\n7`), 2);
   expect(lines.map(({ text }) => text)).toEqual(["4 lines are the same", "5", "6", "7"]);
   expect(diffLines(null, "a")).toEqual([{ kind: "added", text: "a" }]);
+});
+
+test("money is shown as money, and no limit as such", () => {
+  const step = { kind: "accepted/1", bodies: {}, facts: { usd: 200_000_000, tokens: 2 ** 53 - 1 } };
+  expect(factLines(step as never)).toBe("kind: accepted/1\ntokens: no limit\nusd: $0.20");
+});
+
+test("prompts are compared without the marks around quoted texts", () => {
+  const mark = "1a70d4d336a1b0b24c73a5869f3bdc6a";
+  const prompt = `Do.\n--- ${mark} begin: task a\nx --- ${mark} end\n--- ${mark} end\n`;
+  expect(withoutMarks(prompt)).toBe(`Do.\n--- begin: task a\nx --- ${mark} end\n--- end\n`);
 });

@@ -1,5 +1,11 @@
 import { expect, test } from "vitest";
-import { formatAge, formatDollars, formatDuration, splitHidden } from "../src/model/format";
+import {
+  formatAge,
+  formatDollars,
+  formatDuration,
+  formatSpent,
+  splitHidden,
+} from "../src/model/format";
 
 test.each([
   ["0", "$0"],
@@ -8,6 +14,16 @@ test.each([
   ["0.1", "$0.10"],
   ["12.345", "$12.35"],
 ])("%s dollars are %s", (amount, shown) => expect(formatDollars(amount)).toBe(shown));
+
+test.each([
+  ["0.05005", "0.05", "$0.05005"],
+  ["0.05", "0.05", "$0.05"],
+  ["0.01", "0.05", "$0.01"],
+  ["20.001", "20", "$20.001"],
+  ["0.05005", null, "$0.05"],
+])("%s dollars of a cap of %s are %s", (spent, cap, shown) =>
+  expect(formatSpent(spent, cap)).toBe(shown),
+);
 
 test.each([
   [340, "340 ms"],

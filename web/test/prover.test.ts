@@ -169,7 +169,7 @@ describe.each([
     };
     expect(await kindOf(new Prover(fails, maxRead).prove(question(log)))).toContain("status 403");
     const asked = { ...question(log), policy: "quorum\n" };
-    expect(await kindOf(new Prover(log.reader(), maxRead).prove(asked))).toContain("policy");
+    expect(await kindOf(new Prover(log.reader(), maxRead).prove(asked))).toContain("trust file");
   });
 
   test("grows, and is proven again", async () => {

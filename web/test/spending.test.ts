@@ -75,7 +75,7 @@ test("a period has all of its days, and one without a beginning at least two wee
 test("runs that a cap stopped and runs without a price are named once", () => {
   const line = (run: string, unpriced: number) =>
     ({ run, unpriced, request: `ask ${run}`, name: null, spent: { usd: "1" } }) as RunLine;
-  const noted = listNoted(["old", "b"], [line("a", 2), line("b", 1), line("c", 0)]);
+  const noted = listNoted({ stopped: ["old", "b"] }, [line("a", 2), line("b", 1), line("c", 0)]);
   expect(
     noted.map(({ run, title, isStopped, unpriced }) => [run, title, isStopped, unpriced]),
   ).toEqual([

@@ -209,6 +209,42 @@ export interface ChatAsk {
   web_search_options?: unknown;
 }
 
+/** An image, a sound or a file in a message; its content stays in the recorded body. */
+export interface ChatAttachment {
+  kind: string;
+  media_type?: string;
+  size?: number;
+  name?: string;
+}
+
+/** One message. */
+export interface ChatMessage {
+  role: ChatRole;
+  text?: string;
+  reasoning?: string;
+  calls?: Array<ChatToolCall>;
+  results?: Array<ChatToolResult>;
+  attachments?: Array<ChatAttachment>;
+  note?: string;
+}
+
+/** Who says a message. */
+export type ChatRole = "assistant" | "command" | "error" | "input" | "output" | "raw" | "system" | "tool" | "user";
+
+/** A model asks for a tool. */
+export interface ChatToolCall {
+  name: string;
+  arguments: string;
+  id?: string;
+}
+
+/** What a tool has returned. */
+export interface ChatToolResult {
+  text: string;
+  id?: string;
+  name?: string;
+}
+
 /** By what a result was judged. */
 export type Check = "command" | "contains" | "coverage" | "file" | "form" | "json" | "kept" | "matches" | "model" | "outcome" | "tests";
 
@@ -400,6 +436,19 @@ export interface CostsForm {
    * before these: a request adds up about ten thousand runs at most.
    */
   next: string | null;
+  /** In how many of the runs a cap refused a call, however they ended. */
+  runs_refused?: number;
+  /** How many calls caps refused. */
+  calls_refused?: number;
+  /** The newest of these runs, at most a hundred. */
+  refused?: Array<string>;
+  /**
+   * In how many of the runs a provider billed more than the bound of a call. They are stopped,
+   * and are not among `runs_stopped`.
+   */
+  runs_overrun?: number;
+  /** The newest of these, at most a hundred. */
+  overrun?: Array<string>;
 }
 
 /** Sealed ballots, an anonymous exchange, a vote: what came of it, and who disagrees. */
@@ -459,6 +508,8 @@ export interface DecisionAsk {
   answer: Answer;
   /** Of what was looked at. */
   digest: string;
+  /** Why; recorded with the decision, in a body that can be erased. */
+  reason?: string;
 }
 
 /** What was decided at a gate. */
@@ -585,6 +636,7 @@ export interface EpochSummary {
   intact: State;
   complete: State;
   independent: State;
+  witnessing?: WitnessState;
 }
 
 /** By what it was decided whether two answers are the same. */
@@ -678,6 +730,41 @@ export interface EvidenceForm {
   weight: number;
 }
 
+/** A call of a model, a use of a tool, or another step, as messages. */
+export interface ExchangeForm {
+  /** The entry that ends the step, or begins it. */
+  entry: number | null;
+  /** The entry that begins it. */
+  began_entry: number | null;
+  strand: string;
+  op: Operation;
+  name: string;
+  agent: string | null;
+  model: string | null;
+  /** Null while the step goes on. */
+  outcome: Outcome | null;
+  /** The type of an error, or a status. */
+  code: string | null;
+  /** A point in time (RFC 3339, UTC). */
+  began: string;
+  /** How long it took, in seconds. */
+  seconds: number;
+  spent: AmountForm;
+  input_tokens: number;
+  output_tokens: number;
+  /** Why the model stopped, in its words. */
+  stop_reason: string | null;
+  /**
+   * How many messages at the beginning of the request are left out here, because an earlier
+   * request has them.
+   */
+  repeated: number;
+  /** What was sent; empty if it was erased. */
+  request: Array<ChatMessage>;
+  /** What came back; empty if it was erased. */
+  reply: Array<ChatMessage>;
+}
+
 /** One thing that is wrong, and where. */
 export interface FindingForm {
   problem: Problem;
@@ -757,6 +844,12 @@ export interface GateQuestion {
   shown: string;
   milliseconds: number;
   default?: Answer;
+}
+
+/** What a task has said that a decision is about. */
+export interface GateResult {
+  task: string;
+  result: string;
 }
 
 /** The decision at a gate of the batch; None while it waits. */
@@ -1243,6 +1336,11 @@ export interface ReportForm {
   notices?: Array<string>;
   /** How the runs are known, and which steps are known to be missing. */
   coverage?: Coverage;
+  /**
+   * Who has seen it: `independent` only if your trust file marks a witness that cosigned it as
+   * another organization's; otherwise `self-witnessed` or `none`.
+   */
+  witnessing?: WitnessState;
 }
 
 /** The provenance of a run that Forum does not drive. */
@@ -1489,6 +1587,18 @@ export interface RunForm {
   gaps?: Array<GapForm>;
   /** Notes in a run that Forum does not drive. */
   notes?: Array<RunNoteForm>;
+  /**
+   * The one word for its state that all surfaces show: `ok`, `failed`, `budget`, `overrun`,
+   * `waiting` and others.
+   */
+  word?: string;
+  /** How many calls a cap refused, of a run that Forum does not drive. */
+  refused?: number;
+  /**
+   * What a run that Forum does not drive is shown as: its command or name, and the first message
+   * to a model. Null for a run with a request.
+   */
+  title?: string | null;
 }
 
 /** A run in a list of runs. */
@@ -1529,6 +1639,22 @@ export interface RunLine {
    * told by its entries; verify the ledger.
    */
   altered?: boolean;
+  /**
+   * What a run that Forum does not drive is shown as: its command or name, and the first message
+   * to a model. Null for a run with a request.
+   */
+  title?: string | null;
+  /** The models that were called, the dearest first. */
+  models?: Array<string>;
+  /** How long it took; null while it goes on. */
+  seconds?: number | null;
+  /**
+   * The one word for its state that all surfaces show: `ok`, `failed`, `budget`, `overrun`,
+   * `waiting` and others.
+   */
+  word?: string;
+  /** How many calls a cap refused, of a run that Forum does not drive. */
+  refused?: number;
 }
 
 /** A note in a run that Forum does not drive. */
@@ -1576,6 +1702,11 @@ export interface RunsPage {
    * asked for, or none, and still have a next one.
    */
   next: string | null;
+  /**
+   * How many runs are missing here although not all of their texts were searched: they are too
+   * large, or in an archive that cannot be reached.
+   */
+  unsearched?: number;
 }
 
 /** Which runs, and which part of the list. */
@@ -1588,7 +1719,7 @@ export interface RunsPageAsk {
   since?: string | null;
   /** Only runs that began before this time. */
   until?: string | null;
-  /** Only runs whose request or name contains this text. */
+  /** Only runs whose request, name, prompts, replies or tool calls contain this text. */
   text?: string;
   /** Only runs whose route or plan names this lane. */
   lane?: string;
@@ -1671,7 +1802,7 @@ export interface SharedCapForm {
   runs: number | null;
 }
 
-/** A gate with what waits at it. */
+/** A gate with what waits at it, and with what the decision is about. */
 export interface ShownGateForm {
   /** The name of a run. */
   run: string;
@@ -1693,6 +1824,18 @@ export interface ShownGateForm {
    */
   salt: string | null;
   shown: string;
+  /** Null if it was erased. */
+  request: string | null;
+  /** Of the tasks that it waits for; of an effect, also what its agent said. */
+  results: Array<GateResult>;
+  /** What an approval leads to. */
+  if_approved: string;
+  /** What a rejection leads to. */
+  if_rejected: string;
+  spent: AmountForm;
+  cap: CapForm;
+  /** Why it was decided so, if that was told. */
+  reason: string | null;
 }
 
 /** A witness that has cosigned the newest checkpoint, and when it says it did. */
@@ -1700,6 +1843,7 @@ export interface Sighting {
   witness: string;
   time: number;
   same_machine: boolean;
+  independent?: boolean;
 }
 
 /** Who reports a run. */
@@ -1932,6 +2076,24 @@ export interface Terms {
 /** How strong a model the work of a lane usually needs. */
 export type Tier = "capable" | "cheap" | "frontier";
 
+/** Which part of a transcript. */
+export interface TranscriptAsk {
+  /** How many steps are left out; as `next` says. */
+  after?: number;
+  limit?: number;
+}
+
+/** Steps of a run as messages, in the order of their beginnings. */
+export interface TranscriptPage {
+  /** The name of a run. */
+  run: string;
+  exchanges: Array<ExchangeForm>;
+  /** How many steps the run has. */
+  total: number;
+  /** `after` of the next page; null at the end of the run. */
+  next: number | null;
+}
+
 /** A play that did not happen. */
 export interface UnplayedCase {
   case: number;
@@ -1996,6 +2158,12 @@ export interface WhyForm {
   causes: Array<CauseForm>;
 }
 
+/**
+ * Who has seen what is verified, as far as the reader knows.      The claim Independent holds
+ * in the first two cases, as it always did; only the first may be     called independent.
+ */
+export type WitnessState = "independent" | "none" | "self-witnessed";
+
 /** Of the tokens that were written. */
 export interface WrittenDetails {
   reasoning_tokens?: number;
@@ -2023,6 +2191,13 @@ export interface Operations {
     query: { until?: number | null };
     body: undefined;
     reply: RunForm;
+  };
+  /** Read the calls of a run as messages */
+  "GET /api/v1/runs/{run}/transcript": {
+    path: { run: string };
+    query: { after?: number; limit?: number };
+    body: undefined;
+    reply: TranscriptPage;
   };
   /** Compare two runs, step by step */
   "GET /api/v1/runs/{run}/diff/{other}": {
@@ -2390,6 +2565,7 @@ export const OPERATIONS: {
   "POST /api/v1/runs": { reply: "json", keyed: true },
   "GET /api/v1/runs": { reply: "json", keyed: false },
   "GET /api/v1/runs/{run}": { reply: "json", keyed: false },
+  "GET /api/v1/runs/{run}/transcript": { reply: "json", keyed: false },
   "GET /api/v1/runs/{run}/diff/{other}": { reply: "json", keyed: false },
   "GET /api/v1/me": { reply: "json", keyed: false },
   "GET /api/v1/runs/{run}/events": { reply: "text", keyed: false },

@@ -30,7 +30,14 @@ from forum.app.keys import KeyOperations
 from forum.app.log import LogOperations
 from forum.app.project import ProjectContext, build_secret_mask, key_variables, read_password
 from forum.app.reads import RunReads
-from forum.app.records import LocatedGate, RunView, open_bundle, verify_bundle_file, view_record
+from forum.app.records import (
+    ExplainedGate,
+    LocatedGate,
+    RunView,
+    open_bundle,
+    verify_bundle_file,
+    view_record,
+)
 from forum.app.run_costs import CostAxis, CostSum, CostTable
 from forum.app.run_list import MAX_SCANNED_RUNS, ListedRun, RunPage, RunQuery
 from forum.app.runs import BudgetStatus, RunOperations
@@ -65,6 +72,7 @@ __all__ = [
     "CostSum",
     "CostTable",
     "EvaluationPage",
+    "ExplainedGate",
     "Forum",
     "ListedEvaluation",
     "ListedRun",

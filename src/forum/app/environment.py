@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING
 from forum.config import Settings
 from forum.deliberation.council_kinds import COUNCIL_KINDS
 from forum.deliberation.symposium.kinds import SYMPOSIUM_KINDS
-from forum.errors import (
-    require_extra,
-)
+from forum.installation import require_extra
 from forum.ledger import kinds
 from forum.work.kinds import WORK_KINDS
 from forum.work.oversight_kinds import OVERSIGHT_KINDS

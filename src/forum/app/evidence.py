@@ -135,7 +135,8 @@ class EvidenceOperations:
         key = self._publish_key()
         arguments = self._read_arguments(request)
         self._log.publish(patience)
-        policy = self._project.policy
+        # A pack holds what its maker found, so it is checked as a reader without marks would.
+        policy = self._project.policy.without_marks()
         with self._project.open_reader() as reader:
             is_covered = find_end(reader, policy, arguments, must_be_later=True) is not None
         if not is_covered:

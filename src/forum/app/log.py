@@ -380,7 +380,12 @@ class LogOperations:
         if not notes:
             return None
         note = witnessed or notes[-1]
-        return Publication(note.encode(), tlog.Checkpoint.parse(note.text), witnessed is not None)
+        return Publication(
+            note=note.encode(),
+            checkpoint=tlog.Checkpoint.parse(note.text),
+            witnessed=witnessed is not None,
+            witnessing=tlog.describe_witnessing(note, self._project.policy),
+        )
 
     @cached_property
     def publisher(self) -> Publisher:
@@ -489,13 +494,20 @@ class LogOperations:
             return gather_bundle(reader, KINDS, run, self._project.policy, verifier).encode()
 
     def read_trust(self) -> "Trust":
-        """Return the policy and the checkpoints that this reader trusts."""
+        """Return the policy and the checkpoints that the operator of this machine trusts."""
         from forum.verify import Trust
 
         guard = self._project.guard.latest()
         return Trust(
             policy=self._project.policy, remembered=self.remembered_checkpoints(), guard=guard
         )
+
+    def read_trust_for_others(self) -> "Trust":
+        """Return what a server verifies with for a client, who has marked no witness.
+
+        The operator's marks are his own: by them a writer would call himself independent.
+        """
+        return replace_struct(self.read_trust(), policy=self._project.policy.without_marks())
 
     def remembered_checkpoints(self) -> tuple[bytes, ...]:
         """Return the last checkpoints that this machine has signed, verified or cosigned."""
@@ -526,13 +538,13 @@ class LogOperations:
         """
         from forum.verify import verify_epochs, verify_ledger
 
-        self._project.register()
         snapshots: list[tuple[Iterable[RunSnapshot], VerifiedCheckpoint]] = []
 
         def keep(runs: "Iterable[RunSnapshot]", last: "VerifiedCheckpoint") -> None:
             snapshots.append((runs, last))
 
         with self._project.snapshot() as reader, self._segment_runner(reader, jobs) as runner:
+            self._project.register()
             # The verifier compares the rows itself and reports forged ones; the check would raise
             # instead.
             reader.check = NoRowCheck()
@@ -570,11 +582,12 @@ class LogOperations:
         epochs = [e for e in self._project.known_epochs() if e.origin == origin]
         keys = tuple(tlog.VerifierKey.parse(vkey) for epoch in epochs for vkey in epoch.vkeys)
         own = self._project.log_folder(origin) / "policy"
-        policy = trust.policy
-        if policy is not None and policy == self._project.policy and own.exists():
+        policy, current = trust.policy, self._project.policy
+        if policy in (current, current.without_marks()) and own.exists():
             # The witnesses may have changed since that log ended, so its checkpoints are judged by
             # the policy that was in force then.
-            policy = tlog.WitnessPolicy.parse(own.read_bytes())
+            then = tlog.WitnessPolicy.parse(own.read_bytes())
+            policy = then if policy == current else then.without_marks()
         memories = [self._project.memory(origin, name) for name in ("guard.note", "seen.note")]
         remembered = (m.latest() for m in (*memories, self._project.witness_memory(origin)))
         named = [key for key in (policy.log_keys if policy else ()) if key.name == origin]

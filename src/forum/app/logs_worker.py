@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Self
 
 from forum.app import Forum
 from forum.config import Settings, WorkerCapacity
-from forum.errors import BadSettings, require_extra
+from forum.errors import BadSettings
+from forum.installation import require_extra
 
 if TYPE_CHECKING:
     from forum.backends.claiming_worker import ClaimingWorker

@@ -22,6 +22,7 @@ from forum.errors import ConcurrentUpdate, Conflict, StepMismatch
 from forum.ledger.entry import MAIN_STRAND
 from forum.ledger.kinds import Outcome
 from forum.ledger.log import Ledger
+from forum.platform_calls import sync_file
 from forum.work.kinds import Decider, GateDecisionFacts, gate_strand
 from forum.work.policy import Answer
 from forum.work.report_drafts import lost_step, step_draft
@@ -60,7 +61,7 @@ class OpenRunsFile:
         `owns` tells whether this process closes the run; another process closes one that it joined.
         """
         os.write(self._file, f"{run}{'' if owns else _JOINED}\n".encode())
-        os.fsync(self._file)
+        sync_file(self._file)
 
     def new_span(self) -> str:
         """Return the id of a new span, which names this process in its first half."""

@@ -26,8 +26,8 @@ from forum.errors import (
     NoSuchLog,
     StoreFailed,
     WrongWriteKey,
-    require_extra,
 )
+from forum.installation import require_extra
 from forum.ledger import ports
 from forum.ledger.archive import ArchiveLookup
 from forum.ledger.log import (
@@ -220,17 +220,20 @@ class ProjectContext:
     @cached_property
     def store(self) -> ports.Store:
         """The store, open for writing."""
+        store = self._open_store()
+        # Only now: a database that cannot be reached is not where the ledger has moved to.
         self.register()
+        return self._checked(store)
+
+    def _open_store(self) -> ports.Store:
         if self.settings.database:
             with require_extra("postgres"):
                 from forum.backends.postgres import PostgresStore
 
-            return self._checked(
-                PostgresStore(self.settings.database, self.origin, shared=self._connections)
-            )
+            return PostgresStore(self.settings.database, self.origin, shared=self._connections)
         from forum.backends.sqlite import SqliteStore
 
-        return self._checked(SqliteStore(self.settings.ledger_file, self.origin))
+        return SqliteStore(self.settings.ledger_file, self.origin)
 
     def _checked(self, reader: R) -> R:
         """Make a reader accept only rows that writers of this log wrote, and return the reader."""

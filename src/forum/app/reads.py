@@ -10,6 +10,7 @@ from forum.app.environment import DELIBERATION_KINDS, KINDS, POLL_INTERVAL_S, no
 from forum.app.project import ProjectContext
 from forum.app.records import (
     MAX_DETAILED_TASKS,
+    ExplainedGate,
     LocatedGate,
     RunView,
     decode_prefix,
@@ -18,6 +19,7 @@ from forum.app.records import (
     read_run_name,
     read_span_errors,
     read_span_names,
+    read_title,
 )
 from forum.app.run_costs import CostAxis, CostTable, add_up_costs
 from forum.app.run_list import RunLister, RunPage, RunQuery
@@ -30,6 +32,7 @@ from forum.errors import (
     NoSuchEntry,
     NoSuchGate,
     NoSuchRun,
+    RunNotDriven,
 )
 from forum.ledger import kinds, ports
 from forum.ledger.entry import LOG_RUN, MAIN_STRAND, Entry, leaf_of
@@ -43,6 +46,7 @@ from forum.ledger.log import (
 from forum.work import run_fold
 from forum.work.claims import read_claims
 from forum.work.kinds import (
+    REASON,
     TURN_PREFIX,
     AcceptedFacts,
     CheckFacts,
@@ -51,7 +55,7 @@ from forum.work.kinds import (
     score_strand,
     task_strand,
 )
-from forum.work.plan import read_plan
+from forum.work.plan import Plan, read_plan
 from forum.work.report_fold import align_spans
 from forum.work.report_kinds import span_strand
 from forum.work.run_comparison import Divergence, align_steps, compare_steps
@@ -123,6 +127,10 @@ class RunReads:
 
         Raises `NoSuchRun`.
         """
+        return run_fold.fold(self._read_entries(run, until))
+
+    def _read_entries(self, run: str, until: int | None) -> list[tuple[tlog.Hash, Entry[Any]]]:
+        """Return the entries of a run, up to an index.  Raises `NoSuchRun`."""
         # All strands in few queries: a reported run has a strand for each span.
         entries = [
             (leaf_of(data), self._project.ledger.kinds.read(data))
@@ -130,9 +138,7 @@ class RunReads:
         ]
         if not entries:
             raise NoSuchRun(run)
-        return run_fold.fold(
-            t for t in entries if until is None or is_before(self._project.store, t[0], until)
-        )
+        return [t for t in entries if until is None or is_before(self._project.store, t[0], until)]
 
     def read_run_request(self, run: str) -> "RunRequest":
         """Return the request of a run, as it was accepted."""
@@ -177,7 +183,8 @@ class RunReads:
 
         Raises `NoSuchRun`.
         """
-        state = self.read_run(run, until.index if until else None)
+        recorded = self._read_entries(run, until.index if until else None)
+        state = run_fold.fold(recorded)
         if until is not None and state.accepted is None and self.read_run(run).accepted:
             raise NoSuchRun(f"{run} had no request at that time")
         if state.accepted is None and not state.is_reported:
@@ -213,6 +220,7 @@ class RunReads:
             scores=self.read_scores(run, until.index if until else None),
             name=self.name_of(state),
             names=read_span_names(state, self._body_at),
+            title=read_title(run, state, (entry for _, entry in recorded), self._body_at),
         )
 
     def name_of(self, state: run_fold.Run) -> str:
@@ -251,8 +259,13 @@ class RunReads:
         return mark_latest(scores)
 
     def read_run_record(self, run: str) -> RunRecord:
-        """Return the entries of a run in log order, with a function that reads their bodies."""
+        """Return the entries of a run in log order, with a function that reads their bodies.
+
+        Raises `NoSuchRun`.
+        """
         entries = sort_by_index(locate_run(self._project.store, KINDS, run))
+        if not entries:
+            raise NoSuchRun(run)
         return RunRecord(
             run, entries, lambda located, name: read_body(self._project.store, located.entry, name)
         )
@@ -520,17 +533,41 @@ class RunReads:
         gate = find_gate(self._project.ledger, run, subject)
         return gate, read_body(self._project.ledger, gate.shown_at, "shown")
 
-    def gate_results(self, run: str, subject: str) -> tuple[tuple[str, bytes], ...]:
+    def explain_gate(self, run: str, subject: str) -> ExplainedGate:
+        """Return a gate with everything that a decision at it is about.  Raises `NoSuchGate`."""
+        gate, shown = self.read_gate(run, subject)
+        (located,) = self.locate_gates([(run, gate)])
+        state = self.read_run(run)
+        bodies = self._main_bodies(run, state)
+        request, plan = bodies.get("request"), bodies.get("plan")
+        asked = self.name_of(state) or None if request is None else request.decode(errors="replace")
+        tasks = read_plan(plan) if plan is not None else None
+        reason = self._body_at(gate.reason_at, REASON)
+        policy = None
+        with suppress(BodyGone, RunNotDriven):
+            policy = self.read_run_request(run).policy
+        return ExplainedGate(
+            located=located,
+            shown=shown,
+            request=asked,
+            results=self._gate_results(subject, tasks, state),
+            spent=state.spent,
+            cap=state.cap,
+            milliseconds=state.accepted.milliseconds if state.accepted else ports.NO_LIMIT,
+            plan=tasks,
+            policy=policy,
+            reason=None if reason is None else reason.decode(errors="replace"),
+        )
+
+    def _gate_results(
+        self, subject: str, plan: Plan | None, state: run_fold.Run
+    ) -> tuple[tuple[str, bytes], ...]:
         """Return the results that a decision is about, by task.
 
         For a gate before a task: the results of the tasks upstream of it. For a gate before a tool
         use: also the last reply of the agent that requested it.
         """
-        state = self.read_run(run)
-        plan = self._main_bodies(run, state).get("plan")
-        if plan is None:
-            return ()
-        tasks = read_plan(plan).by_id
+        tasks = plan.by_id if plan else {}
         _, _, named = subject.partition("/")
         own = named if named in tasks else named.rpartition("/")[0]
         if own not in tasks:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
@@ -15,6 +15,7 @@ from forum.errors import (
 )
 from forum.ledger import ports
 from forum.ledger.bundle import BundleReader
+from forum.ledger.entry import Entry
 from forum.ledger.kinds import Outcome
 from forum.ledger.log import (
     LocatedEntry,
@@ -22,12 +23,14 @@ from forum.ledger.log import (
 )
 from forum.work import run_fold
 from forum.work.claims import ActionClaim, read_claims
+from forum.work.conversation.titles import make_title
 from forum.work.kinds import AcceptedFacts, CheckFacts
 from forum.work.plan import Plan, read_plan
-from forum.work.policy import read_policy
+from forum.work.policy import Policy, read_policy
 from forum.work.report_kinds import Names, decode_names, span_strand
 from forum.work.roles.opinions import Opinion, parse_opinion
 from forum.work.run_record import RunRecord, sort_by_index
+from forum.work.run_summary import tally_entries
 from forum.work.scores import RecordedScore
 
 if TYPE_CHECKING:
@@ -84,6 +87,8 @@ class RunView(Struct, frozen=True):
     """The name of a reported run."""
     names: Mapping[str, Names] = {}
     """The names of spans that are not equal to their labels, by span."""
+    title: str = ""
+    """The title of a reported run: its command or name, and the first message to a model."""
 
 
 class LocatedGate(Struct, frozen=True):
@@ -95,6 +100,27 @@ class LocatedGate(Struct, frozen=True):
     """The index of the entry whose body `shown` the gate shows; None until it has one."""
     salt: bytes | None
     """The salt of that body; None if it was erased."""
+
+
+class ExplainedGate(Struct, frozen=True):
+    """Everything that a decision at a gate is about."""
+
+    located: LocatedGate
+    shown: bytes
+    """The content that waits; the decision names its digest."""
+    request: str | None
+    """The request of the run, or the name of a reported one; None if it was erased."""
+    results: tuple[tuple[str, bytes], ...]
+    """The results that the content depends on, by task."""
+    spent: ports.Amount
+    cap: ports.Amount
+    milliseconds: int
+    """The time limit of the run."""
+    plan: Plan | None
+    policy: Policy | None
+    """The policy of the run; None if it was erased, or if Forum does not drive the run."""
+    reason: str | None = None
+    """The reason that was given for the decision."""
 
 
 def verify_bundle_file(
@@ -187,6 +213,7 @@ def view_record(record: RunRecord) -> RunView:
         },
         name=read_run_name(state, read_at),
         names=read_span_names(state, read_at),
+        title=read_title(record.run, state, (e.entry for e in record.entries), read_at),
     )
 
 
@@ -227,6 +254,21 @@ def read_run_name(state: run_fold.Run, read_at: BodyReader) -> str:
         return ""
     source = state.report.source_at
     return decode_names(read_at(source, "names")).name or state.report.label
+
+
+def read_title(
+    run: str, state: run_fold.Run, entries: Iterable[Entry[Any]], read_at: BodyReader
+) -> str:
+    """Return the title of a reported run; empty for any other."""
+    name = read_run_name(state, read_at)
+    if not name:
+        return ""
+    summary = tally_entries(entries).result()
+    bodies = [
+        read_at(ports.Position(run, body.strand, body.n), "input") if body else None
+        for body in (summary.command, summary.prompt)
+    ]
+    return make_title(name, *bodies)
 
 
 def read_span_names(state: run_fold.Run, read_at: BodyReader) -> dict[str, Names]:

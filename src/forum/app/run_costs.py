@@ -66,8 +66,17 @@ class CostTable(Struct):
     unpriced_runs: int = 0
     """The number of runs with calls whose price is not known."""
     stopped_runs: int = 0
-    """The number of runs that a budget or a cap has stopped."""
+    """The number of runs that a budget or a cap has stopped; overruns are counted apart."""
     stopped: list[str] = []
+    """The newest of these."""
+    refused_runs: int = 0
+    """The number of runs in which a cap refused calls, however they ended."""
+    refused_calls: int = 0
+    refused: list[str] = []
+    """The newest of these runs."""
+    overrun_runs: int = 0
+    """The number of runs with a call that was billed above its bound."""
+    overrun: list[str] = []
     """The newest of these."""
     altered_runs: int = 0
     next: str | None = None
@@ -87,9 +96,24 @@ class CostTable(Struct):
         self.open_runs += not run.ended
         self.unpriced_runs += run.summary.unpriced > 0
         self.altered_runs += run.is_altered
-        if run.summary.stopped is StopReason.BUDGET:
-            self.stopped_runs += 1
-            self.stopped += [run.run] if len(self.stopped) < MAX_STOPPED_RUNS else []
+        self._count_caps(run)
+
+    def _count_caps(self, run: ListedRun) -> None:
+        """Count what caps did to a run: a bill above a bound is no cap that was reached."""
+        summary = run.summary
+        is_overrun, is_refused = summary.overruns > 0, summary.refused > 0
+        is_stopped = summary.stopped is StopReason.BUDGET and not is_overrun
+        self.stopped_runs += is_stopped
+        self.refused_runs += is_refused
+        self.refused_calls += summary.refused
+        self.overrun_runs += is_overrun
+        for is_listed, runs in (
+            (is_stopped, self.stopped),
+            (is_refused, self.refused),
+            (is_overrun, self.overrun),
+        ):
+            if is_listed and len(runs) < MAX_STOPPED_RUNS:
+                runs.append(run.run)
 
     def _row_key(self, run: ListedRun, cost: RunCost) -> str:
         """Return the key of the row of a cost, which is added if there is none."""

@@ -4,7 +4,7 @@ A summary counts if a writer of this log has tagged it.  Where there is none, or
 the entries of the run are read: an altered summary changes no answer, and is shown as altered.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
 import msgspec
@@ -12,14 +12,17 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from forum.app.project import ProjectContext
+from forum.app.run_search import MAX_SEARCHED_BYTES, MAX_SEARCHED_BYTES_LOCALLY, RunSearch
 from forum.errors import ArchiveUnreachable, StoreFailed, WrongWriteKey
 from forum.ledger.body import StoredBody
-from forum.ledger.entry import LOG_RUN, MAIN_STRAND, leaf_of
+from forum.ledger.entry import LOG_RUN, MAIN_STRAND, Commitment, leaf_of
 from forum.ledger.kinds import Outcome
 from forum.ledger.ports import Position, RunSummaryRow
 from forum.work import run_fold, run_summary
+from forum.work.conversation.titles import make_title
 from forum.work.plan import read_plan
 from forum.work.report_kinds import Provenance, decode_names
+from forum.work.run_words import choose_run_word
 
 MAX_SCANNED_RUNS = 10_000
 """How many runs one request of a client may pass over in search of those that match."""
@@ -27,6 +30,7 @@ MAX_FOLDED_RUNS = 1000
 """How many runs without a summary such a request may read from their entries."""
 _FILTERED_PAGE_SIZE = 500
 """Page size for reading runs where a filter may drop most of them."""
+_SEARCHED_PAGE_SIZE = 50
 _MAX_CLOCK_SKEW_US = 60_000_000
 """Tolerated difference between the clocks of two writers, in microseconds."""
 
@@ -43,7 +47,7 @@ class RunQuery(Struct, frozen=True):
     until: int = 2**63
     """Only runs that began before this time."""
     text: str = ""
-    """A part of the request or of the name, in any case."""
+    """A part of the request, of the name, or of what was said in the run, in any case."""
     lane: str = ""
     """The lane of the route, or of a task of the plan."""
     provenance: Provenance | None = None
@@ -74,11 +78,27 @@ class ListedRun(Struct, frozen=True):
     """None if the request was erased, or if Forum does not drive the run."""
     name: str = ""
     """The name of a run that Forum does not drive."""
+    title: str = ""
+    """The title of such a run: its command or name, and the first message, as far as they are
+    not erased.
+    """
+
+    @property
+    def word(self) -> str:
+        """The one word for its state."""
+        summary = self.summary
+        return choose_run_word(
+            self.state,
+            summary.outcome,
+            summary.stopped,
+            waits=self.waits,
+            has_overrun=summary.overruns > 0,
+        )
 
     @property
     def labels(self) -> frozenset[str]:
         """The labels by which the run can be found."""
-        labels = (self.state, self.summary.outcome, self.summary.stopped)
+        labels = (self.state, self.summary.outcome, self.summary.stopped, self.word)
         return frozenset(str(label) for label in labels if label is not None)
 
 
@@ -90,6 +110,10 @@ class RunPage(Struct, frozen=True):
 
     runs: tuple[ListedRun, ...]
     next: str | None
+    unsearched: int = 0
+    """How many runs were passed over although not all of their texts were searched: they are too
+    large, or in an archive that cannot be reached.
+    """
 
 
 class RunLister:
@@ -98,6 +122,7 @@ class RunLister:
     def __init__(self, project: ProjectContext) -> None:
         self._project = project
         self._folded = 0
+        self._search: RunSearch | None = None
 
     def list_runs(
         self, query: RunQuery, before: str | None, limit: int, max_scanned: int | None = None
@@ -107,14 +132,21 @@ class RunLister:
         With `max_scanned` the page ends after so many runs, whether they match or not.
         """
         size = max(limit, _FILTERED_PAGE_SIZE) if query.is_filter else limit
+        # Texts are searched in small steps, so that a search ends soon after its limit.
+        size = _SEARCHED_PAGE_SIZE if query.text else size
         runs: list[ListedRun] = []
         following = None
         for page in self.scan_runs(query, before, size, max_scanned):
             runs += page.runs
             following = page.next
             if len(runs) >= limit:
-                return RunPage(self._with_texts(runs[:limit]), runs[limit - 1].run)
-        return RunPage(self._with_texts(runs), following)
+                runs, following = runs[:limit], runs[limit - 1].run
+                break
+        return RunPage(self._with_texts(runs), following, self._unsearched)
+
+    @property
+    def _unsearched(self) -> int:
+        return self._search.unsearched if self._search else 0
 
     def scan_runs(
         self,
@@ -128,14 +160,17 @@ class RunLister:
         With `max_scanned` this ends after so many runs, whether they match or not.
         """
         scanned = self._folded = 0
+        self._search = None
+        if query.text:
+            most = MAX_SEARCHED_BYTES if max_scanned else MAX_SEARCHED_BYTES_LOCALLY
+            self._search = RunSearch(self._project, query.text, most)
         while page := self._project.store.runs_before(before, size):
             listed = self._read_page(page, query)
             before, scanned = page[-1], scanned + len(page)
             is_last = len(page) < size or _began_before(listed, query.since)
             yield RunPage(tuple(self._select(listed, query)), None if is_last else before)
-            if is_last or (
-                max_scanned and (scanned >= max_scanned or self._folded >= MAX_FOLDED_RUNS)
-            ):
+            is_enough = max_scanned and (scanned >= max_scanned or self._folded >= MAX_FOLDED_RUNS)
+            if is_last or is_enough or (self._search and self._search.is_exhausted):
                 return
 
     def _read_page(self, runs: Sequence[str], query: RunQuery) -> list[ListedRun]:
@@ -158,18 +193,24 @@ class RunLister:
     def _read_summary(
         self, run: str, row: RunSummaryRow | None
     ) -> tuple[ListedRun, RunSummaryRow | None]:
-        """Return a run, and its summary if it is closed and has none yet."""
+        """Return a run, and its summary if it is closed and has none yet, or an older one."""
         keys = self._project.write_keys
+        stored = None
         if row is not None and keys is not None and keys.accepts_summary(*row):
-            with suppress(msgspec.MsgspecError):
-                if row.version == run_summary.SUMMARY_VERSION:
-                    summary = run_summary.read_summary_row(row)
-                    return ListedRun(run, run_fold.RunState.ENDED, summary, row.ended), None
+            stored = _read_row(row)
+            if stored is not None and row.version == run_summary.SUMMARY_VERSION:
+                return stored, None
         self._folded += 1
         # Asked before the entries are read: a run that is closed meanwhile may have more of them.
-        is_closed = row is None and self._project.ledger.is_closed(run)
-        item, tally = self._fold(run)
-        if row is None:
+        is_missing = row is None or stored is not None
+        is_closed = is_missing and self._project.ledger.is_closed(run)
+        try:
+            item, tally = self._fold(run)
+        except ArchiveUnreachable:
+            if stored is None:
+                raise
+            return stored, None  # an older summary says less, and nothing that is wrong
+        if row is None or stored is not None:
             return item, run_summary.summary_row(run, tally) if is_closed else None
         # A machine without the write key cannot tell an altered summary from a good one.
         return replace(item, is_altered=keys is not None and not keys.accepts_summary(*row)), None
@@ -197,13 +238,6 @@ class RunLister:
 
     def _select(self, runs: Sequence[ListedRun], query: RunQuery) -> list[ListedRun]:
         found = [run for run in runs if _matches(run, query)]
-        if query.text:
-            text = query.text.casefold()
-            found = [
-                run
-                for run in self._with_texts(found)
-                if text in (run.request or "").casefold() or text in run.name.casefold()
-            ]
         if query.lane:
             lanes = self._plan_lanes([run for run in found if run.summary.lane != query.lane])
             found = [
@@ -211,34 +245,40 @@ class RunLister:
                 for run in found
                 if query.lane == run.summary.lane or query.lane in lanes.get(run.run, ())
             ]
-        return found
+        return self._search_texts(found, query.text) if query.text else found
 
-    def _with_texts(self, runs: Sequence[ListedRun]) -> tuple[ListedRun, ...]:
-        """Return these runs with their requests and names, read with few statements."""
-        places = [
-            (Position(run.run, MAIN_STRAND, body.n), name)
-            for run in runs
-            for name, body in _texts_of(run)
+    def _search_texts(self, runs: Sequence[ListedRun], text: str) -> list[ListedRun]:
+        """Return the runs whose request, name or messages have a text."""
+        wanted = text.casefold()
+        return [
+            run
+            for run in self._with_texts(runs, titles=False)
+            if wanted in (run.request or "").casefold()
+            or wanted in run.name.casefold()
+            or (self._search is not None and self._search.matches(run.run))
         ]
+
+    def _with_texts(
+        self, runs: Sequence[ListedRun], *, titles: bool = True
+    ) -> tuple[ListedRun, ...]:
+        """Return these runs with their requests, names and titles, read with few statements."""
+        texts = [_texts_of(run, titles=titles) for run in runs]
+        places = [(text.position, text.body) for each in texts for text in each]
         try:
             stored = iter(self._project.store.bodies_at(places))
         except ArchiveUnreachable:
             # A list without the texts of archived runs is of more use than none.
-            return tuple(self._with_text(run) for run in runs)
+            return tuple(map(self._with_text, runs, texts))
         return tuple(
-            _add_texts(run, {name: next(stored) for name, _ in _texts_of(run)}) for run in runs
+            _add_texts(run, each, [next(stored) for _ in each])
+            for run, each in zip(runs, texts, strict=True)
         )
 
-    def _with_text(self, run: ListedRun) -> ListedRun:
-        """Return a run with its request and name, or without them if they cannot be reached."""
+    def _with_text(self, run: ListedRun, texts: Sequence["_ListedText"]) -> ListedRun:
+        """Return a run with its texts, or without them if they cannot be reached."""
         with suppress(ArchiveUnreachable):
-            return _add_texts(
-                run,
-                {
-                    name: self._project.store.body(Position(run.run, MAIN_STRAND, body.n), name)
-                    for name, body in _texts_of(run)
-                },
-            )
+            bodies = self._project.store.bodies_at([(text.position, text.body) for text in texts])
+            return _add_texts(run, texts, bodies)
         return run
 
     def _plan_lanes(self, runs: Sequence[ListedRun]) -> dict[str, set[str]]:
@@ -272,26 +312,59 @@ def _matches(run: ListedRun, query: RunQuery) -> bool:
     )
 
 
-def _texts_of(run: ListedRun) -> list[tuple[str, run_summary.BodyReference]]:
+class _ListedText(Struct, frozen=True):
+    """A body that a list shows something of."""
+
+    name: str
+    position: Position
+    body: str
+    commitment: Commitment
+
+
+def _texts_of(run: ListedRun, *, titles: bool) -> list[_ListedText]:
     summary = run.summary
-    named = {"request": summary.request, "names": summary.names}
-    return [(name, body) for name, body in named.items() if body is not None]
+    main = {"request": summary.request, "names": summary.names}
+    texts = [
+        _ListedText(name, Position(run.run, MAIN_STRAND, body.n), name, body.commitment)
+        for name, body in main.items()
+        if body is not None
+    ]
+    spans = {"command": summary.command, "prompt": summary.prompt} if titles else {}
+    texts += [
+        _ListedText(name, Position(run.run, body.strand, body.n), "input", body.commitment)
+        for name, body in spans.items()
+        if body is not None
+    ]
+    return texts
 
 
-def _add_texts(run: ListedRun, stored: Mapping[str, StoredBody | None]) -> ListedRun:
-    """Return a run with its request or its name, compared with the commitments to them."""
-    texts, is_altered = {}, run.is_altered
-    for name, body in _texts_of(run):
-        found = stored[name]
-        if found is not None and found.matches(body.commitment):
-            texts[name] = b"".join(found.read())
+def _add_texts(
+    run: ListedRun, texts: Sequence[_ListedText], stored: Sequence[StoredBody | None]
+) -> ListedRun:
+    """Return a run with its texts, compared with the commitments to them."""
+    contents, is_altered = {}, run.is_altered
+    for text, body in zip(texts, stored, strict=True):
+        if body is not None and body.matches(text.commitment):
+            contents[text.name] = b"".join(body.read())
         else:
-            is_altered = is_altered or found is not None
-    request = texts.get("request")
-    name = decode_names(texts.get("names")).name or run.summary.label
+            is_altered = is_altered or body is not None
+    request = contents.get("request")
+    is_driven = run.summary.provenance is Provenance.DRIVEN
+    name = "" if is_driven else decode_names(contents.get("names")).name or run.summary.label
     return replace(
         run,
         request=None if request is None else request.decode(errors="replace"),
-        name="" if run.summary.provenance is Provenance.DRIVEN else name,
+        name=name,
+        title=make_title(name, contents.get("command"), contents.get("prompt")) if name else "",
         is_altered=is_altered,
     )
+
+
+def _read_row(row: RunSummaryRow) -> ListedRun | None:
+    """Return the run of a summary that a writer of this log has tagged; None if it is unknown."""
+    if row.version > run_summary.SUMMARY_VERSION:
+        return None
+    with suppress(msgspec.MsgspecError):
+        summary = run_summary.read_summary_row(row)
+        return ListedRun(row.run, run_fold.RunState.ENDED, summary, row.ended)
+    return None

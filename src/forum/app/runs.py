@@ -19,12 +19,8 @@ from forum.app.log import LogOperations
 from forum.app.project import ProjectContext
 from forum.app.reads import RunReads
 from forum.config import WorkerCapacity
-from forum.errors import (
-    BadSettings,
-    Malformed,
-    StoreFailed,
-    require_extra,
-)
+from forum.errors import BadSettings, Malformed, StoreFailed
+from forum.installation import require_extra
 from forum.ledger import ports
 from forum.ledger.entry import MAIN_STRAND
 from forum.ledger.log import (
@@ -339,23 +335,24 @@ class RunOperations:
         answer: Answer,
         digest: str,
         by: Approver = LOCAL_OPERATOR,
+        reason: str = "",
     ) -> None:
         """Approve or reject the content with this digest, on behalf of an approver."""
-        from forum.engine import decide_gate
+        from forum.engine import DecisionTexts, decide_gate
 
-        if self._may_have_old_workers:
-            # Workers of release 0.1 know only the older kind of decision, and would wait for it
-            # forever.
-            old = GateDecisionFacts(answer, digest, Decider.PERSON)
-            decide_gate(self._project.ledger, run, subject, old, by.actor)
-            return
-        decided = GateDecisionByFacts(answer, digest, by.authority)
-        if by.identity is None:
-            decide_gate(self._project.ledger, run, subject, decided, by.actor)
-            return
-        # A person's identity is recorded in the body only, because a body can be erased.
-        actor, identity = by.authority.value, encode_json(by.identity)
-        decide_gate(self._project.ledger, run, subject, decided, actor, identity)
+        # Workers of release 0.1 know only the older kind of decision, and would wait for it
+        # forever.
+        decided = (
+            GateDecisionFacts(answer, digest, Decider.PERSON)
+            if self._may_have_old_workers
+            else GateDecisionByFacts(answer, digest, by.authority)
+        )
+        actor, identity = by.actor, None
+        if by.identity is not None and not self._may_have_old_workers:
+            # A person's identity is recorded in the body only, because a body can be erased.
+            actor, identity = by.authority.value, encode_json(by.identity)
+        texts = DecisionTexts(identity, reason.strip())
+        decide_gate(self._project.ledger, run, subject, decided, actor, texts)
 
     def edit_gate(
         self, run: str, subject: str, digest: str, shown: bytes, actor: str = OPERATOR

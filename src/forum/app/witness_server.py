@@ -7,12 +7,7 @@ from typing import TYPE_CHECKING
 
 from forum import tlog
 from forum.app.environment import now, origin_file_name, witness_memory
-from forum.errors import (
-    ForumError,
-    NoLedger,
-    WitnessRefused,
-    require_extra,
-)
+from forum.errors import ForumError, NoLedger, WitnessRefused
 
 if TYPE_CHECKING:
     from socket import socket
@@ -32,7 +27,7 @@ def open_witness(
     With an auditor, it cosigns only checkpoints whose audit has no findings.
     """
     from forum.backends.state_files import lock_file, read_key, write_key
-    from forum.verify import LOCAL_WITNESS
+    from forum.tlog import LOCAL_WITNESS
     from forum.witness import Witness
 
     path = folder / "witness.key"
@@ -100,10 +95,9 @@ def serve_witness(
     witness: "Witness", folder: Path, host: str, port: int, auditor: "LogAuditor | None" = None
 ) -> None:
     """Serve a witness over HTTP until the process is stopped."""
-    with require_extra("server"):
-        import uvicorn
+    import uvicorn
 
-        from forum.witness.server import build_witness_app
+    from forum.witness.server import build_witness_app
 
     app = build_witness_app(
         witness, trusted_logs(folder), auditor.latest_report if auditor else None

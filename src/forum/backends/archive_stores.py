@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 from forum import errors
 from forum.backends.state_files import make_private_folder, sync_path, write_durably
+from forum.installation import require_extra
 
 _RETRY_DELAY_S = 30.0
 """How long a place that did not answer is not asked again: a verification asks for many copies."""
@@ -161,7 +162,7 @@ class ObjectArchive:
     """An archive in a bucket of S3, Google Cloud Storage or Azure, or of a server like them."""
 
     def __init__(self, url: str) -> None:
-        with errors.require_extra("archive"):
+        with require_extra("archive"):
             from obstore import exceptions, store  # noqa: PLC0415  an extra
         self._url, self._missing = url, (exceptions.NotFoundError, FileNotFoundError)
         self._failures = (exceptions.BaseError, OSError)

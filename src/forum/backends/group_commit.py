@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from forum import errors
 from forum.backends.fork_safety import ForkAware, register_fork_aware
+from forum.backends.threads import start_thread
 from forum.ledger.ports import EntryWrite, Store
 
 _MAX_BATCH_ENTRIES = 4000
@@ -93,9 +94,12 @@ class GroupCommitter(ForkAware):
             if self._closed:
                 raise errors.StoreFailed("appending", "the committer is closed")
             if self._thread is None:
-                self._thread = Thread(target=self._run, name="forum-committer", daemon=True)
-                self._thread.start()
-            self._queue.put(request)
+                thread = Thread(target=self._run, name="forum-committer", daemon=True)
+                self._thread = thread if start_thread(thread) else None
+            if self._thread is not None:
+                self._queue.put(request)
+                return
+        self._commit_batch([request])
 
     def _run(self) -> None:
         while (first := self._queue.get()) is not None:

@@ -24,7 +24,8 @@ import msgspec
 from forum import verify
 from forum.deliberation.council_kinds import COUNCIL_KINDS
 from forum.deliberation.symposium.kinds import SYMPOSIUM_KINDS
-from forum.errors import ForumError, WitnessUnreachable, require_extra
+from forum.errors import ForumError, WitnessUnreachable
+from forum.installation import require_extra
 from forum.ledger.kinds import LEDGER_KINDS
 from forum.ledger.ports import Reader
 from forum.work.kinds import WORK_KINDS

@@ -415,16 +415,31 @@ _REMEDIES = {
     "53300": "Raise max_connections of the server, or run fewer processes",
     "25006": "This server is read-only: name the primary as the database",
     "42501": "Grant this user the right to do that",
+    "3D000": "Create it: createdb NAME.  Or correct the name in the address of the database",
+    "28P01": "Correct the password in the address of the database",
+    "28000": "Correct the user in the address of the database, or let it in: pg_hba.conf",
 }
 """The remedy for an error of Postgres, keyed by SQLSTATE."""
 _UNREACHABLE = "See that the server runs, and that address and password are right"
 """The remedy if the server did not answer."""
 
 
+_REFUSALS = {
+    'database "': "3D000",
+    "password authentication failed": "28P01",
+    "no pg_hba.conf entry": "28000",
+    'role "': "28000",
+}
+"""The SQLSTATE of a refused connection by its words: the driver does not tell it then."""
+
+
 def _remedy(error: psycopg.Error) -> str:
-    if error.sqlstate is None:
-        return _UNREACHABLE if isinstance(error, psycopg.OperationalError) else ""
-    return _REMEDIES.get(error.sqlstate, "")
+    state = error.sqlstate
+    if state is None and isinstance(error, psycopg.OperationalError):
+        refused = str(error).partition("FATAL:")[2]
+        state = next((state for words, state in _REFUSALS.items() if words in refused), None)
+        return _REMEDIES[state] if state else _UNREACHABLE
+    return _REMEDIES.get(state or "", "")
 
 
 @contextmanager

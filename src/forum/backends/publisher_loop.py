@@ -11,6 +11,7 @@ from time import monotonic
 from typing import NamedTuple
 
 from forum.backends.fork_safety import ForkAware, register_fork_aware
+from forum.backends.threads import start_thread
 from forum.errors import ConcurrentUpdate, StoreFailed
 from forum.ledger.ports import Store
 from forum.ledger.sequencer import MAX_BATCH_ENTRIES, Publication, Publisher, Sequencer
@@ -86,8 +87,8 @@ class PublisherLoop(ForkAware):
             )
             if name != "retention" or retain is not None
         ]
-        for thread in self._threads:
-            thread.start()
+        # Without threads, `close` sequences and publishes what was appended.
+        self._threads = [thread for thread in self._threads if start_thread(thread)]
         register_fork_aware(self)
 
     def notice_append(self) -> None:

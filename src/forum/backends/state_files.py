@@ -12,6 +12,7 @@ from pathlib import Path
 
 from forum import errors
 from forum.ledger.write_tags import WriteKeys
+from forum.platform_calls import sync_file
 from forum.tlog import SigningKey
 
 _PRIVATE_KEY_HEADER = "PRIVATE+KEY"
@@ -98,7 +99,7 @@ def write_durably(path: Path, data: bytes, what: str = _DEFAULT_WHAT) -> None:
             with os.fdopen(descriptor, "wb") as file:
                 file.write(data)
                 file.flush()
-                os.fsync(file.fileno())
+                sync_file(file.fileno())
             draft.replace(path)
         except OSError:  # for example a full disk: remove the partial draft
             draft.unlink(missing_ok=True)
@@ -111,7 +112,7 @@ def sync_path(path: Path) -> None:
     """Make a file durable, or the names in a folder."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(descriptor)
+        sync_file(descriptor)
     finally:
         os.close(descriptor)
 

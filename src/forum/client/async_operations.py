@@ -87,7 +87,8 @@ class AsyncRunsApi:
 
         `until`: Only runs that began before this time.
 
-        `text`: Only runs whose request or name contains this text.
+        `text`: Only runs whose request, name, prompts, replies or tool calls contain this
+        text.
 
         `lane`: Only runs whose route or plan names this lane.
 
@@ -167,6 +168,25 @@ class AsyncRunsApi:
                 accept="application/json",
             ),
             forms.RunForm,
+        )
+
+    async def get_transcript(
+        self, run: str, *, after: int | None = None, limit: int | None = None
+    ) -> forms.TranscriptPage:
+        """Read the calls of a run as messages.
+
+        `GET /api/v1/runs/{run}/transcript`; needs the scope `audit` or `read`.
+
+        `after`: How many steps are left out; as `next` says.
+        """
+        return await self._connection.call(
+            ApiRequest(
+                method="GET",
+                path=fill_path("/api/v1/runs/{run}/transcript", run=run),
+                query={"after": after, "limit": limit},
+                accept="application/json",
+            ),
+            forms.TranscriptPage,
         )
 
     async def diff(self, run: str, other: str) -> forms.DiffForm:
@@ -461,19 +481,27 @@ class AsyncGatesApi:
         )
 
     async def decide(
-        self, run: str, *, subject: str, answer: forms.Answer, digest: str
+        self,
+        run: str,
+        *,
+        subject: str,
+        answer: forms.Answer,
+        digest: str,
+        reason: str | None = None,
     ) -> forms.DecisionForm:
         """Approve or reject what waits.
 
         `POST /api/v1/runs/{run}/gate`; needs the scope `approve`.
 
         `digest`: Of what was looked at.
+
+        `reason`: Why; recorded with the decision, in a body that can be erased.
         """
         return await self._connection.call(
             ApiRequest(
                 method="POST",
                 path=fill_path("/api/v1/runs/{run}/gate", run=run),
-                body={"subject": subject, "answer": answer, "digest": digest},
+                body={"subject": subject, "answer": answer, "digest": digest, "reason": reason},
                 accept="application/json",
             ),
             forms.DecisionForm,

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     Answer = Literal["approve", "reject"]
     Authority = Literal["person", "key", "operator"]
     Basis = Literal["given", "lexical", "semantic", "classifier"]
+    ChatRole = Literal[
+        "system", "user", "assistant", "tool", "input", "output", "command", "error", "raw"
+    ]
     Check = Literal[
         "outcome",
         "contains",
@@ -149,11 +152,13 @@ if TYPE_CHECKING:
     Tier = Literal["cheap", "capable", "frontier"]
     Validity = Literal["valid", "expired", "revoked"]
     Why = Literal["", "error", "lost", "deadline", "cancelled", "oversize", "throttled", "cut"]
+    WitnessState = Literal["independent", "self-witnessed", "none"]
 else:
     Accord = str
     Answer = str
     Authority = str
     Basis = str
+    ChatRole = str
     Check = str
     Claim = str
     Concern = str
@@ -192,6 +197,7 @@ else:
     Tier = str
     Validity = str
     Why = str
+    WitnessState = str
 
 
 class Taken(msgspec.Struct, frozen=True, kw_only=True):
@@ -248,6 +254,20 @@ class RunLine(msgspec.Struct, frozen=True, kw_only=True):
     """Whether somebody has changed its summary, or its request, in the database. All else is
     then told by its entries; verify the ledger.
     """
+    title: str | None = None
+    """What a run that Forum does not drive is shown as: its command or name, and the first
+    message to a model. Null for a run with a request.
+    """
+    models: tuple[str, ...] = ()
+    """The models that were called, the dearest first."""
+    seconds: float | None = None
+    """How long it took; null while it goes on."""
+    word: str = ""
+    """The one word for its state that all surfaces show: `ok`, `failed`, `budget`, `overrun`,
+    `waiting` and others.
+    """
+    refused: int = 0
+    """How many calls a cap refused, of a run that Forum does not drive."""
 
 
 class RunsPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -257,6 +277,10 @@ class RunsPage(msgspec.Struct, frozen=True, kw_only=True):
     next: str | None
     """The cursor of the next page; null at the end. A page with filters may hold fewer runs than
     asked for, or none, and still have a next one.
+    """
+    unsearched: int = 0
+    """How many runs are missing here although not all of their texts were searched: they are too
+    large, or in an archive that cannot be reached.
     """
 
 
@@ -754,6 +778,100 @@ class RunForm(msgspec.Struct, frozen=True, kw_only=True):
     """Steps that are known to be missing."""
     notes: tuple[RunNoteForm, ...] = ()
     """Notes in a run that Forum does not drive."""
+    word: str = ""
+    """The one word for its state that all surfaces show: `ok`, `failed`, `budget`, `overrun`,
+    `waiting` and others.
+    """
+    refused: int = 0
+    """How many calls a cap refused, of a run that Forum does not drive."""
+    title: str | None = None
+    """What a run that Forum does not drive is shown as: its command or name, and the first
+    message to a model. Null for a run with a request.
+    """
+
+
+class ChatToolCall(msgspec.Struct, frozen=True, kw_only=True):
+    """A model asks for a tool."""
+
+    name: str
+    arguments: str
+    id: str = ""
+
+
+class ChatToolResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What a tool has returned."""
+
+    text: str
+    id: str = ""
+    name: str = ""
+
+
+class ChatAttachment(msgspec.Struct, frozen=True, kw_only=True):
+    """An image, a sound or a file in a message; its content stays in the recorded body."""
+
+    kind: str
+    media_type: str = ""
+    size: int = 0
+    name: str = ""
+
+
+class ChatMessage(msgspec.Struct, frozen=True, kw_only=True):
+    """One message."""
+
+    role: ChatRole
+    text: str = ""
+    reasoning: str = ""
+    calls: tuple[ChatToolCall, ...] = ()
+    results: tuple[ChatToolResult, ...] = ()
+    attachments: tuple[ChatAttachment, ...] = ()
+    note: str = ""
+
+
+class ExchangeForm(msgspec.Struct, frozen=True, kw_only=True):
+    """A call of a model, a use of a tool, or another step, as messages."""
+
+    entry: int | None
+    """The entry that ends the step, or begins it."""
+    began_entry: int | None
+    """The entry that begins it."""
+    strand: str
+    op: Operation
+    name: str
+    agent: str | None
+    model: str | None
+    outcome: Outcome | None
+    """Null while the step goes on."""
+    code: str | None
+    """The type of an error, or a status."""
+    began: str
+    """A point in time (RFC 3339, UTC)."""
+    seconds: float
+    """How long it took, in seconds."""
+    spent: AmountForm
+    input_tokens: int
+    output_tokens: int
+    stop_reason: str | None
+    """Why the model stopped, in its words."""
+    repeated: int
+    """How many messages at the beginning of the request are left out here, because an earlier
+    request has them.
+    """
+    request: tuple[ChatMessage, ...]
+    """What was sent; empty if it was erased."""
+    reply: tuple[ChatMessage, ...]
+    """What came back; empty if it was erased."""
+
+
+class TranscriptPage(msgspec.Struct, frozen=True, kw_only=True):
+    """Steps of a run as messages, in the order of their beginnings."""
+
+    run: str
+    """The name of a run."""
+    exchanges: tuple[ExchangeForm, ...]
+    total: int
+    """How many steps the run has."""
+    next: int | None
+    """`after` of the next page; null at the end of the run."""
 
 
 class StepForm(msgspec.Struct, frozen=True, kw_only=True):
@@ -840,8 +958,15 @@ class GatesForm(msgspec.Struct, frozen=True, kw_only=True):
     gates: tuple[LocatedGateForm, ...]
 
 
+class GateResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What a task has said that a decision is about."""
+
+    task: str
+    result: str
+
+
 class ShownGateForm(msgspec.Struct, frozen=True, kw_only=True):
-    """A gate with what waits at it."""
+    """A gate with what waits at it, and with what the decision is about."""
 
     run: str
     """The name of a run."""
@@ -862,6 +987,18 @@ class ShownGateForm(msgspec.Struct, frozen=True, kw_only=True):
     salted commitment to the body. Null if it was erased.
     """
     shown: str
+    request: str | None
+    """Null if it was erased."""
+    results: tuple[GateResult, ...]
+    """Of the tasks that it waits for; of an effect, also what its agent said."""
+    if_approved: str
+    """What an approval leads to."""
+    if_rejected: str
+    """What a rejection leads to."""
+    spent: AmountForm
+    cap: CapForm
+    reason: str | None
+    """Why it was decided so, if that was told."""
 
 
 class DecisionForm(msgspec.Struct, frozen=True, kw_only=True):
@@ -1168,6 +1305,18 @@ class CostsForm(msgspec.Struct, frozen=True, kw_only=True):
     """Null if all runs are counted. Otherwise the cursor for the costs of the runs that began
     before these: a request adds up about ten thousand runs at most.
     """
+    runs_refused: int = 0
+    """In how many of the runs a cap refused a call, however they ended."""
+    calls_refused: int = 0
+    """How many calls caps refused."""
+    refused: tuple[str, ...] = ()
+    """The newest of these runs, at most a hundred."""
+    runs_overrun: int = 0
+    """In how many of the runs a provider billed more than the bound of a call. They are stopped,
+    and are not among `runs_stopped`.
+    """
+    overrun: tuple[str, ...] = ()
+    """The newest of these, at most a hundred."""
 
 
 class KeyForm(msgspec.Struct, frozen=True, kw_only=True):
@@ -1293,6 +1442,7 @@ class Sighting(msgspec.Struct, frozen=True, kw_only=True):
     witness: str
     time: int
     same_machine: bool
+    independent: bool = False
 
 
 class EpochSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -1304,6 +1454,7 @@ class EpochSummary(msgspec.Struct, frozen=True, kw_only=True):
     intact: State
     complete: State
     independent: State
+    witnessing: WitnessState = "none"
 
 
 class GapCount(msgspec.Struct, frozen=True, kw_only=True):
@@ -1352,6 +1503,10 @@ class ReportForm(msgspec.Struct, frozen=True, kw_only=True):
     """What is no finding and yet to be known."""
     coverage: Coverage = Coverage()
     """How the runs are known, and which steps are known to be missing."""
+    witnessing: WitnessState = "none"
+    """Who has seen it: `independent` only if your trust file marks a witness that cosigned it as
+    another organization's; otherwise `self-witnessed` or `none`.
+    """
 
 
 class ReplayForm(msgspec.Struct, frozen=True, kw_only=True):

@@ -26,7 +26,8 @@ from tempfile import TemporaryFile
 from threading import Thread
 from typing import IO, Any, Final
 
-from forum.errors import ForumError, MissingExtra, NotServing
+from forum.errors import ForumError, NotServing
+from forum.installation import missing_extra
 from forum.planning import load_weights
 from forum.work.model_weights import SMOLLM2, SMOLLM2_GGUF
 
@@ -138,7 +139,7 @@ def _find_weights() -> Path:
     Raises `MissingExtra` without the server, and `WeightsMissing` or `WeightsRejected`.
     """
     if find_spec("xllamacpp") is None:
-        raise MissingExtra("demo", "the package xllamacpp is not installed")
+        raise missing_extra("demo", "the package xllamacpp is not installed")
     return load_weights(SMOLLM2) / SMOLLM2_GGUF.name
 
 

@@ -10,7 +10,7 @@ from forum.engine.accept import (
 )
 from forum.engine.context import ENGINE, RunContext, read_body, read_run, read_run_context
 from forum.engine.engine import MAX_CLAIMED_TIMERS, Engine
-from forum.engine.gates import decide_gate, edit_gate, expire_gate, find_gate
+from forum.engine.gates import DecisionTexts, decide_gate, edit_gate, expire_gate, find_gate
 from forum.engine.interruption import interrupt_run, resume_run
 from forum.engine.local_runner import LocalRunner
 from forum.engine.ports import (
@@ -51,6 +51,7 @@ __all__ = [
     "NO_COST",
     "AnswerEncoder",
     "CallReply",
+    "DecisionTexts",
     "DeltaCallback",
     "DeltaSink",
     "Engine",

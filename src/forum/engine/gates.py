@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from forum import errors
 from forum.engine import context
-from forum.ledger.body import BytesContent
+from forum.ledger.body import BytesContent, text_content
 from forum.ledger.entry import MAIN_STRAND
 from forum.ledger.log import Ledger, read_strand_entries
 from forum.ledger.ports import Timer, due_now
@@ -35,6 +35,18 @@ class Decision:
     answer: Answer
     shown: bytes
     entry: Hash
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionTexts:
+    """What is recorded with a decision in bodies, which can be erased."""
+
+    identity: bytes | None = None
+    """The person who decided, as JSON."""
+    reason: str = ""
+
+
+NO_TEXTS = DecisionTexts()
 
 
 def with_operator_rules(policy: Policy, rules: Iterable[GateRule]) -> Policy:
@@ -103,7 +115,7 @@ def decide_gate(
     subject: str,
     decided: kinds.GateDecision,
     actor: str,
-    identity: bytes | None = None,
+    texts: DecisionTexts = NO_TEXTS,
 ) -> None:
     """Record a decision about the content with its digest, and wake the run.
 
@@ -120,10 +132,18 @@ def decide_gate(
     if not interrupted and context.is_driven(ledger, run):
         effects.append(due_now(run, MAIN_STRAND, ledger.now()))
     bodies = (
-        [Attachment(kinds.IDENTITY, BytesContent(identity), "application/json")] if identity else []
+        [Attachment(kinds.IDENTITY, BytesContent(texts.identity), "application/json")]
+        if texts.identity
+        else []
     )
-    draft = Draft("decision", actor, decided, bodies=tuple(bodies), effects=tuple(effects))
-    _append_to_gate(ledger, strand, subject, decided.digest, draft)
+    drafts = [Draft("decision", actor, decided, bodies=tuple(bodies), effects=tuple(effects))]
+    if texts.reason:
+        # In the commit of the decision: a crash leaves neither a reason without a decision, nor a
+        # decision whose reason is lost.
+        body = Attachment(kinds.REASON, text_content(texts.reason), "text/plain")
+        facts = kinds.GateReasonFacts(decided.digest)
+        drafts.insert(0, Draft("reason", actor, facts, bodies=(body,)))
+    _append_to_gate(ledger, strand, subject, decided.digest, *drafts)
 
 
 def edit_gate(ledger: Ledger, run: str, subject: str, digest: str, shown: bytes, actor: str) -> str:
@@ -189,10 +209,10 @@ def _check_edit(ledger: Ledger, run: str, subject: str, shown: bytes) -> None:
 
 
 def _append_to_gate(
-    ledger: Ledger, strand: Strand, subject: str, digest: str, draft: Draft
+    ledger: Ledger, strand: Strand, subject: str, digest: str, *drafts: Draft
 ) -> None:
     try:
-        strand.append_exclusive(draft)
+        strand.append_exclusive(*drafts)
     except errors.ConcurrentUpdate:
         # If the gate was decided or edited meanwhile, an error that says so helps a person more
         # than `ConcurrentUpdate` does.

@@ -32,6 +32,7 @@ _FRAME_KINDS = (
     JoinFacts,
     kinds.InterruptionFacts,
     kinds.ResumptionFacts,
+    kinds.GateReasonFacts,
 )
 """Kinds that are left out of comparisons: they frame the work, and differ between any two runs."""
 

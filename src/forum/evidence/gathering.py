@@ -137,7 +137,7 @@ def collect_files(reader: Reader, kinds: Kinds, contents: PackContents) -> dict[
         pack_file.PAGE: draw_page(report).encode(),
         pack_file.SCHEMA: pack_file.report_schema(),
         pack_file.ENTRY_LIST: list_entries(part, report.arguments),
-        pack_file.POLICY: policy.encode(),
+        pack_file.POLICY: policy.without_marks().encode(),
         pack_file.KEY_ENTRY: entry,
         pack_file.KEY_PROOF: proof.encode(),
         **contents.extras,

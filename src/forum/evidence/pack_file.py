@@ -50,7 +50,7 @@ maps/          The maps of duties that were used.
 To check it, with Forum installed:    forum verify THIS.zip --policy POLICY
 To check it, with Python alone:       python3 verify.py THIS.zip --policy POLICY
 To check one run, with Python alone:  python3 verify.py runs/RUN.zip --policy POLICY
-To check one run in a browser:        open verify.html
+To check it, or one run, in a browser: open verify.html
 
 Both compute every figure of report.json again from log/.  A figure that was changed, a run that was
 left out, another sample and another map are found, and named.  Only forum verify also draws

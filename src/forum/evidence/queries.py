@@ -5,6 +5,7 @@ A query says what is counted (`over`), which of it (`kinds`, `where`), how it be
 `Query` to `QUERIES`; a map refers to it by its id.
 """
 
+from collections.abc import Sequence
 from enum import StrEnum
 
 import msgspec
@@ -100,6 +101,7 @@ _CALLS = Condition("op", ("model",))
 # calls, so that counting both would count their cost twice.
 _PAID = Condition("op", ("run",), negated=True)
 _DOUBT = Condition("outcome", ("indeterminate", NO_END))
+_BY_BUDGET = Condition("reason", ("budget",))
 _BY_SOMEBODY = Condition("authority", ("person", "key", "operator"))
 
 RUNS, DECISIONS, EFFECTS, MODELS, MONEY = "runs", "decisions", "effects", "models", "money"
@@ -323,8 +325,29 @@ QUERIES: tuple[Query, ...] = (
         "Stops because a budget was used up",
         MONEY,
         kinds=("stop/1",),
-        where=(Condition("reason", ("budget",)),),
+        # Only the engine stops a run at its budget.  A gateway and a recorder refuse calls, and
+        # stop a run only if a provider billed more than it was bound to.
+        where=(_BY_BUDGET, Condition("actor", ("engine",))),
         by=("limit",),
+    ),
+    Query(
+        "caps.refused",
+        "Calls that a cap refused, by who began the run",
+        MONEY,
+        kinds=("report.step/1",),
+        where=(
+            Condition("outcome", ("denied",)),
+            Condition("code", ("budget", "stopped", "unpriced")),
+        ),
+        by=("opened_by",),
+    ),
+    Query(
+        "caps.overrun",
+        "Calls that a provider billed above their bound, by model",
+        MONEY,
+        kinds=("report.step/1",),
+        where=(Condition("code", ("overrun",)),),
+        by=("model",),
     ),
     Query(
         "access.keys",
@@ -445,6 +468,37 @@ QUERIES: tuple[Query, ...] = (
     Query("entries.all", "Entries", RECORD, by=("kind",)),
 )
 """All figures of a report, in their order."""
+
+_SINCE_SECOND = frozenset({"caps.refused", "caps.overrun"})
+_FIRST_FORMS = {
+    "caps.reached": Query(
+        "caps.reached",
+        "Stops because a budget was used up",
+        MONEY,
+        kinds=("stop/1",),
+        where=(_BY_BUDGET,),
+        by=("limit",),
+    )
+}
+
+QUERY_SETS: tuple[tuple[Query, ...], ...] = (
+    QUERIES,
+    tuple(_FIRST_FORMS.get(q.id, q) for q in QUERIES if q.id not in _SINCE_SECOND),
+)
+"""The queries of this release and of earlier ones, the newest first: packs of all are checked.
+
+The second set is that of release 0.2, which counted overruns as caps that were reached.
+"""
+
+
+def find_query_set(ids: Sequence[str]) -> tuple[Query, ...]:
+    """Return the queries by which figures with these ids were computed, or those of today."""
+    for queries in QUERY_SETS:
+        own = [query.id for query in queries]
+        if list(ids[: len(own)]) == own:
+            return queries
+    return QUERIES
+
 
 CONCERNS = (
     "tools.doubt",

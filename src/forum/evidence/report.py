@@ -13,7 +13,7 @@ from forum.evidence.control_maps import ControlMap, MapResult, apply_map, encode
 from forum.evidence.events import LogEvent
 from forum.evidence.figures import Figure
 from forum.evidence.log_part import LogPart, read_part_entry
-from forum.evidence.queries import QUERIES
+from forum.evidence.queries import QUERIES, Query
 from forum.evidence.tally import GateAnswer, PeriodTally, ReportPeriod, TimelineEntry
 from forum.tlog import hash_leaf, parse_checkpoint
 
@@ -190,10 +190,11 @@ def make_report(
     arguments: Arguments,
     maps: Iterable[ControlMap],
     check: RecordCheck,
+    queries: Iterable[Query] = QUERIES,
 ) -> PackReport:
     """Return the report of a period.  Raises `Malformed` for a log part that has none."""
     used = tuple(maps)
-    asked = (*QUERIES, *(query for control_map in used for query in control_map.queries))
+    asked = (*queries, *(query for control_map in used for query in control_map.queries))
     ids = Counter(query.id for query in asked)
     if doubled := [query_id for query_id, count in ids.items() if count > 1]:
         # The page looks figures up by their id, so that the query of a map could replace one.

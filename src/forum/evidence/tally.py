@@ -382,7 +382,7 @@ def _describe_begin(entry: PartEntry) -> dict[str, Any]:
     if entry.kind == "intent/1":
         return {"op": "tool", "name": facts.get("tool"), "usd": 0, "tokens": 0}
     members = _pick(facts, "agent", "model", "provider")
-    # A call without an end counts with what was reserved for it, as in `forum costs`.
+    # A call without an end counts with what was reserved for it, as in the costs of runs.
     members |= {"usd": facts.get("usd", 0), "tokens": facts.get("tokens", 0)}
     if entry.kind == "report.begin/1":
         return members | _pick(facts, "op", "name")

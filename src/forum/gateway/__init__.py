@@ -9,9 +9,8 @@ program; a server offers it under `/gateway`.
 from forum.gateway.actor_caps import find_actor_caps
 from forum.gateway.call_plan import PriceBook
 from forum.gateway.program import (
+    find_foreign_keys,
     gateway_variables,
-    guard_program,
-    hide_environment,
     make_run_sandbox,
     program_environment,
 )
@@ -52,10 +51,9 @@ __all__ = [
     "base_url",
     "error_body",
     "find_actor_caps",
+    "find_foreign_keys",
     "format_amount",
     "gateway_variables",
-    "guard_program",
-    "hide_environment",
     "make_run_sandbox",
     "program_environment",
     "read_gateway_settings",

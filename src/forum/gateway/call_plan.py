@@ -80,12 +80,14 @@ def plan_call(  # noqa: PLR0913  two have names, and one a default
     prices: PriceBook,
     *,
     free: bool,
+    is_local: bool = False,
     shared_left: Amount = UNLIMITED,
 ) -> CallPlan:
     """Return the plan of a call.  Raises `CallRefused`.
 
-    `free` tells that the operator has declared this provider to cost nothing, and `shared_left`
-    what is left of caps over many runs, as far as it is known.
+    `free` tells that the operator has declared this provider to cost nothing, `is_local` that it
+    is on this machine, and `shared_left` what is left of caps over many runs, as far as it is
+    known.
     """
     if route.operation is ApiOperation.FREE:
         return CallPlan(read_loosely(body), body, Amount())
@@ -97,7 +99,7 @@ def plan_call(  # noqa: PLR0913  two have names, and one a default
     request = _read(route, body, encoding, run)
     embeds = route.operation is ApiOperation.EMBEDDINGS
     price = _FREE if free else prices.find(request.model, embeds=embeds)
-    _check_priced(request, price, run)
+    _check_priced(request, price, run, is_local=is_local)
     left = Amount(*map(min, run.left, shared_left))
     plan = _bound_output(_Bounds(route, request, price, run, left), body)
     if request.streams and not request.asks_usage and not run.limits.untouched:
@@ -135,7 +137,9 @@ def _check_path(route: ApiRoute, run: RelayedRun, *, free: bool) -> None:
         raise _unpriced(run, first or path, f"the path {route.path!r} has no bounded price")
 
 
-def _check_priced(request: ReadRequest, price: NamedModelPrice | None, run: RelayedRun) -> None:
+def _check_priced(
+    request: ReadRequest, price: NamedModelPrice | None, run: RelayedRun, *, is_local: bool
+) -> None:
     """Refuse what has no bounded price, unless it is allowed by name."""
     if not run.caps_tokens or price is _FREE:
         return
@@ -144,14 +148,21 @@ def _check_priced(request: ReadRequest, price: NamedModelPrice | None, run: Rela
         if name not in allowed:
             raise _unpriced(run, name, f"{name!r} has no bounded price")
     if price is None and run.caps_cost and request.model not in allowed:
-        raise _unpriced(
-            run, request.model, f"the price of the model {request.model!r} is not known"
-        )
+        why = f"the price of the model {request.model!r} is not known"
+        raise _unpriced(run, request.model, why, _LOCAL_REMEDY if is_local else "")
 
 
-def _unpriced(run: RelayedRun, name: str, why: str) -> CallRefused:
+_LOCAL_REMEDY = (
+    " If the server on this machine costs nothing, write free_loopback = true under [gateway] in "
+    "forum.toml; if it costs something, declare its prices there."
+)
+
+
+def _unpriced(run: RelayedRun, name: str, why: str, remedy: str = "") -> CallRefused:
     how = run.limits.describe_change(f"--allow {name}", f"allow = [{name!r}]")
-    message = f"{why}, and this run has a cap. Allow it with {how}; its cost then has no bound."
+    message = (
+        f"{why}, and this run has a cap.{remedy} Allow it with {how}; its cost then has no bound."
+    )
     return CallRefused(RefusalReason.UNPRICED, message)
 
 

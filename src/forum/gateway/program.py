@@ -1,6 +1,5 @@
 """The program of `forum run`: its environment, and its confinement."""
 
-import ctypes
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -16,12 +15,10 @@ from forum.gateway.settings import (
     PROVIDER_SECRETS,
     GatewaySettings,
 )
-from forum.models.parent_guard import guarded_command
 from forum.models.process_environment import trusted_environment
 from forum.models.sandbox import AllowedAddress, Sandbox, make_sandbox
 from forum.models.urls import is_loopback
 
-_PR_SET_DUMPABLE = 4
 _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
 
 
@@ -76,17 +73,11 @@ def program_environment(added: Mapping[str, str], named_keys: Sequence[str]) -> 
     return kept | dict(added)
 
 
-def hide_environment() -> None:
-    """Keep programs of the same user from reading the keys in this process's environment.
-
-    Without this, `/proc/PID/environ` and a debugger show them.  Root can always read them.
-    """
-    ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0)
-
-
-def guard_program(argv: Sequence[str]) -> tuple[str, ...]:
-    """Return the command that runs a program which ends with this process, even by SIGKILL."""
-    return guarded_command(argv)
+def find_foreign_keys(named_keys: Sequence[str]) -> list[str]:
+    """Return the variables that a program does not get, and whose provider is not relayed to."""
+    relayed = {*KEY_VARIABLES.values(), "ANTHROPIC_AUTH_TOKEN"}
+    removed = (PROVIDER_SECRETS | set(named_keys)) - relayed
+    return sorted(name for name in removed if os.environ.get(name))
 
 
 def make_run_sandbox(settings: Settings, port: int) -> Sandbox:

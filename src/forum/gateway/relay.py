@@ -40,6 +40,7 @@ from forum.ledger.body import BytesContent
 from forum.ledger.kinds import Outcome
 from forum.ledger.ports import NO_LIMIT, Amount, Clock
 from forum.ledger.strand import Attachment
+from forum.models.urls import is_loopback
 from forum.work.report_drafts import (
     MAX_BODY_BYTES,
     OVERRUN,
@@ -171,7 +172,8 @@ class Relay:
         try:
             run.check_open()
             _check_path(request.path)
-            plan = plan_call(route, body, encoding, run, self._prices, free=free)
+            is_local = is_loopback(self.addresses[request.provider].url)
+            plan = plan_call(route, body, encoding, run, self._prices, free=free, is_local=is_local)
             if route.operation is ApiOperation.FREE:
                 await exchange.make_free_call(plan)
                 return

@@ -29,7 +29,14 @@ from forum.ledger.ports import UNLIMITED, Amount, BudgetSliceCharge, Spend
 from forum.ledger.strand import Attachment, Draft, Strand
 from forum.tlog import Hash
 from forum.work.kinds import StopFacts, StopReason
-from forum.work.report_drafts import OVERRUN, begin_draft, find_overrun, gap_draft, step_draft
+from forum.work.report_drafts import (
+    OVERRUN,
+    OVERRUN_TEXT,
+    begin_draft,
+    find_overrun,
+    gap_draft,
+    step_draft,
+)
 from forum.work.report_kinds import (
     GapReason,
     Operation,
@@ -268,9 +275,14 @@ class RelayedRun:
         limit = describe_limit(asked, self._reservations.left) or "usd"
         cap, left = getattr(self.limits.cap, limit), getattr(self._reservations.left, limit)
         how = self.limits.describe_change(f"--max-{limit}", limit)
+        whole = format_amount(limit, cap)
+        if limit == "calls":
+            return CallRefused(
+                RefusalReason.BUDGET, f"the cap of {whole} is reached. For more, raise {how}."
+            )
         why = (
             f"this call may cost {format_amount(limit, getattr(asked, limit))}, and "
-            f"{format_amount(limit, max(0, left))} of the cap of {format_amount(limit, cap)} "
+            f"{format_amount(limit, max(0, left))} of the cap of {whole} "
             f"is left. Set a lower output limit, or raise {how}."
         )
         return CallRefused(RefusalReason.BUDGET, why)
@@ -298,10 +310,14 @@ class RelayedRun:
         if facts.code == OVERRUN:
             # In this order: no call may be reserved between the overrun and the stop.
             self.has_overrun = True
-            self.stop_reason = self.stop_reason or "a call cost more than its bound"
-            await call.strand.append_exclusive_async(draft)
             # Tokens without a price are an overrun of dollars, although their cost is not known.
             limit = find_overrun(call.facts.reserved, facts.spent, self.limited) or "usd"
+            billed, bound = (
+                format_amount(limit, getattr(amount, limit))
+                for amount in (facts.spent, call.facts.reserved)
+            )
+            self.stop_reason = self.stop_reason or OVERRUN_TEXT.format(billed=billed, bound=bound)
+            await call.strand.append_exclusive_async(draft)
             asked = getattr(facts.spent, limit)
             await self.record_stop(StopReason.BUDGET, limit, asked, call.facts.span)
         else:

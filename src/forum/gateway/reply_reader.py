@@ -12,7 +12,7 @@ import msgspec
 
 from forum.gateway.routes import ApiOperation
 from forum.models.prices import BilledTokens
-from forum.models.provider_http import ReplyTooLarge, SseParser
+from forum.work.server_sent_events import ReplyTooLarge, SseParser
 
 _MAX_READ_BYTES = 1 << 25
 """Size up to which a reply that is not streamed is read."""

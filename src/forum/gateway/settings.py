@@ -57,6 +57,16 @@ class GatewaySettings:
     explicit: frozenset[ApiProvider] = field(default_factory=frozenset)
     """The providers whose address was set, and is not the default."""
 
+    @property
+    def has_no_key(self) -> bool:
+        """Whether Forum has a key for none of the providers."""
+        return all(address.key_header is None for address in self.addresses)
+
+    @property
+    def missing_keys(self) -> tuple[str, ...]:
+        """The variables of the providers for which Forum has no key."""
+        return tuple(KEY_VARIABLES[a.provider] for a in self.addresses if a.key_header is None)
+
 
 def read_gateway_settings(settings: Settings, environ: Mapping[str, str]) -> GatewaySettings:
     """Read the settings of the gateway.  Raises `BadSettings`."""

@@ -285,7 +285,11 @@ def gather_bundle(
                 reader, view, run_entries, find_rotation_checkpoints(reader, handed_over)
             )
         ),
-        extras={"README.txt": README.encode(), "policy": policy.encode(), "verify.py": verifier},
+        extras={
+            "README.txt": README.encode(),
+            "policy": policy.without_marks().encode(),
+            "verify.py": verifier,
+        },
     )
 
 

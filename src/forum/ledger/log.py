@@ -556,7 +556,8 @@ def _find_by_index(reader: ports.Reader, kinds: Kinds, index: int) -> LocatedEnt
         reader.check.check_index(index, leaf_of(data))
         return LocatedEntry(index, data, kinds.read(data))
     raise errors.NoSuchEntry(
-        f"the log has {reader.head().size} entries, and none with index {index}"
+        f"the log has {reader.head().size} entries, and none with index {index}; "
+        "forum ledger show lists the newest"
     )
 
 

@@ -141,6 +141,8 @@ class Publication(msgspec.Struct, frozen=True):
     unreachable: tuple[errors.WitnessUnreachable, ...] = ()
     clock_warnings: tuple[str, ...] = ()
     """Warnings that the clock of this machine disagrees with other clocks."""
+    witnessing: str = ""
+    """How far it is witnessed, in words."""
 
 
 class Publisher:
@@ -212,6 +214,7 @@ class Publisher:
             clock_warnings=tuple(
                 self._check_clock(parsed, tlog.Note.parse(signed), checkpoint.size)
             ),
+            witnessing=tlog.describe_witnessing(parsed, self._policy),
         )
 
     def _check_clock(self, note: tlog.Note, before: tlog.Note, size: int) -> Iterator[str]:

@@ -37,10 +37,11 @@ _CHUNK_BYTES = 1 << 20
 _NOT_A_ZIP = "not-a-zip: it does not begin as a zip file does, so it is no evidence bundle"
 _TRUNCATED = "truncated: it ends before its directory does; copy or download it again"
 _REZIPPED = (
-    "re-zipped: another program has packed its files again; "
-    "ask for the file as forum ledger export wrote it"
+    "re-zipped: another program has packed its files again; ask for the file as Forum wrote it"
 )
-NOT_A_BUNDLE = "not-a-bundle: it is a zip file, but none that forum ledger export wrote"
+NOT_A_BUNDLE = (
+    "not-a-bundle: it is a zip file, but none that forum ledger export or forum evidence wrote"
+)
 _ALTERED = "altered: its bytes are not those that were packed"
 _MAX_END_DISTANCE = _END.size + 0xFFFF
 """Maximum distance of the end record from the end of a zip file, with the longest comment."""

@@ -7,6 +7,7 @@ from typing import assert_never
 from msgspec.structs import replace
 
 from forum import engine, errors
+from forum.installation import missing_extra
 from forum.ledger.body import text_content
 from forum.models.extensions import find_extension_problem
 from forum.models.prices import BilledTokens, price_of
@@ -71,7 +72,7 @@ def _read_key(agent: policy.Chat) -> str:
 def _missing_library() -> str:
     if find_spec("pydantic_ai") is not None:
         return ""
-    return str(errors.MissingExtra("agents", "the package pydantic-ai-slim is not installed"))
+    return str(missing_extra("agents", "the package pydantic-ai-slim is not installed"))
 
 
 def _add_price(agent: policy.Chat | policy.Library, inspection: AgentInspection) -> AgentInspection:

@@ -11,9 +11,9 @@ import msgspec
 from forum.engine import ModelCall
 from forum.models import wire
 from forum.models.prices import BilledTokens
-from forum.models.provider_http import SseEvent
 from forum.work.policy import Chat
 from forum.work.prompt import MessageRole
+from forum.work.server_sent_events import SseEvent
 
 VERSION = "2023-06-01"
 

@@ -96,9 +96,7 @@ class HttpModel(provider_outcome.PricedModel[Chat]):
 
     def _interpret(self, wire: Wire, answer: provider_http.HttpOutcome) -> engine.CallReply:
         if answer.end in _NOT_SENT:
-            return provider_outcome.suggest_version(
-                self._spec.url, provider_outcome.refused_reply(answer)
-            )
+            return provider_outcome.add_advice(self._spec, provider_outcome.refused_reply(answer))
         call, received = wire.call, wire.reply
         outcome = provider_outcome.ProviderOutcome(self._price, self.bound(call), call, received)
         # Some servers omit the final end-of-stream event.  A
@@ -110,7 +108,7 @@ class HttpModel(provider_outcome.PricedModel[Chat]):
         )
         if answer.end is provider_http.HttpEnd.DONE or ended:
             return outcome.complete_reply()
-        return provider_outcome.suggest_version(self._spec.url, outcome.partial_reply(answer))
+        return provider_outcome.add_advice(self._spec, outcome.partial_reply(answer))
 
 
 _MAX_KEY_BYTES: Final = 1 << 16

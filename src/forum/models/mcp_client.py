@@ -36,10 +36,10 @@ from forum.models.mcp_sessions import (
     ServerOutputMeter,
     TaskServers,
 )
-from forum.models.parent_guard import guarded_command
 from forum.models.process_environment import allowed_environment, task_variables
 from forum.models.provider_http import system_ssl_context
 from forum.models.urls import is_loopback
+from forum.platform_calls import command_that_ends_with_parent
 from forum.work.kinds import Why
 from forum.work.policy import McpServer, ToolSpec
 
@@ -180,7 +180,11 @@ async def _open_session(
             )
         else:
             select = sandbox.environment if sandbox else allowed_environment
-            argv = sandbox.command(server.argv) if sandbox else guarded_command(server.argv)
+            argv = (
+                sandbox.command(server.argv)
+                if sandbox
+                else command_that_ends_with_parent(server.argv)
+            )
             environment = select(server.env, **variables)
             streams = mcp_stdio.open_stdio(argv, environment, talk.output)
         client = await stack.enter_async_context(Client(streams, cache=None))

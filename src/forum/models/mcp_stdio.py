@@ -25,6 +25,7 @@ from forum.models.mcp_sessions import (
     ServerOutputTooLarge,
 )
 from forum.models.process_group import reap_in_background, signal_group, start_group
+from forum.platform_calls import open_exit_handle
 
 MAX_STDERR_BYTES = 1 << 16
 """Maximum size of standard error that is kept."""
@@ -144,7 +145,7 @@ async def _connect_reader(pipe: IO[bytes], reader: asyncio.StreamReader) -> Asyn
 async def _wait_for_exit(process: Popen[bytes], seconds: float) -> None:
     """Wait for a program to exit, up to a time limit, without reaping it."""
     loop, exited = asyncio.get_running_loop(), asyncio.Event()
-    handle = os.pidfd_open(process.pid)
+    handle = open_exit_handle(process.pid)
     loop.add_reader(handle, exited.set)
     try:
         with suppress(TimeoutError):

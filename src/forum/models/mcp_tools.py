@@ -20,6 +20,7 @@ import msgspec
 
 from forum.engine import CallReply, ToolInvocation
 from forum.errors import Malformed, MissingExtra, ServerUnusable
+from forum.installation import missing_extra
 from forum.ledger.body import BytesContent, Content
 from forum.ledger.kinds import Outcome
 from forum.models.mcp_sessions import McpTarget, TaskServers
@@ -124,7 +125,7 @@ def _name_with_digest(name: str, pair: tuple[str, str]) -> str:
 async def _load_sdk() -> None:
     """Import the SDK in a thread, so that the event loop is not blocked.  Raises `MissingExtra`."""
     if find_spec("mcp") is None:
-        raise MissingExtra("mcp", "tools of MCP servers need the package mcp")
+        raise missing_extra("mcp", "tools of MCP servers need the package mcp")
     await asyncio.to_thread(import_module, "forum.models.mcp_client")
 
 

@@ -6,9 +6,9 @@ import msgspec
 
 from forum.models import wire
 from forum.models.prices import BilledTokens
-from forum.models.provider_http import SseEvent
 from forum.models.urls import host_of
 from forum.work.prompt import MessageRole
+from forum.work.server_sent_events import SseEvent
 
 _ROLES = {
     MessageRole.SYSTEM: "system",

@@ -5,7 +5,7 @@ then the kernel cannot reuse its process id, which is also the group's id, so th
 hit an unrelated process.  A child that has left the group on purpose (setsid) survives, but is not
 waited for, even if it keeps the pipes open.
 
-Neither a child watcher nor the main thread is required: pipes and a pidfd are sufficient.
+Neither a child watcher nor the main thread is required: pipes are sufficient.
 """
 
 import asyncio
@@ -13,6 +13,8 @@ import codecs
 import errno
 import fcntl
 import os
+import sys
+import termios
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -29,6 +31,7 @@ from forum.ledger.ports import Amount
 from forum.models.file_content import FileContent
 from forum.models.process_group import reap_in_background, signal_group, start_group
 from forum.models.sandbox import Sandbox
+from forum.platform_calls import open_exit_handle
 from forum.work.kinds import Why
 
 EXIT_GRACE_S = 0.3
@@ -98,16 +101,16 @@ async def run_program(
 
 
 def _start(program: Program) -> tuple[Popen[bytes], int]:
-    """Start a program; return it and its pidfd, which becomes readable when the program exits."""
+    """Start a program; return it and a handle that is readable after its exit."""
     if not program.argv:
         raise FileNotFoundError(errno.ENOENT, "its argv is empty")
     argv = program.sandbox.command(program.argv) if program.sandbox else program.argv
     process = start_group(argv, program.environment)
     try:
-        return process, os.pidfd_open(process.pid)
+        return process, open_exit_handle(process.pid)
     except OSError:
-        # Without a pidfd we would not notice the exit of the program.  It must be killed before the
-        # end of `with`, which waits for it.
+        # Without a handle we would not notice the exit of the program.  It must be killed before
+        # the end of `with`, which waits for it.
         with process:
             signal_group(process, SIGKILL)
         raise
@@ -276,11 +279,10 @@ class _RunningProgram:
         if not self._given.pipe.closed:
             self._loop.remove_writer(self._given.pipe)
         for stream in self._streams:
-            # The program's last output is still in the pipe, even if we read it late.  It cannot be
-            # more than the pipe's capacity; anything beyond that comes from a surviving child,
-            # which must not keep us reading forever.
+            # The program's last output is still in the pipe, even if we read it late.  Whatever
+            # comes later is from a surviving child, which must not keep us reading forever.
             self._loop.remove_reader(stream.pipe)
-            rest = fcntl.fcntl(stream.pipe, fcntl.F_GETPIPE_SZ)
+            rest = _unread_bytes(stream.pipe) + 1  # one more, to read the end of file, too
             while rest > 0 and (length := self._on_output(stream)):
                 rest -= length
         if self._exited:
@@ -292,6 +294,11 @@ class _RunningProgram:
         os.close(self._handle)
 
 
+def _unread_bytes(pipe: IO[bytes]) -> int:
+    """Return how much was written to a pipe and not read yet."""
+    return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)
+
+
 def _reap(process: Popen[bytes]) -> int | None:
     """Return the exit status of a program that has ended, or None if it cannot be known.
 
@@ -299,11 +306,12 @@ def _reap(process: Popen[bytes]) -> int | None:
     success.
     """
     try:
-        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        _, status = os.waitpid(process.pid, 0)
     except ChildProcessError:
         process.wait()
         return None
-    return process.wait()
+    process.returncode = os.waitstatus_to_exitcode(status)
+    return process.returncode
 
 
 def _verdict_on_exit(status: int | None) -> engine.CallReply:
@@ -338,6 +346,7 @@ def _start_failure(
             code, advice = "not-executable", "remove the invalid characters from its argv"
     # A missing program will still be missing a moment later, so the call is denied and not retried.
     permanent = code in ("not-found", "not-executable")
-    message = f"cannot start the program {name}: {error}; {advice}"
+    why = error.strerror if isinstance(error, OSError) and error.strerror else error
+    message = f"cannot start the program {name}: {why}; {advice}"
     outcome = Outcome.DENIED if permanent else Outcome.FAILED
     return engine.CallReply(outcome, why=Why.ERROR, code=code, error=text_content(message))

@@ -9,25 +9,30 @@ followed, so that the API key goes only to the configured server.
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterable, AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from enum import Enum
 from functools import cache
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
 import httpx2
 import msgspec
 
 from forum.errors import Malformed
 from forum.models.urls import is_loopback
+from forum.work.server_sent_events import (
+    MAX_EVENT_BYTES,
+    ReplyTooLarge,
+    SseEvent,
+    SseParser,
+)
 
 MAX_STREAM_BYTES: Final = 1 << 28
 """Maximum size of a response in bytes, including the framing around its text."""
 
-MAX_EVENT_BYTES: Final = 1 << 23
 MAX_ERROR_BYTES: Final = 1 << 16
 """Maximum size of an error message that is kept."""
 
@@ -46,17 +51,6 @@ class HttpRequest:
     url: str
     headers: Mapping[str, str] = field(repr=False)
     body: bytes = field(repr=False)
-
-
-class SseEvent(NamedTuple):
-    """A server-sent event."""
-
-    name: str
-    data: bytes
-
-
-class ReplyTooLarge(Exception):
-    """Raised when a response exceeds a size limit."""
 
 
 class HttpEnd(Enum):
@@ -207,56 +201,6 @@ async def _read_prefix(chunks: AsyncIterable[bytes], most: int = MAX_ERROR_BYTES
         if len(body) == most:
             break
     return bytes(body)
-
-
-class SseParser:
-    """Incremental parser for server-sent events, fed with chunks of any size.
-
-    A line ends with LF or CR LF.  A lone CR, which the standard also allows, is not supported
-    because no provider sends it.
-    """
-
-    def __init__(self) -> None:
-        self._pieces: list[bytes] = []
-        self._size = 0
-        """Bytes since the last complete event."""
-        self._name, self._data = "", list[bytes]()
-        self._mark = b"\xef\xbb\xbf"
-        """The byte order mark that may precede the first line; empty afterwards."""
-
-    def feed(self, chunk: bytes) -> Iterator[SseEvent]:
-        """Add a chunk and yield the events that it completes.  Raises `ReplyTooLarge`."""
-        *ended, rest = chunk.split(b"\n")
-        for line in ended:
-            self._count(line)
-            self._pieces.append(line)
-            whole = b"".join(self._pieces).removesuffix(b"\r").removeprefix(self._mark)
-            self._pieces.clear()
-            self._mark = b""
-            if whole:
-                self._read_field(whole)
-                continue
-            # An event without data is not dispatched (HTML, section 9.2.6).
-            if self._data:
-                yield SseEvent(self._name, b"\n".join(self._data))
-            self._name, self._data, self._size = "", [], 0
-        if rest:
-            self._count(rest)
-            self._pieces.append(rest)
-
-    def _count(self, piece: bytes) -> None:
-        # Plus one for the line feed, so that a stream of empty fields is limited as well.
-        self._size += len(piece) + 1
-        if self._size > MAX_EVENT_BYTES:
-            raise ReplyTooLarge
-
-    def _read_field(self, line: bytes) -> None:
-        name, _, value = line.partition(b":")
-        value = value.removeprefix(b" ")
-        if name == b"data":
-            self._data.append(value)
-        elif name == b"event":
-            self._name = value.decode(errors="replace")
 
 
 def parse_retry_after(headers: Mapping[str, str]) -> int:

@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from time import monotonic
 from typing import Final, Generic, TypeVar
 
+import msgspec
+
 from forum import engine
 from forum.ledger.body import BytesContent, text_content
 from forum.ledger.kinds import Outcome
@@ -17,7 +19,7 @@ from forum.ledger.ports import Amount
 from forum.models.names import plain_name
 from forum.models.prices import BilledTokens, Price, bound_of, price_of
 from forum.models.provider_http import HttpEnd, HttpOutcome
-from forum.models.urls import path_of
+from forum.models.urls import address_of, is_loopback, path_of
 from forum.models.wire import Finish, ReplyBuilder, tool_calls_of
 from forum.work.kinds import Why, sanitize_name
 from forum.work.policy import Chat, Library
@@ -151,19 +153,54 @@ def _is_permanent(status: int) -> bool:
     )
 
 
-def suggest_version(url: str, reply: engine.CallReply) -> engine.CallReply:
-    """Append a hint to an error where the URL probably lacks /v1.
+def add_advice(spec: Chat, reply: engine.CallReply) -> engine.CallReply:
+    """Append one line to an error: the provider's message out of its JSON, and what to do.
 
-    An error that mentions a model comes from the API itself, so its URL is right.
+    The last line of an error is the one that people are shown.
     """
-    error = b"".join(reply.error.chunks())
-    if _VERSIONED.search(path_of(url)) or b"model" in error.lower():
+    error = b"".join(reply.error.chunks()).rstrip()
+    message, advice = _message_in(error), _advise(spec, reply.code, error)
+    line = "; ".join(part for part in (message.rstrip("."), advice) if part)
+    if not line:
         return reply
-    if reply.code not in ("http 404", "http 405", "malformed"):
-        return reply
-    advice = f"there is no model API at {url}; did you mean {url.rstrip('/')}/v1?"
-    lines = [error.rstrip(), advice.encode(errors="replace")]
-    return replace(reply, error=BytesContent(b"\n".join(filter(None, lines))))
+    content = b"\n".join(filter(None, [error, line.encode(errors="replace")]))
+    return replace(reply, error=BytesContent(content))
+
+
+def _message_in(error: bytes) -> str:
+    """Return the message in an error body of JSON, as OpenAI, Anthropic and others write it."""
+    try:
+        body = msgspec.json.decode(error)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return ""
+    inner = body.get("error", body) if isinstance(body, dict) else body
+    message = inner.get("message", "") if isinstance(inner, dict) else inner
+    return " ".join(message.split()) if isinstance(message, str) else ""
+
+
+def _advise(spec: Chat, code: str, error: bytes) -> str:
+    """Return what to do about a call that was refused or could not be made, if that is known."""
+    if code == HttpEnd.CONNECT.value:
+        where = address_of(spec.url)
+        if is_loopback(spec.url):
+            return f"no connection to {where}: is the server running? Start it, or correct url"
+        return f"no connection to {where}: check url, the network and the proxy"
+    if code in ("http 401", "http 403"):
+        return _advise_about_key(spec)
+    # An error that mentions a model comes from the API itself, so its URL is right.
+    if b"model" in error.lower():
+        return f"correct the name of the model, {spec.model!r}" if code == "http 404" else ""
+    if code in ("http 404", "http 405", "malformed") and not _VERSIONED.search(path_of(spec.url)):
+        return f"there is no model API at {spec.url}; did you mean {spec.url.rstrip('/')}/v1?"
+    return ""
+
+
+def _advise_about_key(spec: Chat) -> str:
+    if spec.key_env:
+        return f"the key is from the variable {spec.key_env}: set the right one there"
+    if spec.key_file:
+        return f"the key is from the file {spec.key_file}: write the right one there"
+    return "no key was sent: name the variable that holds it, with key_env or --key-env"
 
 
 def unencodable_reply(error: Exception) -> engine.CallReply:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Final, cast
 
 from forum.engine import CallReply, ModelCall
-from forum.errors import MissingExtra
+from forum.installation import missing_extra
 from forum.ledger.body import text_content
 from forum.ledger.kinds import Outcome
 from forum.models import provider_http, wire
@@ -23,6 +23,7 @@ from forum.models.provider_outcome import (
 from forum.work.kinds import Why
 from forum.work.policy import Library
 from forum.work.prompt import MessageRole
+from forum.work.server_sent_events import ReplyTooLarge
 
 try:
     from pydantic_ai import exceptions, messages
@@ -32,7 +33,7 @@ try:
     from pydantic_ai.settings import ModelSettings
     from pydantic_ai.tools import ToolDefinition
 except ImportError:
-    raise MissingExtra("agents", "the package pydantic-ai-slim is not installed") from None
+    raise missing_extra("agents", "the package pydantic-ai-slim is not installed") from None
 
 _FINISHES: Final = {
     "length": wire.Finish.LENGTH,
@@ -77,7 +78,7 @@ class PydanticAiModel(PricedModel[Library]):
             return _error_reply(error, outcome)
         except TimeoutError:
             return outcome.partial_reply(HttpOutcome(HttpEnd.LATE))
-        except provider_http.ReplyTooLarge:
+        except ReplyTooLarge:
             return outcome.partial_reply(HttpOutcome(HttpEnd.OVERSIZE))
         return outcome.complete_reply()
 

@@ -28,13 +28,13 @@ from socketserver import BaseRequestHandler, ThreadingUnixStreamServer
 from threading import Lock, Thread
 from weakref import finalize
 
+from forum import platform_calls
 from forum.config import Settings
 from forum.errors import NotConfined
 from forum.models import sandbox_relay, secret_paths
 from forum.models.mounts import SecretFilter, trace
 from forum.models.process_environment import allowed_environment
 
-BUBBLEWRAP = "bwrap"
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store")
 _ETC = (
     "alternatives", "ca-certificates", "crypto-policies", "group", "ld.so.cache", "ld.so.conf",
@@ -90,18 +90,18 @@ class Sandbox:
         """Return the command that runs a program in the sandbox.
 
         Raises `FileNotFoundError` if the program does not exist or is not visible inside the
-        sandbox, and `NotConfined` if a secret cannot be hidden from it.
+        sandbox, and `NotConfined` if this machine has no sandbox or a secret cannot be hidden.
         """
+        _require_confinement()
         # Computed anew for each program: a secret or a
         # project may have been added since the last one.
         secrets = self._filter_secrets()
         program = (self._find_program(argv[0], secrets), *argv[1:])
         inner = (
-            BUBBLEWRAP, "--unshare-user", "--disable-userns", "--unshare-pid", "--unshare-ipc",
-            "--unshare-uts", "--unshare-cgroup-try", "--die-with-parent", "--cap-drop", "ALL",
-            *(() if self.connect else ("--unshare-net",)),
-            *self._bind_files(secrets), *self._place(secrets),
-        )  # fmt: skip
+            *platform_calls.confining_command(with_network=bool(self.connect)),
+            *self._bind_files(secrets),
+            *self._place(secrets),
+        )
         if not self.connect:
             return (*inner, "--", *program)
         # A first bubblewrap creates the network namespace.  Only our
@@ -109,16 +109,13 @@ class Sandbox:
         # The second one drops all capabilities and confines the program.
         user = ("--uid", str(os.getuid()), "--gid", str(os.getgid()))
         return (
-            BUBBLEWRAP, "--unshare-user", "--uid", "0", "--gid", "0", "--unshare-net",
-            "--unshare-pid", "--die-with-parent", "--cap-add", "ALL", "--dev-bind", "/", "/", "--",
+            *platform_calls.network_namespace_command(),
             sys.executable, "-I", "-S", sandbox_relay.__file__, *self._relay_arguments(), "--",
             *inner, *user, "--", *program,
         )  # fmt: skip
 
     def check_usable(self) -> None:
         """Run a trivial program in the sandbox.  Raises `NotConfined` if that fails."""
-        if shutil.which(BUBBLEWRAP) is None:
-            raise NotConfined("bubblewrap is not installed", "apt install bubblewrap")
         try:
             done = subprocess.run(  # noqa: S603  # a constant command
                 self.command(("true",)), stdin=subprocess.DEVNULL, capture_output=True,
@@ -149,7 +146,7 @@ class Sandbox:
         for path in (Path("/etc") / name for name in _ETC):
             if path.exists():
                 yield from secrets.bind("--ro-bind", path.resolve(), path)
-        yield from ("--proc", "/proc", "--dev", "/dev")
+        yield from platform_calls.KERNEL_FILE_SYSTEMS
         home = os.environ.get("HOME", "")
         for name in (*_SCRATCH, *([home] if len(Path(home).parts) > 1 else [])):
             yield from ("--tmpfs", name)
@@ -256,11 +253,21 @@ class Sandbox:
             yield f"{ip},{address.port},{path}"
 
 
+def _require_confinement() -> None:
+    """Raise `NotConfined` if this machine has nothing that confines programs."""
+    if problem := platform_calls.confinement_problem():
+        raise NotConfined(*problem)
+
+
 def make_sandbox(settings: Settings) -> Sandbox | None:
-    """Return the sandbox for the programs of a project, or None if they are not confined."""
+    """Return the sandbox for the programs of a project, or None if they are not to be confined.
+
+    Raises `NotConfined` if they are to be, and cannot be on this machine.
+    """
     rules = settings.agents
     if not rules.confine:
         return None
+    _require_confinement()
     folders = (settings.data, settings.state)
     named = secret_paths.list_named_secrets(settings)
     return Sandbox(

@@ -29,8 +29,12 @@ def main(words: list[str]) -> None:
     nowhere = os.open(os.devnull, os.O_RDWR)
     for number in (0, 1, 2):
         os.dup2(nowhere, number)
-    for listener, path in listening:
-        Thread(target=_serve, args=(listener, path)).start()
+    servers = [Thread(target=_serve, args=pair) for pair in listening]
+    for server in servers:
+        server.start()
+    # Python 3.12 starts no thread for a client once the main thread has ended.
+    for server in servers:
+        server.join()
 
 
 def _listen(ip: str, port: str, path: str) -> tuple[socket.socket, str]:

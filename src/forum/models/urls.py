@@ -10,6 +10,12 @@ def server_of(url: str) -> str:
     return f"{parts.scheme}://{parts.netloc}".lower()
 
 
+def address_of(url: str) -> str:
+    """Return scheme, host and port of a URL, without a user and a password."""
+    parts = _split(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}".lower()
+
+
 def host_of(url: str) -> str:
     """Return the host name of a URL."""
     return _split(url).hostname or ""

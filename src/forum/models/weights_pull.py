@@ -26,6 +26,7 @@ from forum.errors import WeightsRejected, WeightsUnavailable
 from forum.models.provider_http import is_tls_error
 from forum.models.urls import host_of, is_loopback
 from forum.models.weights import describe_digest, weights_folder
+from forum.platform_calls import sync_file
 from forum.work.model_weights import ModelWeights, WeightFile
 
 STALL_TIMEOUT_S: Final = 30.0
@@ -208,7 +209,7 @@ class _WeightsInstaller:
             raise self._reject(origin, describe_digest(digest, file))
         with part.open("rb") as written:
             # Before the rename: after a power failure the name must not lead to a file of zeros.
-            os.fsync(written.fileno())
+            sync_file(written.fileno())
         part.replace(self.folder / file.name)
 
     def _check_size(self, file: WeightFile, origin: str, size: int) -> None:
@@ -303,7 +304,8 @@ def _explain_failure(error: httpx2.HTTPError, host: str) -> str:
         case httpx2.ConnectError() if is_tls_error(error):
             return f"{host} has no certificate that is trusted here ({error}); see SSL_CERT_FILE"
         case httpx2.ConnectError():
-            return f"{host} cannot be reached ({error})"
+            # The text of an error of the system begins with its number, which says nothing.
+            return f"{host} cannot be reached ({str(error).partition('] ')[2] or error})"
         case _:
             return f"the connection to {host} broke"
 

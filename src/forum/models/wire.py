@@ -14,9 +14,10 @@ import msgspec
 
 from forum import engine
 from forum.models.prices import BilledTokens
-from forum.models.provider_http import ReplyTooLarge, ResponseReader
+from forum.models.provider_http import ResponseReader
 from forum.work.policy import Chat, ToolCall
 from forum.work.prompt import MessageRole, PromptMessage
+from forum.work.server_sent_events import ReplyTooLarge
 from forum.work.team_settings import RESERVED_OPTIONS
 
 MAX_OUTPUT_BYTES: Final = 1 << 24

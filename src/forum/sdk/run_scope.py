@@ -234,7 +234,7 @@ class RunScope:
             delay = min(1.5 * delay, _MAX_GATE_POLL_S)
 
     def verify(self) -> str:
-        """Verify the ledger, and return the three words, and how the run is known.
+        """Verify the ledger, and return what was found, and how the run is known.
 
         Only for a ledger of this machine: a server's clients verify bundles.
         """
@@ -244,12 +244,7 @@ class RunScope:
         self.recorder.flush()
         sink.forum.log.publish()
         report = sink.forum.log.verify(sink.forum.log.read_trust())
-        words = (
-            f"intact {report.intact.state}",
-            f"complete {report.complete.state}",
-            f"independent {report.independent.state}",
-        )
-        return f"{', '.join(words)}; {self.start.told}: calls that were not wrapped are missing"
+        return f"{report.summary}; {self.start.told}: calls that were not wrapped are missing"
 
     @property
     def context(self) -> SpanContext:
@@ -436,6 +431,13 @@ class StepScope:
         Raises `BudgetExceeded`, `RunDeadlinePassed`, `UnknownPrice`, `RecorderUnusable`,
         `ForkedFromCappedRun` and `RecorderQueueFull`; the step is not made then.
         """
+        try:
+            self._prepare()
+        except errors.ForumError as refusal:
+            # A refusal is about the call of the program: how the recorder found it is no news.
+            raise refusal.with_traceback(None) from None
+
+    def _prepare(self) -> None:
         self.recorder.queue.raise_if_full()
         if self.op is Operation.MODEL:
             self.run.check_deadline()
@@ -559,7 +561,14 @@ class StepScope:
         if start.usd == NO_LIMIT:
             return CallPrice(0, size + self._max_tokens, "")
         provider = clean_label(self.provider)
-        return bound_call(self._priced, provider, size, self._max_tokens)
+        try:
+            return bound_call(self._priced, provider, size, self._max_tokens)
+        except errors.UnknownPrice as error:
+            why = (
+                f"{error.why}; limit the run by tokens= or calls= instead of usd=, or name the "
+                "model and its provider as the price table does"
+            )
+            raise errors.UnboundedCall(error.model, why) from None
 
     @property
     def _priced(self) -> str:

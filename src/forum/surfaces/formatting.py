@@ -16,6 +16,7 @@ from forum.deliberation.ballots import TurnId, parse_ballot_turn
 from forum.deliberation.council_kinds import Accord, CouncilCloseFacts, End
 from forum.deliberation.steps import SessionNote
 from forum.deliberation.symposium.kinds import Reason, SymposiumCloseFacts
+from forum.ledger.entry import Entry
 from forum.ledger.kinds import Outcome
 from forum.ledger.log import LocatedEntry
 from forum.ledger.ports import Amount
@@ -23,7 +24,9 @@ from forum.surfaces.reported_runs import explain_reported_failure
 from forum.work import kinds, run_fold
 from forum.work.acceptance_criteria import Check, parse_criteria
 from forum.work.plan import Plan
+from forum.work.report_drafts import OVERRUN, OVERRUN_TEXT, find_overrun
 from forum.work.report_kinds import TRACE_RUN_PREFIX
+from forum.work.run_words import describe_run_word, find_overruns, is_overrun_stop
 from forum.work.schedule import STOP_CAUSE
 from forum.work.shared_caps import read_limit_name
 
@@ -137,10 +140,12 @@ _ACCORD_STATUS = {Accord.SPLIT: Status.SPLIT, Accord.BLOCKED: Status.BLOCKED}
 
 RUN_LABELS = tuple(
     dict.fromkeys(
-        str(word) for kind in (run_fold.RunState, Outcome, kinds.StopReason) for word in kind
+        str(word)
+        for words in (run_fold.RunState, Outcome, kinds.StopReason, (OVERRUN,))
+        for word in words
     )
 )
-"""Every label by which runs can be filtered: state, outcome and stop reason."""
+"""Every label by which runs can be filtered: state, outcome, stop reason, and an overrun."""
 
 
 def exit_status(view: RunView) -> Status | None:
@@ -159,6 +164,16 @@ def exit_status(view: RunView) -> Status | None:
         closed and closed.reason in _CAP_REASONS
     )
     return Status.OVER_BUDGET if over else Status.FAILED
+
+
+def view_word(view: RunView) -> str:
+    """Return the one word for the state of a run; a council may be split or blocked."""
+    status = exit_status(view)
+    if status is Status.SPLIT:
+        return "split"
+    if status is Status.BLOCKED:
+        return "blocked"
+    return describe_run_word(view.state, waits=bool(view.gates))
 
 
 def council_end(view: RunView) -> CouncilCloseFacts | None:
@@ -208,8 +223,32 @@ def describe_stop(stopped: kinds.StopFacts) -> str:
             _format_limit(limit, number) for number in (stopped.asked, stopped.used, stopped.cap)
         )
         whose = f" per {shared[1]} for {shared[2]}" if shared else ""
-        return f"over budget: {more} more, with {used} of {cap}{whose} used"
+        return f"budget: {more} more was needed, and {used} of {cap}{whose} was used"
     return _STOP_DESCRIPTIONS[stopped.reason].format(used=stopped.used, cap=stopped.cap)
+
+
+def describe_stop_entry(entry: Entry[kinds.StopFacts]) -> str:
+    """Describe why something was stopped, as the entry of the stop tells it."""
+    if not is_overrun_stop(entry):
+        return describe_stop(entry.facts)
+    billed = _format_limit(entry.facts.limit, entry.facts.asked) if entry.facts.asked else "more"
+    more = ", more" if entry.facts.asked else ""
+    return f"overrun: the provider billed {billed} for a call{more} than its bound"
+
+
+def describe_overrun(state: run_fold.Run) -> str:
+    """Say what a provider billed above a bound, and what to do; "" if none did."""
+    for span_id in find_overruns(state):
+        span = state.report.spans[span_id]
+        if span.begun is None or span.ended is None:
+            continue
+        unit = find_overrun(span.begun.reserved, span.ended.spent, ("usd", "tokens")) or "usd"
+        billed, bound = (
+            _format_limit(unit, getattr(amount, unit))
+            for amount in (span.ended.spent, span.begun.reserved)
+        )
+        return OVERRUN_TEXT.format(billed=billed, bound=bound)
+    return ""
 
 
 def _format_limit(limit: str, number: int) -> str:
@@ -224,8 +263,7 @@ def explain_run_state(view: RunView) -> str:
     if state.interrupted and state.outcome is None:
         return f"interrupted; go on with: forum resume {short_id(view.run)}"
     if state.stopped is not None:
-        by = f" (at {turn_name(state.stopped.by)})" if state.stopped.by else ""
-        return f"{describe_stop(state.stopped)}{by}"
+        return describe_overrun(state) or _describe_run_stop(view, state.stopped)
     if closed is not None:
         return _TERMINATION_DESCRIPTIONS.get(closed.reason, "")
     if state.outcome is None:
@@ -272,12 +310,25 @@ def _describe_verdict(view: RunView, task: run_fold.TaskRun) -> str:
     if run_fold.inner_stop_reason(task):
         return _inner_stop_words(view, task)
     call, verdict = task.result, task.verdicts[-1]
-    formless = task.id.startswith(kinds.TURN_PREFIX) and verdict.check is Check.FORM
-    facts = ["no reply in the form that was asked for" if formless else verdict.reason]
+    facts = [verdict.reason]
+    if verdict.check is Check.FORM:
+        is_turn = task.id.startswith(kinds.TURN_PREFIX)
+        facts = ["no reply in the form that was asked for" if is_turn else _FORMLESS]
     if call is not None and call.replied is not None and call.replied.outcome is not Outcome.OK:
         facts = [call.replied.code or call.replied.why.value or verdict.reason]
     error = _last_line(view.errors.get(task.id, ""))
     return ": ".join([*facts, *([error] if error else [])])
+
+
+def _describe_run_stop(view: RunView, stopped: kinds.StopFacts) -> str:
+    """Describe why a run was stopped, and at which task."""
+    role = view.state.tasks.get(stopped.by)
+    if stopped.reason is kinds.StopReason.ROLE and role is not None and role.verdicts:
+        return f"the {stopped.by.removeprefix(kinds.ROLE_PREFIX)} failed: " + _describe_verdict(
+            view, role
+        )
+    at = f" (at {turn_name(stopped.by)})" if stopped.by else ""
+    return f"{describe_stop(stopped)}{at}"
 
 
 def _last_line(error: str) -> str:
@@ -286,6 +337,7 @@ def _last_line(error: str) -> str:
     return " ".join(error.split()) if is_json else error.rsplit("\n", maxsplit=1)[-1]
 
 
+_FORMLESS = "its reply was not the JSON that was asked for"
 _REJECTIONS = {
     "empty": "the reply is empty",
     "not-contained": "the reply does not contain what was demanded",
@@ -296,7 +348,7 @@ _REJECTIONS = {
     "no-tests": "no test was run",
     "other-digest": "the file has another content",
     "not-accepted": "the judge did not accept it",
-    "form": "no reply in the form that was asked for",
+    "form": _FORMLESS,
     "failed": "the call failed",
     "denied": "the call was refused",
     "timeout": "the call took too long",
@@ -349,8 +401,8 @@ def explain_failure(view: RunView) -> str:
         why = _explain_task_failure(view, task)
     words = view.replies.get(task.id, "") if task else next(iter(view.replies.values()), "")
     quoted = first_line(words, _MAX_QUOTED)
-    last = f'the last reply was "{quoted}"' if quoted else "there was no reply"
-    return f"It failed: {strip_control_characters(why).rstrip('.')}; {last}."
+    last = f'; the last reply was "{quoted}"' if quoted else ""
+    return f"It failed: {strip_control_characters(why).rstrip('.')}{last}."
 
 
 def _explain_rejected_answer(view: RunView) -> str:
@@ -552,9 +604,16 @@ def build_task_tree(plan: Plan | None, state: run_fold.Run) -> list[TaskTreeNode
 
 
 def format_facts(located: LocatedEntry) -> str:
-    """Return the facts of an entry on one line, as they are recorded; long values are cut."""
+    """Return the facts of an entry on one line; money is in dollars, and long values are cut."""
     facts = msgspec.json.decode(located.data)["facts"]
-    return " ".join(f"{name}={_shorten_value(value)}" for name, value in facts.items())
+    money = {"asked", "used", "cap"} if facts.get("limit") == "usd" else set()
+    money |= {name for name in facts if name == "usd" or name.endswith("_usd")}
+    return " ".join(
+        f"{name}=${format_usd(value)}"
+        if name in money and isinstance(value, int)
+        else f"{name}={_shorten_value(value)}"
+        for name, value in facts.items()
+    )
 
 
 def _shorten_value(value: object) -> str:

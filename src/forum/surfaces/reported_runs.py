@@ -6,7 +6,7 @@ from forum.app import RunView
 from forum.ledger.kinds import Outcome
 from forum.work import run_fold
 from forum.work.report_fold import SpanRecord
-from forum.work.report_kinds import GapReason, Provenance, ReportGapFacts, span_strand
+from forum.work.report_kinds import GapReason, Operation, Provenance, ReportGapFacts, span_strand
 
 _PROVENANCES: Mapping[Provenance, str] = {
     Provenance.DRIVEN: "the engine recorded each step before it was made",
@@ -14,6 +14,7 @@ _PROVENANCES: Mapping[Provenance, str] = {
     Provenance.WRAPPED: "calls of the program that were not wrapped are not in it",
     Provenance.REPORTED: "what the program did not tell is not in it",
 }
+_PASSED_BY = "no call came through Forum, so nothing was capped"
 _GAPS: Mapping[GapReason, str] = {
     GapReason.OVERFLOW: "the queue of the recorder was full",
     GapReason.SHUTDOWN: "the program ended before they were recorded",
@@ -29,7 +30,17 @@ _GAPS: Mapping[GapReason, str] = {
 
 def describe_provenance(state: run_fold.Run) -> str:
     """Return how Forum knows of a run, and what may be missing in it."""
-    return f"{state.provenance}: {_PROVENANCES[state.provenance]}"
+    text = _PASSED_BY if _was_passed_by(state) else _PROVENANCES[state.provenance]
+    return f"{state.provenance}: {text}"
+
+
+def _was_passed_by(state: run_fold.Run) -> bool:
+    """Return whether a relayed run has ended, and made no call of a model or a tool."""
+    return (
+        state.provenance is Provenance.RELAYED
+        and state.outcome is not None
+        and all(span.op is Operation.STEP for span in state.report.spans.values())
+    )
 
 
 def describe_gap(gap: ReportGapFacts) -> str:

@@ -21,6 +21,8 @@ from forum.ledger.entry import Entry
 from forum.ledger.kinds import Outcome, RunCloseFacts, RunOpenFacts
 from forum.ledger.log import LocatedEntry
 from forum.work import kinds
+from forum.work.conversation.decoder import decode_body, describe_attachment
+from forum.work.conversation.messages import ChatRole, DecodedBody
 from forum.work.report_kinds import (
     TRACE_RUN_PREFIX,
     Operation,
@@ -182,6 +184,8 @@ class _RunExporter:
 
     def _describe_source(self, located: LocatedEntry) -> None:
         facts: ReportSourceFacts = located.entry.facts
+        # The actor of the opening is who records the run; that of the source is the program.
+        self._open[_ROOT].name = f"invoke_workflow {located.entry.actor}"
         attributes = {
             "forum.provenance": facts.told.value,
             "forum.reported_by": facts.by,
@@ -338,8 +342,8 @@ class _RunExporter:
                 "forum.cost_usd": facts.usd / 1e9 if facts.prices else None,
                 "forum.prices": facts.prices,
                 "forum.span": facts.span,
-                **self._text(inputs, first, "input"),
-                **self._text(outputs, last, "output"),
+                **self._content(inputs, ChatRole.USER, first, "input"),
+                **self._content(outputs, ChatRole.ASSISTANT, last, "output"),
             },
         )
         _set_status(span, facts.outcome, facts.code)
@@ -352,6 +356,20 @@ class _RunExporter:
         content = self._read_body(located, body)
         return {} if content is None else {name: content.decode(errors="replace")}
 
+    def _content(
+        self, name: str, role: ChatRole, located: LocatedEntry, body: str
+    ) -> dict[str, str]:
+        """Return a body as an attribute: arguments and results of tools as they are, else messages.
+
+        The format of the body is whatever the program has recorded.
+        """
+        if not name.endswith(".messages"):
+            return self._text(name, located, body)
+        if self._read_body is None or body not in located.entry.bodies:
+            return {}
+        content = self._read_body(located, body)
+        return {} if content is None else {name: encode_messages(decode_body(content, role))}
+
     def _message(self, name: str, role: str, located: LocatedEntry, body: str) -> dict[str, str]:
         """Return a body as a list with one message."""
         text = self._text(name, located, body)
@@ -359,6 +377,33 @@ class _RunExporter:
             return {}
         part = {"type": "text", "content": text[name]}
         return {name: msgspec.json.encode([{"role": role, "parts": [part]}]).decode()}
+
+
+def encode_messages(decoded: DecodedBody) -> str:
+    """Return messages in the form of the conventions."""
+    messages: list[dict[str, Any]] = []
+    for message in decoded.messages:
+        parts: list[dict[str, Any]] = [
+            {"type": "reasoning", "content": message.reasoning},
+            {"type": "text", "content": message.text or message.note},
+        ]
+        parts = [part for part in parts if part["content"]]
+        parts += [
+            {"type": "tool_call", "id": call.id, "name": call.name, "arguments": call.arguments}
+            for call in message.calls
+        ]
+        parts += [
+            {"type": "tool_call_response", "id": result.id, "response": result.text}
+            for result in message.results
+        ]
+        parts += [
+            {"type": "text", "content": f"({describe_attachment(attachment)})"}
+            for attachment in message.attachments
+        ]
+        messages.append({"role": message.role, "parts": parts})
+    if messages and decoded.stop_reason:
+        messages[-1]["finish_reason"] = decoded.stop_reason
+    return msgspec.json.encode(messages).decode()
 
 
 def _call_key(entry: Entry[Any]) -> str:

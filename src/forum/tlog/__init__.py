@@ -21,6 +21,7 @@ from forum.tlog.checkpoint import Checkpoint, open_checkpoint, parse_checkpoint,
 from forum.tlog.cosignature import (
     Cosignature,
     cosign,
+    describe_witnessing,
     is_witnessed,
     quorum_time,
     select_consistent_times,
@@ -42,4 +43,11 @@ from forum.tlog.tiles import (
     parse_tile_path,
 )
 from forum.tlog.tree import Tree, TreeView
-from forum.tlog.witness_policy import KnownLog, KnownWitness, WitnessGroup, WitnessPolicy
+from forum.tlog.witness_policy import (
+    LOCAL_WITNESS,
+    KnownLog,
+    KnownWitness,
+    WitnessGroup,
+    WitnessPolicy,
+    is_local_witness,
+)

@@ -76,6 +76,16 @@ def is_witnessed(note: Note, policy: WitnessPolicy) -> bool:
     return policy.is_satisfied_by([c.key for c in verify_cosignatures(note, policy.witness_keys)])
 
 
+def describe_witnessing(note: Note, policy: WitnessPolicy) -> str:
+    """Return how far a checkpoint is witnessed, in the words of all surfaces."""
+    keys = [c.key for c in verify_cosignatures(note, policy.witness_keys)]
+    # The quorum "none" is reached without any witness, but then nobody has seen it.
+    if not keys or not policy.is_satisfied_by(keys):
+        return "signed, not witnessed yet"
+    is_independent = any(key in policy.independent_keys() for key in keys)
+    return "witnessed by another organization" if is_independent else "self-witnessed"
+
+
 def quorum_time(cosignatures: Iterable[Cosignature], policy: WitnessPolicy) -> int:
     """Return the earliest time by which the policy's quorum had cosigned, or 0 if there is none.
 

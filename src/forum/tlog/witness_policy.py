@@ -1,11 +1,15 @@
-"""Witness policies: the logs a reader trusts and the required cosignatures (C2SP tlog-policy).
+"""Trust files: the logs a reader trusts and the required cosignatures (C2SP tlog-policy).
 
-A policy comes from the reader, never from the data being verified.  In the format names are octets;
-here they are text, in which octets that are not UTF-8 are surrogate escapes.
+A trust file comes from the reader, never from the data being verified.  In the format names are
+octets; here they are text, in which octets that are not UTF-8 are surrogate escapes.
+
+One line is our own: `independent NAME` marks a witness as run by another organization than the
+log's.  Only the reader can know that, so a file that Forum exports never has the line.  The line
+does not say of which log, so it counts only in a file whose `log` lines name one log.
 """
 
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import Self
 
 from forum.errors import Malformed
@@ -13,6 +17,8 @@ from forum.tlog.canonical_encoding import parse_decimal
 from forum.tlog.keys import ED25519, ED25519_COSIGNATURE, VerifierKey
 
 NONE = "none"
+LOCAL_WITNESS = "forum.local/witness/"
+"""The name prefix of witnesses on the writer's own machine."""
 
 # tlog-policy, section Character set: tab, newline, and everything except control characters.
 _OCTETS = bytes([0x09, 0x0A, *range(0x20, 0x7F), *range(0x80, 0x100)])
@@ -27,7 +33,7 @@ class KnownLog:
 
     def __post_init__(self) -> None:
         if self.key.algorithm != ED25519:
-            raise Malformed("policy", f"{self.key.name} is not the key of a log")
+            raise Malformed("trust file", f"{self.key.name} is not the key of a log")
         _check_words(self._words)
 
     def __str__(self) -> str:
@@ -48,7 +54,7 @@ class KnownWitness:
 
     def __post_init__(self) -> None:
         if self.key.algorithm != ED25519_COSIGNATURE:
-            raise Malformed("policy", f"{self.key.name} is not the key of a witness")
+            raise Malformed("trust file", f"{self.key.name} is not the key of a witness")
         _check_words(self._words)
 
     def __str__(self) -> str:
@@ -69,7 +75,7 @@ class WitnessGroup:
 
     def __post_init__(self) -> None:
         if not 1 <= self.threshold <= len(self.members):
-            raise Malformed("policy", f"{self.threshold} of the members of group {self.name}")
+            raise Malformed("trust file", f"{self.threshold} of the members of group {self.name}")
         _check_words(self._words)
 
     def __str__(self) -> str:
@@ -91,6 +97,8 @@ class WitnessPolicy:
     witnesses: tuple[KnownWitness, ...]
     groups: tuple[WitnessGroup, ...]
     quorum: str
+    independent: tuple[str, ...] = ()
+    """The names of the witnesses that the reader marks as run by another organization."""
 
     def __post_init__(self) -> None:
         # Compare the keys, not the names: one key under two names is still one log or one witness.
@@ -105,6 +113,14 @@ class WitnessPolicy:
             _check_defined(group.members, defined)
             defined.add(group.name)
         _check_defined([self.quorum], {NONE, *defined})
+        _check_distinct("independent witness", list(self.independent))
+        keys = {witness.name: witness.key for witness in self.witnesses}
+        _check_defined(self.independent, keys)
+        for name in self.independent:
+            if is_local_witness(keys[name].name):
+                raise Malformed("trust file", f"{keys[name].name} is on the machine of its log")
+            if keys[name].public in {log.key.public for log in self.logs}:
+                raise Malformed("trust file", f"{keys[name].name} has the key of the log")
 
     @classmethod
     def parse(cls, data: bytes) -> Self:
@@ -116,27 +132,55 @@ class WitnessPolicy:
         for line in lines:
             if isinstance(line, WitnessGroup):
                 _check_defined(line.members, defined)
+            elif isinstance(line, _Mark):
+                _check_defined([line.witness], defined)
             elif isinstance(line, str):
                 _check_defined([line], {NONE, *defined})
             if isinstance(line, KnownWitness | WitnessGroup):
                 defined.add(line.name)
         quorums = [line for line in lines if isinstance(line, str)]
         if len(quorums) != 1:
-            raise Malformed("policy", f"{len(quorums)} quorum lines, not one")
+            raise Malformed("trust file", f"{len(quorums)} quorum lines, not one")
         return cls(
             tuple(line for line in lines if isinstance(line, KnownLog)),
             tuple(line for line in lines if isinstance(line, KnownWitness)),
             tuple(line for line in lines if isinstance(line, WitnessGroup)),
             quorums[0],
+            tuple(line.witness for line in lines if isinstance(line, _Mark)),
         )
 
     def __str__(self) -> str:
-        lines = [*self.logs, *self.witnesses, *self.groups, f"quorum {self.quorum}"]
+        marks = [f"independent {name}" for name in self.independent]
+        lines = [*self.logs, *self.witnesses, *marks, *self.groups, f"quorum {self.quorum}"]
         return "".join(f"{line}\n" for line in lines)
 
     def encode(self) -> bytes:
         """Return the policy file in canonical form: thresholds as numbers, no comments."""
         return str(self).encode(errors="surrogateescape")
+
+    def without_marks(self) -> Self:
+        """Return the policy as it may be handed to others: whom to call independent is theirs."""
+        return replace(self, independent=())
+
+    def text_for_others(self) -> str:
+        """Return the file as text that may be handed to others: without marks.
+
+        Octets of names that are not UTF-8 are escaped.  No key holds such octets.
+        """
+        return self.without_marks().encode().decode(errors="backslashreplace")
+
+    def independent_keys(self, named: Iterable[VerifierKey] = ()) -> tuple[VerifierKey, ...]:
+        """Return the keys of the witnesses that the reader marks as another organization's.
+
+        None if the file and the other log keys that the reader has `named` are of several logs: a
+        witness that is foreign to one of them may be another one's own.
+        """
+        logs = (*named, *self.log_keys)
+        if len({log.name for log in logs}) > 1:
+            return ()
+        own = {log.public for log in logs}
+        marked = (w.key for w in self.witnesses if w.name in self.independent)
+        return tuple(key for key in marked if key.public not in own)
 
     @property
     def log_keys(self) -> tuple[VerifierKey, ...]:
@@ -168,6 +212,11 @@ class WitnessPolicy:
         return needed.get(self.quorum, 1)
 
 
+def is_local_witness(name: str) -> bool:
+    """Return whether the name of a witness says that it is on the writer's own machine."""
+    return name.lower().startswith(LOCAL_WITNESS)
+
+
 def _url_words(url: str | None) -> list[str]:
     return [] if url is None else [url]
 
@@ -175,10 +224,10 @@ def _url_words(url: str | None) -> list[str]:
 def _parse_lines(data: bytes) -> Iterator[list[str]]:
     """Yield the words of each line that is neither empty nor a comment."""
     if data.translate(None, _OCTETS):
-        raise Malformed("policy", "holds a control character")
+        raise Malformed("trust file", "holds a control character")
     *lines, rest = data.decode(errors="surrogateescape").split("\n")
     if rest:
-        raise Malformed("policy", "its last line does not end in a newline")
+        raise Malformed("trust file", "its last line does not end in a newline")
     for line in lines:
         # Not split(), which would also split at other Unicode spaces.
         words = [word for word in line.replace("\t", " ").split(" ") if word]
@@ -186,7 +235,14 @@ def _parse_lines(data: bytes) -> Iterator[list[str]]:
             yield words
 
 
-def _parse_line(words: list[str]) -> KnownLog | KnownWitness | WitnessGroup | str:
+@dataclass(frozen=True)
+class _Mark:
+    """A line that marks a witness as run by another organization."""
+
+    witness: str
+
+
+def _parse_line(words: list[str]) -> KnownLog | KnownWitness | WitnessGroup | _Mark | str:
     match words:
         case ["log", key, *url] if len(url) <= 1:
             return KnownLog(VerifierKey.parse(key), *url)
@@ -194,10 +250,12 @@ def _parse_line(words: list[str]) -> KnownLog | KnownWitness | WitnessGroup | st
             return KnownWitness(name, VerifierKey.parse(key), *url)
         case ["group", name, threshold, *members]:
             return WitnessGroup(name, _parse_threshold(threshold, len(members)), tuple(members))
+        case ["independent", name]:
+            return _Mark(name)
         case ["quorum", name]:
             return name
         case _:
-            raise Malformed("policy", f"no such line: {' '.join(words)!r}")
+            raise Malformed("trust file", f"no such line: {' '.join(words)!r}")
 
 
 def _parse_threshold(text: str, members: int) -> int:
@@ -215,17 +273,17 @@ def _check_words(words: list[str]) -> None:
     try:
         line = f"{' '.join(words)}\n".encode(errors="surrogateescape")
     except UnicodeEncodeError as error:
-        raise Malformed("policy", "holds text that is not Unicode") from error
+        raise Malformed("trust file", "holds text that is not Unicode") from error
     if list(_parse_lines(line)) != [words]:
-        raise Malformed("policy", f"{words!r} would be read differently")
+        raise Malformed("trust file", f"{words!r} would be read differently")
 
 
 def _check_distinct(what: str, values: list[str] | list[bytes]) -> None:
     if len(set(values)) != len(values):
-        raise Malformed("policy", f"the same {what} twice")
+        raise Malformed("trust file", f"the same {what} twice")
 
 
 def _check_defined(names: Collection[str], defined: Collection[str]) -> None:
     for name in names:
         if name not in defined:
-            raise Malformed("policy", f"{name!r} is not defined above")
+            raise Malformed("trust file", f"{name!r} is not defined above")

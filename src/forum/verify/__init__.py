@@ -37,8 +37,9 @@ from forum.verify.report import (
     Report,
     Sighting,
     State,
+    WitnessState,
 )
 from forum.verify.segment_checker import StoredRunProgress
 from forum.verify.segment_summary import Segment, SegmentSummary, VerifiedCheckpoint
 from forum.verify.session_checker import SessionSummary
-from forum.verify.trust import LOCAL_WITNESS, Trust
+from forum.verify.trust import NO_KEY, NO_TRUST_FILE, Trust

@@ -22,7 +22,7 @@ from forum.verify.log_keys import read_bundle_log_keys
 from forum.verify.report_checker import ReportChecker, coverage_of
 from forum.verify.run_tally import RunTallies
 from forum.verify.session_checker import SessionChecker
-from forum.verify.trust import Trust, list_sightings
+from forum.verify.trust import NO_KEY, Trust
 
 Progress = Callable[[int, int], None]
 
@@ -42,7 +42,10 @@ def verify_bundle(
     The bundle is read piece by piece, never into memory as a whole.
     """
     try:
-        return _BundleAudit(BundleReader(source), kinds, trust).run(progress)
+        bundle = BundleReader(source)
+        if foreign := trust.describe_foreign(bundle.origin, "bundle"):
+            return report.foreign_report(bundle.origin, foreign)
+        return _BundleAudit(bundle, kinds, trust).run(progress)
     except Malformed as error:
         findings = report.Findings()
         findings.add(report.Problem.BUNDLE_ALTERED, error.why)
@@ -97,7 +100,8 @@ class _BundleAudit:
             self._sessions.check_session(run, self._own_entries())
         if self._trust.policy is not None and not self._trust.is_satisfied_by(cosignatures):
             self._findings.add(
-                report.Problem.NOT_WITNESSED, "the witnesses of the policy have not cosigned it"
+                report.Problem.NOT_WITNESSED,
+                "the witnesses of your trust file have not cosigned it",
             )
         return self._report(cosignatures)
 
@@ -204,20 +208,20 @@ class _BundleAudit:
         reason = _COMPLETE_REASON + (report.ONLY_RECORDED if coverage.is_told else "")
         complete = findings.judge_claim(report.Claim.COMPLETE, reason)
         if not self._trust.log_keys:
-            reason = "no key was given: name the log's key with --key"
-            intact = complete = report.ClaimResult(report.State.NOT_CHECKED, reason)
+            intact = complete = report.ClaimResult(report.State.NOT_CHECKED, NO_KEY)
         if complete.state is report.State.HOLDS and not chronicle.is_closed_with_list(
             self._bundle.run
         ):
             reason = "the run was open, or its list of strands redacted, when this was exported"
             complete = report.ClaimResult(report.State.NOT_CHECKED, reason)
+        independent = self._trust.judge_independence(cosignatures, findings)
         return report.Report(
             origin=self._bundle.origin,
             size=checkpoint.size if checkpoint else 0,
             root=checkpoint.root.hex() if checkpoint else "",
             intact=intact,
             complete=complete,
-            independent=self._trust.judge_independence(cosignatures, findings),
+            independent=independent,
             findings=tuple(findings.listed),
             found=findings.count,
             not_checked=(
@@ -228,9 +232,10 @@ class _BundleAudit:
             runs=chronicle.runs,
             open_runs=chronicle.open_runs(),
             bodies=bodies,
-            sightings=list_sightings(cosignatures),
+            sightings=self._trust.list_sightings(cosignatures),
             notices=self._times.notices(),
             coverage=coverage,
+            witnessing=self._trust.judge_witnessing(independent, cosignatures),
         )
 
     def _check_spending(self) -> None:

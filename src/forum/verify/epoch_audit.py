@@ -229,4 +229,5 @@ def _summarize(report: Report) -> EpochSummary:
         intact=report.intact.state,
         complete=report.complete.state,
         independent=report.independent.state,
+        witnessing=report.witnessing,
     )

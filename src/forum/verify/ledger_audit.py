@@ -35,12 +35,13 @@ from forum.verify.report import (
     Report,
     State,
     empty_report,
+    foreign_report,
 )
 from forum.verify.report_checker import ReportChecker, coverage_of
 from forum.verify.session_checker import SessionChecker, SessionSummary
 from forum.verify.summary_audit import audit_summaries
 from forum.verify.table_audit import TableAudit
-from forum.verify.trust import Trust, list_sightings
+from forum.verify.trust import NO_KEY, Trust
 from forum.work.kinds import ScoreFacts
 from forum.work.scores import find_score_fault
 
@@ -180,10 +181,10 @@ class LedgerAudit:
         """
         if not self._trust.log_keys:
             # Without a trusted key, no checkpoint can be verified, and nothing follows from one.
-            unknown = ClaimResult(
-                State.NOT_CHECKED, "no key was given: name the log's key with --key"
-            )
+            unknown = ClaimResult(State.NOT_CHECKED, NO_KEY)
             return empty_report(self._reader.origin, unknown, unknown, self._findings)
+        if foreign := self._trust.describe_foreign(self._reader.origin, "ledger"):
+            return foreign_report(self._reader.origin, foreign)
         self._read_checkpoints()
         size = self._signed[-1].size if self._signed else 0
         self._check_entries(progress, runner)
@@ -721,7 +722,9 @@ class LedgerAudit:
                 "the next write asks the witnesses again"
             )
         elif late or not newest:
-            detail = f"entries {newest} to {size - 1} are in no checkpoint that the policy accepts"
+            detail = (
+                f"entries {newest} to {size - 1} are in no checkpoint that your trust file accepts"
+            )
             self._findings.add(Problem.NOT_WITNESSED, detail)
         return self._seen.get(newest, ())
 
@@ -778,13 +781,14 @@ class LedgerAudit:
         not_checked = [
             f"the strands of run {run}: its list is redacted" for run in chronicle.unlisted
         ]
+        independent = self._trust.judge_independence(cosignatures, findings)
         return Report(
             origin=self._reader.origin,
             size=size,
             root=self._signed[-1].root.hex() if self._signed else "",
             intact=intact,
             complete=self._judge_complete(complete),
-            independent=self._trust.judge_independence(cosignatures, findings),
+            independent=independent,
             findings=tuple(findings.listed),
             found=findings.count,
             not_checked=(
@@ -800,7 +804,8 @@ class LedgerAudit:
             open_runs=opened,
             bodies=bodies,
             pending=pending,
-            sightings=list_sightings(cosignatures),
+            sightings=self._trust.list_sightings(cosignatures),
             notices=(*self._notices, *self._times.notices()),
             coverage=coverage,
+            witnessing=self._trust.judge_witnessing(independent, cosignatures),
         )

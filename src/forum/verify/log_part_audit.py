@@ -13,7 +13,7 @@ from forum.ledger.kinds import Kinds
 from forum.verify import report
 from forum.verify.checkpoint_times import MAX_CLOCK_SKEW_US
 from forum.verify.log_keys import LogKeys
-from forum.verify.trust import Trust
+from forum.verify.trust import NO_KEY, Trust
 
 _SECOND = 1_000_000
 
@@ -29,6 +29,7 @@ class LogPartCheck(msgspec.Struct, frozen=True):
     """The trust of the reader, with the keys that follow from key rotations in the log part."""
     is_readable: bool
     """Whether every entry is well-formed, so that figures can be computed."""
+    witnessing: report.WitnessState = report.WitnessState.NONE
 
     @property
     def ok(self) -> bool:
@@ -70,6 +71,7 @@ class _LogPartAudit:
         if trust.policy is not None and not trust.is_satisfied_by(cosignatures):
             findings.add(
                 report.Problem.NOT_WITNESSED,
+                # The report of a pack holds this sentence, so it stays as it is.
                 "log/end.note: the witnesses of the policy have not cosigned it",
             )
         for note in trust.remembered_checkpoints(part.origin, findings):
@@ -97,15 +99,16 @@ class _LogPartAudit:
             reason = "no key that you trust has signed both trees"
             complete = report.ClaimResult(report.State.NOT_CHECKED, reason)
         if not trust.log_keys:
-            reason = "no key was given: name the log's key with --key, or a --policy"
-            intact = complete = report.ClaimResult(report.State.NOT_CHECKED, reason)
+            intact = complete = report.ClaimResult(report.State.NOT_CHECKED, NO_KEY)
+        independent = trust.judge_independence(cosignatures, findings)
         return LogPartCheck(
             intact=intact,
             complete=complete,
-            independent=trust.judge_independence(cosignatures, findings),
+            independent=independent,
             findings=tuple(findings.listed),
             trust=trust,
             is_readable=self._is_readable,
+            witnessing=trust.judge_witnessing(independent, cosignatures),
         )
 
     def _open(self, note: bytes) -> tlog.Checkpoint | None:

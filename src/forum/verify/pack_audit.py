@@ -29,6 +29,7 @@ from forum.evidence.entry_list import list_entries
 from forum.evidence.log_part import LogPart, read_part_entry
 from forum.evidence.pack_file import PackReader
 from forum.evidence.page import draw_page
+from forum.evidence.queries import find_query_set
 from forum.evidence.report import (
     Arguments,
     PackReport,
@@ -43,7 +44,7 @@ from forum.ledger.kinds import KeyAddFacts, Kinds
 from forum.ledger.zip_archive import ByteSource
 from forum.verify.bundle_audit import verify_bundle
 from forum.verify.log_part_audit import LogPartCheck, check_log_part
-from forum.verify.report import ClaimResult, State
+from forum.verify.report import NOTHING_CHECKED, ClaimResult, State, WitnessState
 from forum.verify.trust import Trust
 
 Progress = Callable[[int, int], None]
@@ -51,6 +52,17 @@ Progress = Callable[[int, int], None]
 MAX_LISTED = 100
 _ROW = re.compile(r'data-row="([^"]*)"').search
 _ABSENT = "(absent)"
+_EVERYTHING = ("everything in it",)
+
+
+class _FigureId(msgspec.Struct, frozen=True):
+    id: str
+
+
+class _FigureIds(msgspec.Struct, frozen=True):
+    """The part of a report by which the release is found that made it."""
+
+    figures: tuple[_FigureId, ...]
 
 
 class PackProblem(StrEnum):
@@ -98,6 +110,12 @@ class PackResult(msgspec.Struct, frozen=True):
     findings: tuple[PackFinding, ...]
     found: int
     not_checked: tuple[str, ...]
+    witnessing: WitnessState = WitnessState.NONE
+
+    @property
+    def is_unread(self) -> bool:
+        """Whether nothing was checked: it could not be read, or it is of another log."""
+        return self.not_checked == _EVERYTHING
 
     @property
     def ok(self) -> bool:
@@ -128,6 +146,9 @@ def verify_pack(
     """
     try:
         pack = PackReader(source)
+        if foreign := trust.describe_foreign(pack.origin, "pack"):
+            finding = PackFinding(PackProblem.LOG_PART, "log part", foreign)
+            return _unread_result(pack.origin, foreign, NOTHING_CHECKED, finding)
         audit = _PackAudit(pack, kinds, trust, pack.read_arguments())
         return audit.run(known_maps, progress)
     except Malformed as error:
@@ -138,22 +159,27 @@ def verify_pack(
 
 def _refuse_pack(row: str, detail: str) -> PackResult:
     """Return the result of a pack that could not be read."""
-    unread = ClaimResult(State.NOT_CHECKED, "the pack could not be read")
     finding = PackFinding(PackProblem.PACK_ALTERED, row, detail)
+    return _unread_result("", str(finding), "the pack could not be read", finding)
+
+
+def _unread_result(origin: str, intact: str, others: str, finding: PackFinding) -> PackResult:
+    """Return the result of a pack of which nothing was checked."""
+    unread = ClaimResult(State.NOT_CHECKED, others)
     return PackResult(
-        origin="",
+        origin=origin,
         size=0,
         root="",
         since="",
         until="",
-        intact=ClaimResult(State.FAILS, str(finding)),
+        intact=ClaimResult(State.FAILS, intact),
         complete=unread,
         independent=unread,
         figures=unread,
         attested=unread,
         findings=(finding,),
         found=1,
-        not_checked=("everything in it",),
+        not_checked=_EVERYTHING,
     )
 
 
@@ -196,6 +222,7 @@ class _PackAudit:
             findings=tuple(self._findings[:MAX_LISTED]),
             found=len(self._findings),
             not_checked=tuple(self._not_checked),
+            witnessing=check.witnessing,
         )
 
     def _add(self, problem: PackProblem, row: str, detail: str) -> None:
@@ -212,7 +239,8 @@ class _PackAudit:
             named = tuple(control_map.name for control_map in maps)
             if named != self._arguments.maps:
                 self._add(PackProblem.MAP_CHANGED, "maps", f"the pack holds {', '.join(named)}")
-            return make_report(self._part, self._arguments, maps, record_check(check))
+            queries = find_query_set(self._read_figure_ids())
+            return make_report(self._part, self._arguments, maps, record_check(check), queries)
         except Malformed as error:
             self._add(PackProblem.PACK_ALTERED, error.what, error.why)
             return None
@@ -220,6 +248,14 @@ class _PackAudit:
             # A map that names no query, or a time that is none: no maker writes that.
             self._add(PackProblem.PACK_ALTERED, "report.json", f"cannot be computed: {error!r}")
             return None
+
+    def _read_figure_ids(self) -> list[str]:
+        """Return the ids of the figures in report.json; none if it is malformed."""
+        try:
+            report = msgspec.json.decode(self._pack.read(pack_file.REPORT), type=_FigureIds)
+        except (msgspec.MsgspecError, UnicodeError):
+            return []  # the comparison reports it
+        return [figure.id for figure in report.figures]
 
     def _check_figures(self, report: PackReport | None, check: LogPartCheck) -> ClaimResult:
         if report is None:
@@ -411,7 +447,7 @@ class _PackAudit:
             cosignatures = tlog.verify_cosignatures(note, trust.policy.witness_keys)
             if not trust.is_satisfied_by(cosignatures):
                 raise SignatureRejected(
-                    pack_file.KEY_PROOF, "the witnesses of the policy have not cosigned it"
+                    pack_file.KEY_PROOF, "the witnesses of your trust file have not cosigned it"
                 )
 
     def _list_not_checked(self) -> None:

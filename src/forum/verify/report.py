@@ -1,8 +1,9 @@
 """The result of a verification: three claims, each with a reason, and findings that name entries.
 
 The result is never a plain true or false.  **Intact**: the stored data is what was recorded.
-**Complete**: nothing that was recorded is missing.  **Independent**: a witness other than the
-writer has seen it.
+**Complete**: nothing that was recorded is missing.  **Independent**: witnesses have seen it.  Who
+they are only the reader can say: `WitnessState` tells whether one of them is marked in the reader's
+trust file as run by another organization.
 """
 
 from enum import StrEnum
@@ -24,6 +25,21 @@ class State(StrEnum):
     HOLDS = "holds"
     FAILS = "fails"
     NOT_CHECKED = "not checked"
+
+
+class WitnessState(StrEnum):
+    """Who has seen what is verified, as far as the reader knows.
+
+    The claim Independent holds in the first two cases, as it always did; only the first may be
+    called independent.
+    """
+
+    INDEPENDENT = "independent"
+    """A witness that the reader's trust file marks as run by another organization."""
+    SELF_WITNESSED = "self-witnessed"
+    """Witnesses that are not marked so: as far as the reader knows, they are the writer's own."""
+    NONE = "none"
+    """Nobody, or it was not checked."""
 
 
 class Problem(StrEnum):
@@ -116,6 +132,8 @@ class Sighting(msgspec.Struct, frozen=True):
     witness: str
     time: int
     same_machine: bool
+    independent: bool = False
+    """Whether the reader's trust file marks it as run by another organization."""
 
 
 class Bodies(msgspec.Struct, frozen=True):
@@ -136,6 +154,7 @@ class EpochSummary(msgspec.Struct, frozen=True):
     intact: State
     complete: State
     independent: State
+    witnessing: WitnessState = WitnessState.NONE
 
 
 class GapCount(msgspec.Struct, frozen=True):
@@ -146,6 +165,8 @@ class GapCount(msgspec.Struct, frozen=True):
     steps: int
 
 
+_EVERYTHING = ("everything in it",)
+NOTHING_CHECKED = "nothing was checked"
 ONLY_RECORDED = "; what was not recorded cannot be missing here, see coverage"
 """Ends the reason of the claim Complete where programs outside of Forum have told of runs."""
 
@@ -203,11 +224,38 @@ class Report(msgspec.Struct, frozen=True):
     notices: tuple[str, ...] = ()
     """Observations that are not findings: work that a crash left undone, a wrong clock."""
     coverage: Coverage = Coverage()
+    witnessing: WitnessState = WitnessState.NONE
+
+    @property
+    def is_unread(self) -> bool:
+        """Whether nothing was checked: it could not be read, or it is of another log."""
+        return self.not_checked == _EVERYTHING and bool(self.findings)
+
+    @property
+    def summary(self) -> str:
+        """The three claims in one line, such as "intact, complete, self-witnessed"."""
+        words = [
+            _CLAIM_WORDS[name][claim.state]
+            for name, claim in (("intact", self.intact), ("complete", self.complete))
+        ]
+        if self.independent.state is State.HOLDS:
+            return ", ".join([*words, self.witnessing])
+        return ", ".join([*words, _CLAIM_WORDS["witnessed"][self.independent.state]])
 
     @property
     def ok(self) -> bool:
         """Whether all three claims hold."""
         return {a.state for a in (self.intact, self.complete, self.independent)} == {State.HOLDS}
+
+
+_CLAIM_WORDS = {
+    word: {
+        State.HOLDS: word,
+        State.FAILS: f"not {word}",
+        State.NOT_CHECKED: f"{word}: not checked",
+    }
+    for word in ("intact", "complete", "witnessed")
+}
 
 
 class Findings:
@@ -238,6 +286,14 @@ class Findings:
         return ClaimResult(State.HOLDS, holds)
 
 
+def foreign_report(origin: str, sentence: str) -> Report:
+    """Return the report on data of another log than those whose keys the reader trusts."""
+    findings = Findings()
+    findings.add(Problem.SIGNATURE_REJECTED, sentence)
+    unknown = ClaimResult(State.NOT_CHECKED, NOTHING_CHECKED)
+    return empty_report(origin, ClaimResult(State.FAILS, sentence), unknown, findings)
+
+
 def empty_report(
     origin: str, intact: ClaimResult, others: ClaimResult, findings: Findings
 ) -> Report:
@@ -251,5 +307,5 @@ def empty_report(
         independent=others,
         findings=tuple(findings.listed),
         found=findings.count,
-        not_checked=("everything in it",),
+        not_checked=_EVERYTHING,
     )

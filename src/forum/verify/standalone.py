@@ -1,6 +1,6 @@
 """Verify an evidence bundle or pack of Forum with Python alone: one file, standard library only.
 
-    python3 verify.py FILE --policy POLICY [--key VKEY ...] [--seen CHECKPOINT ...] [--json]
+    python3 verify.py FILE --policy TRUSTFILE [--key VKEY ...] [--seen CHECKPOINT ...] [--json]
 
 A bundle is one run of a transparency log: its entries, a proof for each, the log's signed
 checkpoint with the cosignatures of witnesses, and the disclosed bodies.  The result is not a plain
@@ -8,7 +8,8 @@ yes or no.  Each of three claims holds, fails, or was not checked:
 
     intact       the content of the bundle is what was recorded
     complete     nothing of the run is missing
-    independent  a witness other than the writer has seen it
+    independent  witnesses have seen it: another organization's, if your trust file marks one so;
+                 otherwise they count as the writer's own, and the claim reads self-witnessed
 
 A pack is a report about a period, with every entry between two checkpoints and bundles of some
 runs.  The claims are about these entries, and there are two more:
@@ -16,10 +17,11 @@ runs.  The claims are about these entries, and there are two more:
     figures      report.json and entries.csv follow from the entries
     attested     a key that the log published has signed the list of files
 
-You choose the keys to trust: the log's key (--key, or a `log` line of the policy) and the
-witnesses (--policy, a C2SP tlog-policy file).  Get them from the people who run the log.  Keys,
-policy and verifier inside the bundle, a copy of this file included, are not trusted: a forger would
-enclose forged ones.  --seen names a checkpoint that you, or somebody you trust, saw before.
+You choose the keys to trust: the log's key (--key, or a `log` line of your trust file) and the
+witnesses (--policy, your trust file: C2SP tlog-policy).  Get them from the people who run the log.
+If you know that another organization runs the witness NAME, add the line `independent NAME`.  Keys,
+trust file and verifier inside the bundle, a copy of this file included, are not trusted: a forger
+would enclose forged ones.  --seen names a checkpoint that you, or somebody you trust, saw before.
 
 This program does not replay deliberations, and does not draw the page of a pack again;
 `forum verify` does.  The report lists what was not checked.
@@ -383,7 +385,7 @@ def check_cosignature(text: str, blob: bytes, key: BundleKey) -> BundleCosignatu
     return BundleCosignature(key, time)
 
 
-# == The reader's policy: C2SP tlog-policy =====================================================
+# == The reader's trust file: C2SP tlog-policy, and our line `independent NAME` =================
 
 
 class BundlePolicy:
@@ -394,17 +396,23 @@ class BundlePolicy:
         self.witnesses: dict[str, BundleKey] = {}
         self.groups: list[tuple[str, int, list[str]]] = []
         self.quorums: list[str] = []
+        self.independent: list[str] = []
         control = re.search(rb"[\x00-\x08\x0b-\x1f\x7f]", data)
-        require(not control, "the policy contains a control character")
-        require(data.endswith(b"\n"), "the policy does not end in a newline")
+        require(not control, "the trust file contains a control character")
+        require(data.endswith(b"\n"), "the trust file does not end in a newline")
         for line in data.decode("utf-8", "surrogateescape").split("\n"):
             words = [word for word in line.replace("\t", " ").split(" ") if word]
             if words and not words[0].startswith("#"):
                 self._read(words)
-        require(len(self.quorums) == 1, f"the policy has {len(self.quorums)} quorum lines, not one")
+        require(len(self.quorums) == 1, f"the trust file has {len(self.quorums)} quorum lines")
         # A key with two names, or a member of two groups, would count twice.
         for keys in (self.logs, self.witnesses.values()):
             require(len({key.public for key in keys}) == len(keys), "a key is listed twice")
+        marks = self.independent
+        require(len(set(marks)) == len(marks), "a witness is marked twice")
+        for key in (self.witnesses[name] for name in marks):
+            own = key.public in {log.public for log in self.logs}
+            require(not own, f"{key.name} has the key of the log")
         members = [member for group in self.groups for member in group[2]]
         require(len(set(members)) == len(members), "a group member is listed twice")
 
@@ -419,6 +427,11 @@ class BundlePolicy:
             self._add_group(words[1], words[2], words[3:], names)
         elif first == "quorum" and count == 2 and words[1] in {"none", *names}:
             self.quorums.append(words[1])
+        elif first == "independent" and count == 2 and words[1] in self.witnesses:
+            # Whoever chose this name says that the witness is on the machine of its log.
+            name = self.witnesses[words[1]].name
+            require(not is_local_witness(name), f"{name} is on the machine of its log")
+            self.independent.append(words[1])
         else:
             raise BundleRejected(
                 f"invalid line, or a name that is taken or undefined: {' '.join(words)!r}"
@@ -445,6 +458,17 @@ class BundlePolicy:
                 names.add(name)
         return bool(cosignatures) and self.quorums[0] in names
 
+    def is_independent(self, key: BundleKey, named: list[BundleKey]) -> bool:
+        """Return whether the reader marks a witness as run by another organization.
+
+        A mark does not say of which log, so it counts only if the file and the other keys that the
+        reader has `named` are of one.
+        """
+        logs = [*named, *self.logs]
+        if len({log.name for log in logs}) > 1 or key.public in {log.public for log in logs}:
+            return False
+        return any(self.witnesses[name] == key for name in self.independent)
+
     def quorum_time(self, cosignatures: list[BundleCosignature]) -> int:
         """Return the earliest time, in seconds, by which the quorum had cosigned; 0 if unknown.
 
@@ -461,6 +485,11 @@ class BundlePolicy:
         for name, number, members in self.groups:
             needed[name] = sum(sorted(needed[member] for member in members)[:number])
         return needed.get(self.quorums[0], 1)
+
+
+def is_local_witness(witness: str) -> bool:
+    """Return whether the name of a witness says that it is on the writer's own machine."""
+    return witness.lower().startswith("forum.local/witness/")
 
 
 def consistent_times(times: list[int]) -> list[int]:
@@ -588,6 +617,7 @@ skip/1 cause:text
 stop/1 reason:StopReason limit:text="" asked:count=0 used:count=0 cap:count=0 by:text="" +spent
 gate.open/1 subject:text milliseconds:count default:Answer +shown
 gate.edit/1 replaces:text +shown
+gate.reason/1 digest:text +reason
 gate.decision/1 answer:Answer digest:text by:Decider
 gate.decision/2 answer:Answer digest:text by:Authority +identity
 cancel/1
@@ -820,6 +850,23 @@ MAX_FILES, MAX_BYTES, PIECE = 0xFFFF, 0xFFFFFFFF, 1 << 20
 """The limits of an archive without ZIP64 records, and the number of bytes read at once."""
 
 
+NOT_A_ZIP = "not-a-zip: it does not begin as a zip file does, so it is no evidence bundle"
+TRUNCATED = "truncated: it ends before its directory does; copy or download it again"
+REZIPPED = (
+    "re-zipped: another program has packed its files again; ask for the file as Forum wrote it"
+)
+NOT_A_BUNDLE = (
+    "not-a-bundle: it is a zip file, but none that forum ledger export or forum evidence wrote"
+)
+ALTERED = "altered: its bytes are not those that were packed"
+END_SIZE = 22
+LISTED = re.compile(
+    rb"PK\x01\x02.{42}(?:[^\x00]{0,255}/)?(?:(?:entries|proofs)/[0-9]{16}\.|log/end\.note)",
+    re.DOTALL,
+).search
+"""Finds a directory header that every bundle (an entry, a proof) or every evidence pack has."""
+
+
 class BundleArchive:
     """A zip archive in canonical form: files stored without compression, sorted, undated."""
 
@@ -830,9 +877,9 @@ class BundleArchive:
         lengths = [76 + 2 * len(name.encode()) + m.size for name, m in self.members.items()]
         self.wide = len(lengths) > MAX_FILES or sum(lengths) + 22 > MAX_BYTES
         for piece in self._directory(at):
-            require(source[at : at + len(piece)] == piece, "altered zip directory")
+            self._require(source[at : at + len(piece)] == piece, ALTERED)
             at += len(piece)
-        require(at == len(source), "data after the zip directory")
+        self._require(at == len(source), ALTERED)
 
     def read(self, name: str) -> bytes:
         """Return the content of a file."""
@@ -853,20 +900,32 @@ class BundleArchive:
             size, _, length = struct.unpack_from("<IIH", header, 18)
             start = at + 30 + length
             name = read_utf8(self._source[at + 30 : start])
-            inside = start + size <= len(self._source)
-            require(
-                inside and (not self.members or name > before),
-                "the files of the archive are truncated or not in order",
-            )
+            self._require(start + size <= len(self._source), ALTERED)
+            self._require(not self.members or name > before, REZIPPED)
             crc, digest = 0, hashlib.sha256()
             for piece in self.pieces(start, size):
                 crc = zlib.crc32(piece, crc)
                 digest.update(piece)
             member = self.members[name] = BundleMember(start, size, crc, digest.hexdigest())
             common = self._common(20, name, member)
-            require(struct.pack("<4s5H3I2H", b"PK\3\4", *common, 0) == header, "altered zip header")
+            ours = struct.pack("<4s5H3I2H", b"PK\3\4", *common, 0)
+            # If only the checksum differs, the content was altered in place.
+            in_place = header[:14] + header[18:] == ours[:14] + ours[18:]
+            self._require(ours == header, f"{ALTERED} ({name[:80]!r})" if in_place else REZIPPED)
             at, before = start + size, name
         return at
+
+    def _require(self, condition: bool, otherwise: str) -> None:  # noqa: FBT001  as `require`
+        """Reject the archive with the most likely reason unless a condition holds."""
+        if condition:
+            return
+        source = self._source
+        require(source[:4] in (b"PK\3\4", b"PK\5\6"), NOT_A_ZIP)
+        tail = source[max(0, len(source) - PIECE) : len(source)]
+        end = tail.rfind(b"PK\5\6")
+        require(end >= 0 and END_SIZE <= len(tail) - end <= END_SIZE + 0xFFFF, TRUNCATED)
+        require(LISTED(tail), NOT_A_BUNDLE)
+        require(False, otherwise)  # noqa: FBT003
 
     @staticmethod
     def _common(version: int, name: str, member: BundleMember) -> tuple[int, ...]:
@@ -994,6 +1053,12 @@ class BundleContents:
 
 CLAIMS = INTACT, COMPLETE, INDEPENDENT = "intact", "complete", "independent"
 HOLDS, FAILS, NOT_CHECKED = "holds", "fails", "not checked"
+NOTHING_CHECKED = {"state": NOT_CHECKED, "reason": "nothing was checked"}
+NO_KEY = {"state": NOT_CHECKED, "reason": "you named no key of the log: nothing was checked"}
+NO_TRUST_FILE = {
+    "state": NOT_CHECKED,
+    "reason": "you named no trust file: whether witnesses have seen it was not checked",
+}
 
 INTACT_REFUTED = (
     "bundle-altered entry-malformed foreign-entry proof-rejected signature-rejected "
@@ -1499,11 +1564,31 @@ class BundleLogKeys:
 
 
 class BundleTrust(NamedTuple):
-    """The keys, policy and remembered checkpoints of the reader; none come from a bundle."""
+    """The keys, trust file and remembered checkpoints of the reader; none come from a bundle."""
 
     keys: list[BundleKey]
     policy: BundlePolicy | None
     seen: list[bytes]
+
+    def describe_foreign(self, origin: str, what: str) -> str:
+        """Return one sentence if all trusted keys are of other logs than `origin`, or nothing."""
+        keys = self.keys + (self.policy.logs if self.policy else [])
+        names = sorted({key.name for key in keys})
+        if not names or origin in names:
+            return ""
+        ends = [n if len(n) <= 20 else f"\u2026{n[-8:]}" for n in [*names, origin]]
+        if len(set(ends)) < len(ends):
+            ends = [*names, origin]
+        yours = "trust file is for" if self.policy else "key is of"
+        logs = "log" if len(names) == 1 else "logs"
+        return f"Your {yours} the {logs} {' and '.join(ends[:-1])}; this {what} is of {ends[-1]}."
+
+    def judge_witnessing(self, claim: dict[str, str], seen: list[BundleCosignature]) -> str:
+        """Return who has seen it: only the reader's own mark makes a witness independent."""
+        if claim["state"] != HOLDS or not self.policy:
+            return "none"
+        marked = any(self.policy.is_independent(key, self.keys) for key, _ in seen)
+        return "independent" if marked else "self-witnessed"
 
 
 class BundleVerifier:
@@ -1512,7 +1597,7 @@ class BundleVerifier:
     def __init__(
         self, bundle: BundleContents, trust: BundleTrust, findings: BundleFindings
     ) -> None:
-        self._bundle, self._findings = bundle, findings
+        self._bundle, self._findings, self._trust = bundle, findings, trust
         self._policy, self._memories = trust.policy, trust.seen
         pinned = list(dict.fromkeys(trust.keys + (trust.policy.logs if trust.policy else [])))
         self._log_keys = bundle_keys(bundle, pinned)
@@ -1538,7 +1623,9 @@ class BundleVerifier:
         for index in self._bundle.entries:
             self._check_entry(index)
         if self._policy and not self._policy.is_satisfied_by(self._seen):
-            self._findings.add("not-witnessed", "the witnesses of the policy have not cosigned it")
+            self._findings.add(
+                "not-witnessed", "the witnesses of your trust file have not cosigned it"
+            )
         self._run.finish()
         self._check_strays()
         self._reports.finish(self._bundle.run, closed=self._run.closed)
@@ -1559,7 +1646,7 @@ class BundleVerifier:
         return checkpoint
 
     def _verify_cosignatures(self, note: bytes) -> list[BundleCosignature]:
-        """Return the valid cosignatures of the policy's witnesses on a checkpoint."""
+        """Return the valid cosignatures of trusted witnesses on a checkpoint."""
         try:
             keys = list(self._policy.witnesses.values()) if self._policy else []
             return read_cosignatures(note, keys) if self._policy else []
@@ -1659,8 +1746,7 @@ class BundleVerifier:
     def _judge_claims(self) -> dict[str, dict[str, str]]:
         """Return the results of the three claims, each with a reason."""
         answer, run, names = self._findings.judge_claim, self._run, {c.key.name for c in self._seen}
-        no_key = {"state": NOT_CHECKED, "reason": "no key was given: name the log's key with --key"}
-        no_policy = {**no_key, "reason": "no policy was given: name witnesses with --policy"}
+        no_key, no_policy = NO_KEY, NO_TRUST_FILE
         proven = f"{len(self._bundle.entries)} entries, each proven in the signed tree"
         # Only a reader of the whole log can detect a run that was recorded twice.
         closed = "the run is closed, and no strand has a gap; "
@@ -1684,29 +1770,28 @@ class BundleVerifier:
             not_checked.append(f"the deliberation of run {bundle.run}: `forum verify` plays it")
         elif self._has_request:
             not_checked.append(f"the calls of run {bundle.run}: `forum verify` replays them")
+        claims = self._judge_claims()
         return {
             **unreadable_report(self._findings),
             "origin": bundle.origin,
             "size": self._tree.size if self._tree else 0,
             "root": self._tree.root.hex() if self._tree else "",
-            **self._judge_claims(),
+            **claims,
             "not_checked": not_checked,
             "entries": len(bundle.entries),
             "runs": run.openings,
             "open_runs": [bundle.run] if run.open and bundle.run != "log" else [],
             "bodies": run.bodies,
-            "sightings": [
-                {"witness": key.name, "time": time, "same_machine": is_local_witness(key.name)}
-                for key, time in self._seen
-            ],
+            "sightings": [self._describe_sighting(*sighting) for sighting in self._seen],
             "notices": self._notices,
             "coverage": self._reports.coverage(),
+            "witnessing": self._trust.judge_witnessing(claims[INDEPENDENT], self._seen),
         }
 
-
-def is_local_witness(witness: str) -> bool:
-    """Return whether the name of a witness says that it is on the writer's own machine."""
-    return witness.startswith("forum.local/witness/")
+    def _describe_sighting(self, key: BundleKey, time: int) -> dict[str, Any]:
+        marked = bool(self._policy and self._policy.is_independent(key, self._trust.keys))
+        local = is_local_witness(key.name)
+        return {"witness": key.name, "time": time, "same_machine": local, "independent": marked}
 
 
 def describe_witnesses(names: set[str], policy: BundlePolicy | None) -> str:
@@ -1743,13 +1828,27 @@ def unreadable_report(findings: BundleFindings) -> dict[str, Any]:
         "epochs": [],
         "notices": [],
         "coverage": {**dict.fromkeys(PROVENANCES, 0), "gaps": []},
+        "witnessing": "none",
     }
+
+
+def foreign_report(origin: str, sentence: str) -> dict[str, Any]:
+    """Return the report on a bundle of another log than those whose keys the reader trusts."""
+    findings = BundleFindings()
+    findings.add("signature-rejected", sentence)
+    report = {**unreadable_report(findings), "origin": origin}
+    report[INTACT] = {"state": FAILS, "reason": sentence}
+    report[COMPLETE] = report[INDEPENDENT] = NOTHING_CHECKED
+    return report
 
 
 def verify(source: bytes | LazyFile, trust: BundleTrust) -> dict[str, Any]:
     """Verify one bundle and return the report; malformed content is a finding, not an error."""
     try:
-        report = BundleVerifier(BundleContents(source), trust, BundleFindings()).run()
+        bundle = BundleContents(source)
+        if foreign := trust.describe_foreign(bundle.origin, "bundle"):
+            return foreign_report(bundle.origin, foreign)
+        report = BundleVerifier(bundle, trust, BundleFindings()).run()
     except BundleRejected as error:
         findings = BundleFindings()
         findings.add("bundle-altered", str(error))
@@ -1761,7 +1860,10 @@ def verify(source: bytes | LazyFile, trust: BundleTrust) -> dict[str, Any]:
 # == Evidence packs: docs/spec/evidence.md =====================================================
 
 # <packs>
-KNOWN_QUERIES = (58, "6fee9ca08cbc19a04d159cf549403c0daf0c4cc991f6f8b8a29bf7a1b18844ea")
+KNOWN_QUERIES = (
+    (60, "d7e94c77423c9dea0b58a7843c6ab65da7965e30ae85b41b502d854544a53f20"),
+    (58, "6fee9ca08cbc19a04d159cf549403c0daf0c4cc991f6f8b8a29bf7a1b18844ea"),
+)
 KNOWN_LIMITS = "5c4cda2111be40db657a6f4771f838f51cfd58034945e1edf5fc8d88452c4ebb"
 KNOWN_MAPS = """
 ai-act 2026-11 3c5d1b2eed42a7a157e629eb5f86d2096283d7b07a113fec242b19bfaf12878e
@@ -2313,6 +2415,10 @@ def quote_cell(value: str) -> str:
     return '"' + text.replace('"', '""') + '"' if re.search('[,"\r\n]', text) else text
 
 
+class ForeignPack(Exception):
+    """Raised for a pack of another log than those whose keys the reader trusts."""
+
+
 class PackVerifier:
     """The state of one verification of a pack."""
 
@@ -2322,7 +2428,11 @@ class PackVerifier:
         self._findings = BundleFindings(PACK_REFUTED)
         self._listed: list[dict[str, str]] = []
         self._not_checked: list[str] = []
+        self._seen: list[BundleCosignature] = []
         self.origin = self._check_manifest()
+        foreign = trust.describe_foreign(self.origin, "pack")
+        if foreign:
+            raise ForeignPack(self.origin, foreign)
         self._log = PackLog(self._archive, self.origin)
         self._report = read_loose_json(self._archive.read("report.json"))
         self._arguments = self._read_arguments()
@@ -2377,6 +2487,7 @@ class PackVerifier:
             "findings": self._listed[:100],
             "found": found,
             "not_checked": self._not_checked,
+            "witnessing": self._trust.judge_witnessing(claims[INDEPENDENT], self._seen),
         }
 
     def _add(self, problem: str, row: str, detail: str) -> None:
@@ -2496,7 +2607,7 @@ class PackVerifier:
         except BundleRejected as error:
             self._findings.add("signature-rejected", f"cosignature: {error}")
         if not policy.is_satisfied_by(seen):
-            detail = f"{name}: the witnesses of the policy have not cosigned it"
+            detail = f"{name}: the witnesses of your trust file have not cosigned it"
             self._findings.add("not-witnessed", detail)
         return seen
 
@@ -2504,7 +2615,7 @@ class PackVerifier:
         """Check signatures and times of the log part, and return the three claims about it."""
         log, findings = self._log, self._findings
         signed = [bool(self._keys) and self._open(n) for n in (log.end_note, log.start_note) if n]
-        seen = self._cosignatures(log.end_note, "log/end.note")
+        self._seen = seen = self._cosignatures(log.end_note, "log/end.note")
         for note in self._trust.seen:
             try:
                 old = open_checkpoint(note, self._keys)
@@ -2518,14 +2629,13 @@ class PackVerifier:
             index = finding["index"]
             row = "log part" if index is None else f"log entry {index}"
             self._add("log-part", row, f"{finding['problem']}: {finding['detail']}")
-        unknown = "" if bounded else "no witness of a policy says when the two trees were made"
+        unknown = "" if bounded else "no witness that you trust says when the two trees were made"
         if not all(signed):
             unknown = "no key that you trust has signed both trees"
         whole = "every entry between the two trees is here"
         if not log.start_note:
             whole = "every entry from the beginning of the log is here"
-        no_key = {"state": NOT_CHECKED, "reason": "no key was given: name the log's key with --key"}
-        no_policy = {**no_key, "reason": "no policy was given: name witnesses with --policy"}
+        no_key, no_policy = NO_KEY, NO_TRUST_FILE
         proven = f"{len(log.entries)} entries lead to the root that the log signed"
         cosigned = describe_witnesses({c.key.name for c in seen}, self._policy)
         answer = findings.judge_claim
@@ -2578,13 +2688,19 @@ class PackVerifier:
             self._add("pack-altered", "report.json", f"cannot be computed: {error!r}")
         return None
 
+    def _find_queries(self, figures: list[Members]) -> list[Members]:
+        """Return the queries of the report, which must be those of a known release."""
+        for count, expected in KNOWN_QUERIES:
+            known = [figure["query"] for figure in figures[:count]]
+            if hashlib.sha256(write_json(known).encode()).hexdigest() == expected:
+                return known
+        self._add("figure-changed", "figures", "the queries are not those of a known release")
+        return [figure["query"] for figure in figures[: KNOWN_QUERIES[0][0]]]
+
     def _make_report(self, entries: list[tuple[int, BundleEntry]]) -> Members:
         given, log, report = self._arguments, self._log, self._report
         maps = self._read_maps()
-        known = [figure["query"] for figure in report["figures"][: KNOWN_QUERIES[0]]]
-        digest = hashlib.sha256(write_json(known).encode()).hexdigest()
-        if (len(known), digest) != KNOWN_QUERIES:
-            self._add("figure-changed", "figures", "the queries are not those of this release")
+        known = self._find_queries(report["figures"])
         queries = known + [query for _, used, _ in maps for query in used.get("queries", [])]
         ids = [query["id"] for query in queries]
         doubled = [query_id for query_id in ids if ids.count(query_id) > 1]
@@ -2873,15 +2989,28 @@ def verify_pack(source: bytes | LazyFile, trust: BundleTrust) -> dict[str, Any]:
     """Verify one pack and return the report; malformed content is a finding, not an error."""
     try:
         return PackVerifier(source, trust).run()
+    except ForeignPack as error:
+        origin, sentence = error.args
+        finding = {"problem": "log-part", "row": "log part"}
+        finding["detail"] = sentence
+        return unread_pack_report(origin, sentence, NOTHING_CHECKED, finding)
     except (BundleRejected, RecursionError) as error:
         detail = str(error) if isinstance(error, BundleRejected) else "JSON is nested too deeply"
         finding = {"problem": "pack-altered", "row": "pack", "detail": detail}
     unread = {"state": NOT_CHECKED, "reason": "the pack could not be read"}
+    return unread_pack_report("", f"pack-altered at pack: {detail}", unread, finding)
+
+
+def unread_pack_report(
+    origin: str, why: str, others: dict[str, str], finding: dict[str, str]
+) -> dict[str, Any]:
+    """Return the report on a pack of which nothing was checked."""
     report: dict[str, Any] = {"schema": "forum.pack-report/1", "ok": False}
-    report.update(origin="", size=0, root="", since="", until="")
-    report.update(dict.fromkeys(PACK_CLAIMS, unread))
-    report[INTACT] = {"state": FAILS, "reason": f"pack-altered at pack: {finding['detail']}"}
+    report.update(origin=origin, size=0, root="", since="", until="")
+    report.update(dict.fromkeys(PACK_CLAIMS, others))
+    report[INTACT] = {"state": FAILS, "reason": why}
     report.update(findings=[finding], found=1, not_checked=["everything in it"])
+    report["witnessing"] = "none"
     return report
 
 
@@ -2894,12 +3023,39 @@ def escape_text(text: str) -> str:
     return shown.encode("ascii", "backslashreplace").decode()
 
 
+def claim_lines(report: dict[str, Any], claims: tuple[str, ...]) -> Iterator[str]:
+    """Yield a line for each claim; only a mark of the reader makes a witness independent."""
+    for claim in claims:
+        state, reason = report[claim]["state"], report[claim]["reason"]
+        if claim == INDEPENDENT and report["witnessing"] == "self-witnessed":
+            # The writer may run every witness that is not marked.
+            state, reason = "self-witnessed", f"{reason}. {ADD_WITNESS}"
+        yield f"{claim:<12} {state:<14} {reason}"
+
+
+def unread_lines(report: dict[str, Any]) -> list[str]:
+    """Return why nothing of a file was checked, or nothing if it was."""
+    if report["not_checked"] != ["everything in it"]:
+        return []
+    lines = [f"nothing was checked: {report[INTACT]['reason']}"]
+    # A file that could not be read has no origin; otherwise it is of another log.
+    return [report["origin"], *lines, GET_TRUST_FILE] if report["origin"] else lines
+
+
+GET_TRUST_FILE = (
+    "You need the trust file of that log. Whoever keeps the log writes one with: "
+    "forum ledger policy > trust"
+)
+ADD_WITNESS = (
+    "To let another organization see it, ask it to run a witness. Then mark its witness in "
+    "your trust file, which must name this log alone, with the line: independent NAME"
+)
+
+
 def print_report(report: dict[str, Any]) -> None:
     """Print a report as text."""
     lines = [f"{report['origin']}  size {report['size']}  root {report['root']}"]
-    lines += [
-        f"{claim:<12} {report[claim]['state']:<12} {report[claim]['reason']}" for claim in CLAIMS
-    ]
+    lines += claim_lines(report, CLAIMS)
     lines += [f"found        {describe(finding)}" for finding in report["findings"]]
     lines += [f"seen         by {s['witness']} at {s['time']}" for s in report["sightings"]]
     lines.append(f"coverage     {describe_coverage(report['coverage'])}")
@@ -2912,7 +3068,7 @@ def print_pack_report(report: dict[str, Any]) -> None:
     """Print a report about a pack as text."""
     lines = [f"{report['origin']}  size {report['size']}  root {report['root']}"]
     lines += [f"an evidence pack, from {report['since']} until {report['until']}"]
-    lines += [f"{c:<12} {report[c]['state']:<12} {report[c]['reason']}" for c in PACK_CLAIMS]
+    lines += claim_lines(report, PACK_CLAIMS)
     lines += ["found        {problem} at {row}: {detail}".format(**f) for f in report["findings"]]
     lines += [f"not checked  {what}" for what in report["not_checked"]]
     print("\n".join(map(escape_text, lines)))
@@ -2932,7 +3088,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Verify an evidence bundle or pack of Forum.")
     parser.add_argument("bundle", metavar="FILE", help="a bundle or a pack")
     parser.add_argument("--key", action="append", default=[], help="a log's public key (a vkey)")
-    parser.add_argument("--policy", help="the logs and witnesses that you trust (tlog-policy)")
+    parser.add_argument("--policy", help="your trust file: the logs and witnesses that you trust")
     parser.add_argument("--seen", action="append", default=[], help="a checkpoint seen before")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     args = parser.parse_args()
@@ -2949,6 +3105,8 @@ def main() -> int:
     report = verify_pack(bundle, trust) if pack else verify(bundle, trust)
     if args.json:
         print(json.dumps(report))
+    elif unread := unread_lines(report):
+        print("\n".join(map(escape_text, unread)))
     elif pack:
         print_pack_report(report)
     else:

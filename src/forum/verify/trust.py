@@ -1,6 +1,6 @@
-"""The keys, the witness policy and the remembered checkpoints of the reader.
+"""The keys, the trust file and the remembered checkpoints of the reader.
 
-Keys and policy come from the reader and never from the data that is verified.
+Keys and trust file come from the reader and never from the data that is verified.
 """
 
 from collections.abc import Iterator
@@ -11,12 +11,16 @@ from forum import tlog
 from forum.errors import Malformed, SignatureRejected
 from forum.verify import report
 
-LOCAL_WITNESS = "forum.local/witness/"
-"""The name prefix of witnesses on the writer's own machine."""
+NO_KEY = "you named no key of the log: nothing was checked"
+NO_TRUST_FILE = "you named no trust file: whether witnesses have seen it was not checked"
+
+_MAX_WHOLE_NAME = 20
+"""A longer name of a log is shown by its end, which differs between logs."""
+_SHOWN_END = 8
 
 
 class Trust(msgspec.Struct, frozen=True):
-    """The keys, the policy and the remembered checkpoints that a reader brings along."""
+    """The keys, the trust file and the remembered checkpoints that a reader brings along."""
 
     keys: tuple[tlog.VerifierKey, ...] = ()
     policy: tlog.WitnessPolicy | None = None
@@ -30,6 +34,17 @@ class Trust(msgspec.Struct, frozen=True):
         """The keys that may sign checkpoints."""
         named = self.policy.log_keys if self.policy else ()
         return tuple(dict.fromkeys((*self.keys, *named)))
+
+    def describe_foreign(self, origin: str, what: str) -> str:
+        """Return one sentence if all trusted keys are of other logs than `origin`, or nothing."""
+        names = sorted({key.name for key in self.log_keys})
+        if not names or origin in names:
+            return ""
+        short = dict(zip([*names, origin], _shorten([*names, origin]), strict=True))
+        listed = " and ".join(short[name] for name in names)
+        yours = "trust file is for" if self.policy else "key is of"
+        logs = "log" if len(names) == 1 else "logs"
+        return f"Your {yours} the {logs} {listed}; this {what} is of {short[origin]}."
 
     def open_checkpoint(self, data: bytes, findings: report.Findings) -> tlog.Checkpoint | None:
         """Return a checkpoint signed by a trusted key; otherwise add a finding, return None."""
@@ -85,21 +100,43 @@ class Trust(msgspec.Struct, frozen=True):
     ) -> report.ClaimResult:
         """Return the result of the claim Independent, with the witnesses as its reason."""
         if self.policy is None:
-            return report.ClaimResult(
-                report.State.NOT_CHECKED, "no policy was given: name witnesses with --policy"
-            )
+            return report.ClaimResult(report.State.NOT_CHECKED, NO_TRUST_FILE)
         names = sorted({cosignature.key.name for cosignature in cosignatures})
         reason = f"cosigned by {', '.join(names)}"
-        if names and all(name.startswith(LOCAL_WITNESS) for name in names):
+        if names and all(map(tlog.is_local_witness, names)):
             reason += ", a witness on the writer's own machine: as strong as that machine's owner"
         if self.policy.min_witnesses == 1:
             reason += "; one witness decides the time"
         return findings.judge_claim(report.Claim.INDEPENDENT, reason)
 
+    def judge_witnessing(
+        self, claim: report.ClaimResult, cosignatures: tuple[tlog.Cosignature, ...]
+    ) -> report.WitnessState:
+        """Return who has seen it: only the reader's own mark makes a witness independent."""
+        if claim.state is not report.State.HOLDS or self.policy is None:
+            return report.WitnessState.NONE
+        marked = self.policy.independent_keys(self.keys)
+        if any(cosignature.key in marked for cosignature in cosignatures):
+            return report.WitnessState.INDEPENDENT
+        return report.WitnessState.SELF_WITNESSED
 
-def list_sightings(cosignatures: tuple[tlog.Cosignature, ...]) -> tuple[report.Sighting, ...]:
-    """Return the witness and the time of each cosignature, for the report."""
-    return tuple(
-        report.Sighting(c.key.name, c.time, c.key.name.startswith(LOCAL_WITNESS))
-        for c in cosignatures
-    )
+    def list_sightings(
+        self, cosignatures: tuple[tlog.Cosignature, ...]
+    ) -> tuple[report.Sighting, ...]:
+        """Return the witness and the time of each cosignature, for the report."""
+        marked = self.policy.independent_keys(self.keys) if self.policy else ()
+        return tuple(
+            report.Sighting(
+                witness=c.key.name,
+                time=c.time,
+                same_machine=tlog.is_local_witness(c.key.name),
+                independent=c.key in marked,
+            )
+            for c in cosignatures
+        )
+
+
+def _shorten(names: list[str]) -> list[str]:
+    """Return the names of logs by their ends, or as they are where the ends do not differ."""
+    ends = [n if len(n) <= _MAX_WHOLE_NAME else f"…{n[-_SHOWN_END:]}" for n in names]
+    return ends if len(set(ends)) == len(ends) else names

@@ -371,6 +371,19 @@ class Identity(msgspec.Struct, frozen=True):
     issuer: str
 
 
+# An entry of its own, right before the decision and in its commit, because a released kind gets no
+# further body: a worker or a verifier of an earlier release passes over it and finds a decision
+# that it knows.
+class GateReasonFacts(Facts, frozen=True):
+    """Why somebody decides; the decision follows at once. Body: the reason in words."""
+
+    digest: str
+    """Of the content that the decision is about."""
+
+
+REASON = "reason"
+"""The body of `gate.reason/1`."""
+
 GateDecision = GateDecisionFacts | GateDecisionByFacts
 """The entry that ends a gate."""
 
@@ -510,6 +523,7 @@ WORK_KINDS = Kinds(
         Kind("stop/1", StopFacts, frozenset({"spent"})),
         Kind("gate.open/1", GateOpenFacts, frozenset({"shown"})),
         Kind("gate.edit/1", GateEditFacts, frozenset({"shown"})),
+        Kind("gate.reason/1", GateReasonFacts, frozenset({REASON})),
         Kind("gate.decision/1", GateDecisionFacts),
         Kind("gate.decision/2", GateDecisionByFacts, frozenset({IDENTITY})),
         Kind("cancel/1", CancelFacts),

@@ -16,6 +16,7 @@ from forum.work.oversight_kinds import (
     ReviewFacts,
 )
 from forum.work.report_kinds import ReportGapFacts, ReportStepFacts
+from forum.work.run_words import is_overrun_stop
 
 _BUDGET_CODE = "budget"
 """The code of a reported call that was refused because of a cap."""
@@ -25,7 +26,7 @@ class Concern(StrEnum):
     """Why an entry is worth a look."""
 
     STOP = "stop"
-    """A run was stopped, for another reason than its budget."""
+    """A run was stopped, for another reason than a used-up budget."""
     BUDGET_STOP = "budget-stop"
     """A run was stopped, or a call refused, because of a cap."""
     DENIAL = "denial"
@@ -51,7 +52,7 @@ def find_concern(entry: Entry[Any]) -> Concern | None:
     """
     facts = entry.facts
     if isinstance(facts, kinds.StopFacts):
-        is_budget = facts.reason is kinds.StopReason.BUDGET
+        is_budget = facts.reason is kinds.StopReason.BUDGET and not is_overrun_stop(entry)
         return Concern.BUDGET_STOP if is_budget else Concern.STOP
     if isinstance(facts, AccessDenialFacts):
         return Concern.DENIAL

@@ -358,7 +358,12 @@ class Policy(_PolicyPart, frozen=True):
     def _check_agents(self, wanted: set[str]) -> None:
         for name in sorted(wanted):
             if name not in self.agents:
-                raise BadPlan(f"no agent is called {name!r}; known: {_list_names(self.agents)}")
+                known = [each for each in sorted(self.agents) if each]
+                listed = f", or use one of: {', '.join(known)}" if known else ""
+                raise BadPlan(
+                    f"no agent is called {name!r}; name it with --agent {name}=PROGRAM, or as "
+                    f"[models.{name}] in forum.toml{listed}"
+                )
         for name in self.agents:
             if name and not _LABEL(name):
                 raise BadPlan(

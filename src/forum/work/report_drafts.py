@@ -27,6 +27,12 @@ LOST = "lost"
 OVERRUN = "overrun"
 """The code of a step that cost more than was reserved for it; it stops the run."""
 
+OVERRUN_TEXT = (
+    "the provider billed {billed} for a call bounded by {bound}; Forum stops because its bounds "
+    "cannot hold. If the price is wrong, declare it in [gateway] prices of forum.toml; if the "
+    "server counts wrongly, correct it"
+)
+
 
 def find_overrun(reserved: Amount, spent: Amount, limited: Collection[str]) -> str:
     """Return of which unit a step used more than was reserved, or "" if of none.

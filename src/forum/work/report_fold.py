@@ -153,6 +153,11 @@ class ReportedPart(msgspec.Struct, frozen=True):
         return ((span.agent or span.name, span.spent) for span in self.spans.values())
 
 
+def note_order(note: NoteRecord) -> tuple[int, str]:
+    """Return the key by which notes are sorted: strands may be read in any order."""
+    return note.ts, note.strand
+
+
 def span_of_strand(strand: str) -> str | None:
     """Return the id of the span that a strand is about, or None."""
     return strand.removeprefix(SPAN_PREFIX) if strand.startswith(SPAN_PREFIX) else None

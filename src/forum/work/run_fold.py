@@ -127,6 +127,10 @@ class Gate(msgspec.Struct, frozen=True):
     entry: Hash
     """The last entry of the gate."""
     decided: kinds.GateDecision | None = None
+    reason_at: Position | None = None
+    """The entry with the reason for the decision, if one was given."""
+    is_edited: bool = False
+    """Whether the shown content is not the one that the gate was opened with."""
 
     @property
     def deadline(self) -> int:
@@ -366,7 +370,8 @@ class _RunFolder:
         self._spans, self._notes = dict(run.report.spans), list(run.report.notes)
 
     def result(self) -> Run:
-        report = replace(self._run.report, spans=self._spans, notes=tuple(self._notes))
+        notes = tuple(sorted(self._notes, key=report_fold.note_order))
+        report = replace(self._run.report, spans=self._spans, notes=notes)
         return replace(
             self._run,
             tasks=self._tasks,
@@ -442,8 +447,14 @@ class _RunFolder:
                 )
             case kinds.GateEditFacts() if gate is not None and gate.decided is None:
                 gate = replace(
-                    gate, shown_at=_position_of(entry), digest=_shown_digest(entry), entry=leaf
+                    gate,
+                    shown_at=_position_of(entry),
+                    digest=_shown_digest(entry),
+                    entry=leaf,
+                    is_edited=True,
                 )
+            case kinds.GateReasonFacts() if gate is not None and gate.decided is None:
+                gate = replace(gate, reason_at=_position_of(entry))
             case (kinds.GateDecisionFacts() | kinds.GateDecisionByFacts()) as facts if (
                 gate and gate.decided is None
             ):

@@ -14,17 +14,23 @@ from forum.ledger.entry import MAIN_STRAND, Commitment, Entry
 from forum.ledger.kinds import NoteFacts, Outcome, RunCloseFacts, RunOpenFacts
 from forum.ledger.ports import NO_LIMIT, Amount, RunSummaryRow
 from forum.work import kinds
+from forum.work.report_drafts import OVERRUN
 from forum.work.report_fold import span_of_strand
 from forum.work.report_kinds import (
+    Operation,
     Provenance,
     ReportBeginFacts,
     ReportGapFacts,
     ReportSourceFacts,
     ReportStepFacts,
 )
+from forum.work.run_words import is_cap_refusal
 
-SUMMARY_VERSION = 1
-"""The version of the rules in this module; another summary of the same entries needs another."""
+SUMMARY_VERSION = 2
+"""The version of the rules in this module; another summary of the same entries needs another.
+
+Version 1 lacks the references of the title, and the calls that a cap refused.
+"""
 
 DAY_US = 86_400 * 1_000_000
 MAX_COSTS = 100
@@ -46,6 +52,21 @@ SUMMARY_FACTS = (
 class BodyReference(msgspec.Struct, frozen=True, array_like=True):
     """A body of the strand main: the position of its entry, and the commitment to it."""
 
+    n: int
+    h: str
+    size: int
+    type: str
+
+    @property
+    def commitment(self) -> Commitment:
+        """The commitment of the entry to the body."""
+        return Commitment(self.h, self.size, self.type)
+
+
+class SpanBodyReference(msgspec.Struct, frozen=True, array_like=True):
+    """The body `input` of a span: the position of its entry, and the commitment to it."""
+
+    strand: str
     n: int
     h: str
     size: int
@@ -120,6 +141,25 @@ class RunSummary(msgspec.Struct, frozen=True, array_like=True):
     plan: BodyReference | None
     names: BodyReference | None
     """The body with the name of a run that Forum does not drive."""
+    command: SpanBodyReference | None = None
+    """The body with the command line of a program that was started for the run."""
+    prompt: SpanBodyReference | None = None
+    """The body with the first request to a model, or the first words of a user."""
+    refused: int = 0
+    """The number of calls that a cap refused, as far as they are recorded."""
+    overruns: int = 0
+    """The number of calls that were billed above their bound."""
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The models that were called, the one with the highest cost first."""
+        spent: dict[str, tuple[int, int]] = {}
+        for cost in self.own_costs:
+            usd, tokens = spent.get(cost.model, (0, 0))
+            spent[cost.model] = (usd + cost.usd, tokens + cost.tokens)
+        return tuple(
+            sorted(filter(None, spent), key=lambda name: (spent[name], name), reverse=True)
+        )
 
     @property
     def spent(self) -> Amount:
@@ -180,9 +220,15 @@ class SummaryTally(msgspec.Struct):
     spans: int = 0
     gaps: int = 0
     notes: int = 0
+    refused: int = 0
+    overruns: int = 0
     request: BodyReference | None = None
     plan: BodyReference | None = None
     names: BodyReference | None = None
+    command: tuple[int, SpanBodyReference] | None = None
+    """The first step that was announced and is part of no other, with its time."""
+    prompt: tuple[int, int, SpanBodyReference] | None = None
+    """The first request to a model, with its rank and time."""
     passed: dict[str, bool | None] = {}
     """For each strand of a task or turn, whether it has passed; None if no entry here says so."""
     costs: dict[str, RunCost] = {}
@@ -271,6 +317,9 @@ class SummaryTally(msgspec.Struct):
     def _add_span_entry(self, entry: Entry[Any]) -> None:
         strand = entry.strand
         self.spans += entry.n == 0
+        self.refused += is_cap_refusal(entry.facts)
+        self.overruns += isinstance(entry.facts, ReportStepFacts) and entry.facts.code == OVERRUN
+        self._refer_title(entry)
         match entry.facts:
             case ReportBeginFacts() as facts if entry.n == 0:
                 bill = _bill(entry, facts.reserved, is_priced=bool(facts.usd or facts.prices))
@@ -287,6 +336,25 @@ class SummaryTally(msgspec.Struct):
                     self._add_cost(facts.agent, facts.model, bill)
             case _:
                 pass
+
+    def _refer_title(self, entry: Entry[Any]) -> None:
+        """Remember the bodies that a title is made of.
+
+        Strands come in any order, so the earliest one counts: by time, and then by name.
+        """
+        facts, body = entry.facts, entry.bodies.get("input")
+        if body is None or not isinstance(facts, ReportBeginFacts | ReportStepFacts):
+            return
+        reference = SpanBodyReference(entry.strand, entry.n, body.h, body.size, body.type)
+        began = facts.began if isinstance(facts, ReportStepFacts) and facts.began else entry.ts
+        if isinstance(facts, ReportBeginFacts) and facts.op is Operation.STEP and not facts.within:
+            self.command = min(filter(None, (self.command, (began, reference))), key=_title_order)
+        rank = _PROMPT_RANKS.get(facts.op)
+        if facts.op is Operation.STEP and facts.name in PROMPT_STEPS:
+            rank = 0
+        if rank is not None:
+            prompt = (rank, began, reference)
+            self.prompt = min(filter(None, (self.prompt, prompt)), key=_title_order)
 
     def _bill_open_call(self, strand: str) -> None:
         """Count a call that never got a reply with its reservation."""
@@ -322,6 +390,11 @@ class SummaryTally(msgspec.Struct):
             request=self.request,
             plan=self.plan,
             names=self.names,
+            # A program records steps of its own; only `forum run` records a command line.
+            command=self.command[-1] if self.command and told is Provenance.RELAYED else None,
+            prompt=self.prompt[-1] if self.prompt and not self.accepted else None,
+            refused=self.refused,
+            overruns=self.overruns,
         )
 
 
@@ -345,6 +418,16 @@ def read_summary_row(row: RunSummaryRow) -> RunSummary:
 
 
 _DECODER = msgspec.json.Decoder(RunSummary)
+
+
+_PROMPT_RANKS = {Operation.MODEL: 0, Operation.AGENT: 1}
+"""What a request to a model is taken from; an agent may have no recorded call."""
+PROMPT_STEPS = frozenset({"prompt", "claude_code.user_prompt"})
+"""Steps by which hooks and events of coding agents report what a user wrote."""
+
+
+def _title_order(found: tuple[Any, ...]) -> tuple[Any, ...]:
+    return (*found[:-1], found[-1].strand, found[-1].n)
 
 
 def _refer(entry: Entry[Any], name: str) -> BodyReference | None:

@@ -15,6 +15,7 @@ import msgspec
 
 from forum.errors import BadSettings
 from forum.ledger.ports import NO_LIMIT
+from forum.spelling import closest_names, suggest_or_list
 from forum.work import policy
 from forum.work.cli_agents import CLI_AGENTS, CliAgent
 from forum.work.gate_rules import GateRule
@@ -172,7 +173,7 @@ def model_agent(settings: Table) -> policy.Chat | policy.Library:
     """Return a model from settings whose prices are in dollars. Raises `ValueError`."""
     into, names = _AGENT_KINDS[settings["kind"]]
     for key in sorted(settings.keys() - names - {"kind"}):
-        raise ValueError(f"it has no setting {key!r}; known: {', '.join(sorted(names))}")
+        raise ValueError(f"it has no setting {key!r}; {suggest_or_list(key, names)}")
     table = _in_nano_dollars(dict(settings))
     return chat_agent(table) if into is policy.Chat else _convert(table, policy.Library)
 
@@ -293,6 +294,9 @@ class _Section(msgspec.Struct, frozen=True):
             return "extension"
         if self.table.keys() & {"url", "model"}:
             return "chat"
+        for key in sorted(self.table):
+            for meant in closest_names(key, ("model", "cmd", "argv", "url", "extension")):
+                raise self._error(f"it has no setting {key!r}; did you mean {meant}?")
         raise self._error("it says neither model nor cmd: name a model, or a program")
 
     def tool(self) -> policy.ToolSpec:
@@ -407,7 +411,7 @@ class _Section(msgspec.Struct, frozen=True):
 
     def _checked_table(self, names: frozenset[str] | set[str]) -> dict[str, Any]:
         for key in sorted(self.table.keys() - names):
-            raise self._error(f"it has no setting {key!r}; known: {', '.join(sorted(names))}")
+            raise self._error(f"it has no setting {key!r}; {suggest_or_list(key, names)}")
         return dict(self.table)
 
     def _error(self, why: str) -> BadSettings:

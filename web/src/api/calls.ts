@@ -13,6 +13,7 @@ import {
   type EntryForm,
   type EvaluationForm,
   type EvaluationsPage,
+  type ExchangeForm,
   type GateEditForm,
   type GateForm,
   type KeyAsk,
@@ -26,12 +27,13 @@ import {
   type RunsPage,
   type ShownGateForm,
   type Taken,
+  type TranscriptPage,
   type WhyForm,
 } from "forumd-client";
 import type { Body } from "../model/body";
 import { placeOf } from "../model/comparison";
 import { type Item, readItem } from "../model/entries";
-import { queryOf, type RunFilter } from "../model/runs";
+import { isListed, queryOf, type RunFilter } from "../model/runs";
 import { client, key, me, signOut } from "./session";
 
 const PAGE_SIZE = 100;
@@ -50,10 +52,11 @@ export async function listRuns(filter: RunFilter, pages: number): Promise<RunsPa
       limit: PAGE_SIZE,
       ...(listed.next ? { cursor: listed.next } : {}),
     };
-    const { runs, next } = await guarded(client.value.call("GET /api/v1/runs", { query }));
-    listed.runs.push(...runs);
-    listed.next = next;
-    if (next === null) break;
+    const found = await guarded(client.value.call("GET /api/v1/runs", { query }));
+    listed.runs.push(...found.runs.filter((run) => isListed(run, filter)));
+    listed.next = found.next;
+    listed.unsearched = (listed.unsearched ?? 0) + (found.unsearched ?? 0);
+    if (found.next === null) break;
   }
   return listed;
 }
@@ -66,6 +69,26 @@ export function getRun(
   const { until, ...rest } = options;
   const query = until === undefined ? {} : { until };
   return guarded(client.value.call("GET /api/v1/runs/{run}", { path: { run }, query, ...rest }));
+}
+
+/** Pages of a transcript that are loaded at once; the texts of later steps are loaded one by one. */
+const MAX_TRANSCRIPT_PAGES = 10;
+
+/** The calls of a run as messages, by the entry that ends each, or begins it while it goes on. */
+export async function getExchanges(run: string): Promise<Map<number, ExchangeForm>> {
+  const found = new Map<number, ExchangeForm>();
+  let after: number | null = 0;
+  for (let page = 0; page < MAX_TRANSCRIPT_PAGES && after !== null; page++) {
+    const query: { after: number; limit: number } = { after, limit: PAGE_SIZE };
+    const read: TranscriptPage = await guarded(
+      client.value.call("GET /api/v1/runs/{run}/transcript", { path: { run }, query }),
+    );
+    for (const exchange of read.exchanges) {
+      if (exchange.entry !== null) found.set(exchange.entry, exchange);
+    }
+    after = read.next;
+  }
+  return found;
 }
 
 /** Where two runs part, by the rules of `forum diff`. */
@@ -222,7 +245,7 @@ export async function listLog(from: number, limit: number): Promise<Item[]> {
 
 export function decideGate(
   run: string,
-  decision: { subject: string; answer: Answer; digest: string },
+  decision: { subject: string; answer: Answer; digest: string; reason: string },
 ): Promise<DecisionForm> {
   return guarded(
     client.value.call("POST /api/v1/runs/{run}/gate", { path: { run }, body: decision }),

@@ -8,8 +8,11 @@ import type { SeenTree } from "../prover/check";
 const PIN = "forum.pin.";
 const SEEN = "forum.seen.";
 
-/** Rises when something is kept or forgotten, here or in another tab. */
-export const memoryVersion = signal(0);
+/**
+ * Rises when something is kept or forgotten, here or in another tab. Every function that reads
+ * reads it too, so that whatever shows what is kept is drawn again.
+ */
+const memoryVersion = signal(0);
 
 globalThis.addEventListener?.("storage", ({ key }) => {
   if (!key || key.startsWith(PIN) || key.startsWith(SEEN)) memoryVersion.value++;
@@ -17,6 +20,7 @@ globalThis.addEventListener?.("storage", ({ key }) => {
 
 /** Return a stored text; null if there is none, or if this browser stores nothing for the page. */
 function read(name: string): string | null {
+  memoryVersion.value;
   try {
     return localStorage.getItem(name);
   } catch {
@@ -32,6 +36,15 @@ export function readPin(origin: string): Pin | null {
 export function keepPin(origin: string, pin: Pin): void {
   localStorage.setItem(PIN + origin, JSON.stringify(pin));
   memoryVersion.value++;
+}
+
+/** The same, for keys that nobody asked to be kept: a browser that stores nothing is no error. */
+export function keepPinIfPossible(origin: string, pin: Pin): void {
+  try {
+    keepPin(origin, pin);
+  } catch {
+    // The badge then says that nothing is checked.
+  }
 }
 
 export function readSeen(origin: string): SeenTree | null {
@@ -56,6 +69,7 @@ export function forgetLog(origin: string): void {
 
 /** The names of the logs whose policies are pinned. */
 export function listPinned(): string[] {
+  memoryVersion.value;
   return Object.keys(localStorage)
     .filter((name) => name.startsWith(PIN))
     .map((name) => name.slice(PIN.length))

@@ -8,7 +8,7 @@ import { isSameTree, type Pin } from "../model/memory";
 import type { Proof, SeenTree } from "../prover/check";
 import { prove } from "../prover/client";
 import type { Verdict } from "../prover/messages";
-import { keepSeen, memoryVersion, readPin, readSeen } from "./memory";
+import { keepSeen, readPin, readSeen } from "./memory";
 import { key, me } from "./session";
 
 /** How long entries are collected before they are checked. */
@@ -141,7 +141,6 @@ export interface PinnedLog {
 
 /** The log of this session, and what the reader has pinned for it. */
 export function usePinnedLog(): PinnedLog {
-  memoryVersion.value; // draws again when it rises
   const origin = me.value?.ledger ?? "";
   return { origin, pin: origin ? readPin(origin) : null };
 }

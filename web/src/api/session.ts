@@ -1,10 +1,18 @@
-// Who uses the page: a key, kept for this tab until it is closed.
+// Who uses the page: a key, kept until the last tab of this server is closed.
+//
+// It is in no storage that outlives the tabs. A new tab asks the others for it over a channel of
+// this origin, and signing out in one tab signs out in all of them.
 
 import { computed, signal } from "@preact/signals";
 import { Client, type MeForm, type Scope } from "forumd-client";
 import { explainRefusal } from "../model/scopes";
+import { keepPinIfPossible, readPin } from "./memory";
 
 const STORED_KEY = "forum.key";
+
+type Message = { type: "ask" } | { type: "key"; key: string } | { type: "out" };
+
+const tabs = globalThis.BroadcastChannel ? new BroadcastChannel("forum.session") : null;
 
 export const key = signal(globalThis.sessionStorage?.getItem(STORED_KEY) ?? "");
 /** Why the user has to sign in again; empty on the first visit. */
@@ -34,12 +42,29 @@ export async function exchangeCode(code: string): Promise<void> {
     headers: { "content-type": "application/json" },
     body: JSON.stringify({ code }),
   });
-  const reply = (await response.json()) as { key?: string; detail?: string };
+  const reply = (await response.json()) as SignInReply;
   if (!response.ok || !reply.key) throw new Error(reply.detail ?? "The code was refused.");
+  // Keys that the reader pinned before are never replaced by what a server says.
+  if (reply.origin && reply.policy && !readPin(reply.origin)) {
+    keepPinIfPossible(reply.origin, { policy: reply.policy, at: Date.now(), isHandedOver: true });
+  }
   keep(reply.key);
 }
 
+interface SignInReply {
+  key?: string;
+  origin?: string;
+  /** The keys of the log, as the process hands them over that this person has started. */
+  policy?: string;
+  detail?: string;
+}
+
 export function signOut(reason = ""): void {
+  send({ type: "out" });
+  forget(reason);
+}
+
+function forget(reason: string): void {
   sessionStorage.removeItem(STORED_KEY);
   signInReason.value = reason;
   me.value = null;
@@ -50,4 +75,19 @@ function keep(accepted: string): void {
   sessionStorage.setItem(STORED_KEY, accepted);
   signInReason.value = "";
   key.value = accepted;
+  send({ type: "key", key: accepted });
 }
+
+function send(message: Message): void {
+  tabs?.postMessage(message);
+}
+
+tabs?.addEventListener("message", ({ data }: MessageEvent<Message>) => {
+  if (data.type === "ask" && key.value) send({ type: "key", key: key.value });
+  else if (data.type === "key" && !key.value) {
+    sessionStorage.setItem(STORED_KEY, data.key);
+    key.value = data.key;
+  } else if (data.type === "out" && key.value) forget("You have signed out in another tab.");
+});
+
+if (!key.value) send({ type: "ask" });

@@ -4,7 +4,7 @@ import type { Proof } from "../prover/check";
 import type { Verdict } from "../prover/messages";
 import type { Refutation } from "../prover/refuted";
 import type { Item } from "./entries";
-import { formatCount } from "./format";
+import { formatCount, formatNumberOf } from "./format";
 
 /** A check, and what it is about. Everything is bound to the very items that were checked. */
 export interface CheckState {
@@ -40,9 +40,9 @@ const REFUTATIONS: Record<Refutation, string> = {
   missing: "an entry is left out",
 };
 
-/** Return the words for items on a page; `check` is null where no policy is pinned. */
+/** Return the words for items on a page; `check` is null where no trust file is pinned. */
 export function describeCheck(check: CheckState | null, items: readonly Item[]): BadgeText {
-  if (!check) return { state: "pending", label: "not checked by this browser" };
+  if (!check) return { state: "pending", label: "check in this browser" };
   const { verdict, progress } = check;
   if (verdict?.state === "refuted") return { state: "failed", label: REFUTATIONS[verdict.kind] };
   if (verdict?.state === "failed") return { state: "indeterminate", label: "could not check" };
@@ -52,7 +52,7 @@ export function describeCheck(check: CheckState | null, items: readonly Item[]):
 
 function describeProgress(progress: CheckState["progress"]): string {
   return progress
-    ? `checking: ${formatCount(progress.done)} of ${formatCount(progress.total)} entries read`
+    ? `checking: ${formatCount(progress.done)} of ${formatNumberOf(progress.total, "entry", "entries")} read`
     : "checking";
 }
 
@@ -75,7 +75,7 @@ function describeProof(proof: Proof, check: CheckState, items: readonly Item[]):
   return { state, label: parts.filter(Boolean).join(" · ") };
 }
 
-/** Whether witnesses that the policy asks for have not cosigned; a policy may name none. */
+/** Whether witnesses that the trust file asks for have not cosigned; it may name none. */
 export function lacksQuorum({ witnesses, hasQuorum }: Proof): boolean {
   return witnesses > 0 && !hasQuorum;
 }
@@ -100,10 +100,10 @@ export function describeReading({ isWhole, newer }: Proof): string {
     : `${all} None of the run is left out on this page.`;
 }
 
-/** Who cosigned, as far as the reader's policy names them. */
+/** Who cosigned, as far as the reader's trust file names them. */
 export function describeWitnesses(proof: Proof): string {
   if (!proof.witnesses)
-    return "Your policy names no witness: only the log's own key speaks for it.";
+    return "Your trust file names no witness: only the log's own key speaks for it.";
   if (!proof.cosignatures.length) {
     return `None of the ${formatCount(proof.witnesses)} pinned witnesses has cosigned it yet.`;
   }
@@ -111,8 +111,11 @@ export function describeWitnesses(proof: Proof): string {
   const local = proof.cosignatures.every(({ isLocal }) => isLocal)
     ? ", on the writer's own machine: that is as strong as the owner of that machine"
     : "";
-  const quorum = proof.hasQuorum ? "" : " The quorum of your policy is not reached.";
-  return `${count}${local}.${quorum}`;
+  if (!proof.hasQuorum) return `${count}${local}. The quorum of your trust file is not reached.`;
+  const isIndependent = proof.cosignatures.some((sighting) => sighting.isIndependent);
+  return isIndependent
+    ? `Independent: ${count}, and your trust file marks one as another organization's.`
+    : `Self-witnessed: ${count}${local}. Your trust file marks none as another organization's (a line of a file that names this log alone: independent NAME).`;
 }
 
 export function countEntries(count: number): string {

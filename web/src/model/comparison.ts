@@ -1,6 +1,7 @@
 // Two runs, and where they part. What differs is found by the server.
 
 import type { DivergenceForm, DivergenceKind, StepForm } from "forumd-client";
+import { formatDollars, fromNanoDollars } from "./format";
 
 /** What a divergence means, in words. */
 export const PARTING: Record<DivergenceKind, string> = {
@@ -36,8 +37,31 @@ export function placeOf({ strand, step }: { strand: string; step: string }): str
 export function factLines(step: StepForm): string {
   const facts = Object.keys(step.facts)
     .sort()
-    .map((name) => `${name}: ${JSON.stringify(step.facts[name])}`);
+    .map((name) => `${name}: ${formatFact(name, step)}`);
   return [`kind: ${step.kind}`, ...facts].join("\n");
+}
+
+/** What stands for "no limit" in a fact: the largest number that JSON keeps exactly. */
+const NO_LIMIT = Number.MAX_SAFE_INTEGER;
+
+/** A fact for reading: amounts of money are in billionths of a dollar. */
+function formatFact(name: string, { facts }: StepForm): string {
+  const value = facts[name];
+  if (value === NO_LIMIT) return "no limit";
+  // A stop names the limit that was reached, and counts in its unit.
+  const isOfLimit = facts.limit === "usd" && ["asked", "used", "cap"].includes(name);
+  const isMoney = name === "usd" || name.endsWith("_usd") || isOfLimit;
+  return isMoney && typeof value === "number"
+    ? formatDollars(fromNanoDollars(value))
+    : JSON.stringify(value);
+}
+
+/**
+ * Take the marks out of a prompt. A mark is the digest of the text that it encloses: it differs
+ * where the text does, and a reader who sees the text need not read the mark.
+ */
+export function withoutMarks(prompt: string): string {
+  return prompt.replace(/^--- [0-9a-f]{32} (begin: .*|end)$/gm, "--- $1");
 }
 
 /** The names of the bodies that are not the same on both sides. */

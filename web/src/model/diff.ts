@@ -1,5 +1,7 @@
 // The difference of two texts, line by line.
 
+import { formatNumberOf } from "./format";
+
 export interface DiffLine {
   kind: "same" | "removed" | "added";
   text: string;
@@ -64,7 +66,7 @@ export function foldSame(lines: DiffLine[], around = 3): ShownLine[] {
     while (end < lines.length && !isNear[end]) end++;
     const count = end - number;
     if (count > 1) {
-      shown.push({ kind: "folded", text: `${count} lines are the same` });
+      shown.push({ kind: "folded", text: `${formatNumberOf(count, "line")} are the same` });
       number = end - 1;
     } else {
       shown.push(lines[number] as DiffLine);

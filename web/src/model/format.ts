@@ -1,14 +1,24 @@
 // Numbers, times and texts as pages show them.
 
 const NANO = 1_000_000_000;
+const EXACT = { minimumFractionDigits: 2, maximumFractionDigits: 9, useGrouping: false };
 
 /** Dollars for reading: two digits, or for less than a dollar as many as tell something. */
 export function formatDollars(amount: number | string): string {
   const value = Number(amount);
   if (value === 0) return "$0";
   const digits = value >= 1 ? 2 : Math.min(6, Math.max(2, 1 - Math.floor(Math.log10(value)) + 1));
-  const text = value.toFixed(digits).replace(/(\.\d\d\d*?)0+$/, "$1");
+  const text = value.toFixed(digits).replace(/(\.\d\d(?:\d*[1-9])?)0+$/, "$1");
   return `$${text}`;
+}
+
+/** Dollars that were spent of a cap, with as many digits as tell the two apart. */
+export function formatSpent(spent: number | string, cap: number | string | null): string {
+  const short = formatDollars(spent);
+  const isOther = cap !== null && Number(spent) !== Number(cap);
+  return isOther && short === formatDollars(cap)
+    ? `$${Number(spent).toLocaleString("en", EXACT)}`
+    : short;
 }
 
 /** Dollars of a fact, which counts billionths. */
@@ -40,6 +50,11 @@ export function formatDuration(milliseconds: number): string {
 
 export function formatCount(count: number): string {
   return count.toLocaleString("en");
+}
+
+/** A number with its noun, in the singular or the plural. */
+export function formatNumberOf(count: number, noun: string, plural = `${noun}s`): string {
+  return `${formatCount(count)} ${count === 1 ? noun : plural}`;
 }
 
 export function formatBytes(count: number): string {

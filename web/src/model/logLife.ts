@@ -1,6 +1,7 @@
 // The life of a log: entries about keys, access, configuration, oversight and erasure, in words.
 
 import { type Entry, factNumber, factText, type Item } from "./entries";
+import { formatNumberOf, shortId } from "./format";
 
 export type LifeTopic = "log" | "access" | "redactions" | "oversight" | "exports" | "other";
 
@@ -27,8 +28,16 @@ const SEEN: [string, string][] = [
 function describePeriod(seconds: number): string {
   if (!seconds) return "for ever";
   const days = seconds / DAY_SECONDS;
-  return Number.isInteger(days) ? `${days} days` : `${seconds / 3600} hours`;
+  return Number.isInteger(days)
+    ? formatNumberOf(days, "day")
+    : formatNumberOf(seconds / 3600, "hour");
 }
+
+function describeTimes(times: number): string {
+  return times === 1 ? "Denied once" : `Denied ${times} times`;
+}
+
+const SCORED: Record<string, string> = { run: "Run", task: "Task", answer: "Answer" };
 
 /** Say of which runs something is; none are all. */
 function describeRuns(entry: Entry): string {
@@ -62,7 +71,7 @@ const EVENTS: Record<string, Describe> = {
   "access.revoke": (entry) => ["access", "Key revoked", factText(entry, "key")],
   "access.deny": (entry) => [
     "access",
-    `Denied ${factNumber(entry, "times") || 1} times`,
+    describeTimes(factNumber(entry, "times") || 1),
     `${factText(entry, "who")} at ${factText(entry, "door")}: ${factText(entry, "why")}`,
   ],
   redact: (entry) => {
@@ -73,7 +82,7 @@ const EVENTS: Record<string, Describe> = {
       return [
         "redactions",
         "Bodies erased",
-        `${bodies.length} bodies: ${reason}${rule && ` of ${rule}`}`,
+        `${formatNumberOf(bodies.length, "body", "bodies")}: ${reason}${rule && ` of ${rule}`}`,
       ];
     }
     const place = `${factText(entry, "body")} of entry ${factText(entry, "entry").slice(0, 12)}`;
@@ -94,7 +103,7 @@ const EVENTS: Record<string, Describe> = {
   archive: (entry) => [
     "redactions",
     "Run archived",
-    `run ${factText(entry, "run")}, ${factNumber(entry, "entries")} entries: ${factText(entry, "place")}`,
+    `run ${factText(entry, "run")}, ${formatNumberOf(factNumber(entry, "entries"), "entry", "entries")}: ${factText(entry, "place")}`,
   ],
   "review.done": (entry) => ["oversight", "Log reviewed", describeReview(entry)],
   "incident.open": (entry) => {
@@ -114,9 +123,18 @@ const EVENTS: Record<string, Describe> = {
   export: (entry) => [
     "exports",
     "Evidence taken",
-    `run ${factText(entry, "run")}, ${factNumber(entry, "entries")} entries`,
+    `run ${factText(entry, "run")}, ${formatNumberOf(factNumber(entry, "entries"), "entry", "entries")}`,
   ],
-  score: () => ["other", "Run scored", ""],
+  score: (entry) => [
+    "other",
+    `${SCORED[factText(entry, "subject")] ?? "Run"} scored`,
+    `${factText(entry, "name")} ${factNumber(entry, "value") / 1000}: ${[
+      factText(entry, "task") && `task ${factText(entry, "task")}`,
+      `run ${shortId(factText(entry, "run"))}`,
+    ]
+      .filter(Boolean)
+      .join(" of ")}`,
+  ],
   notice: (entry) => ["other", "Webhook called", factText(entry, "endpoint")],
 };
 

@@ -2,15 +2,25 @@
 
 import type { SeenTree } from "../prover/check";
 
-/** The policy that the reader pinned, and when, in milliseconds since 1970. */
+/** The keys of a log that this browser trusts, and since when, in milliseconds since 1970. */
 export interface Pin {
   policy: string;
   at: number;
+  /** Whether the server of this machine handed them over at the sign-in; else the reader did. */
+  isHandedOver?: boolean;
+}
+
+/** Return who gave the keys to this browser. */
+export function describeOrigin(pin: Pin): string {
+  return pin.isHandedOver
+    ? "handed over by Forum on this machine when you signed in,"
+    : "pinned by you";
 }
 
 export function parsePin(stored: string | null): Pin | null {
-  const { policy, at } = parseObject(stored);
-  return typeof policy === "string" && typeof at === "number" ? { policy, at } : null;
+  const { policy, at, isHandedOver } = parseObject(stored);
+  if (typeof policy !== "string" || typeof at !== "number") return null;
+  return isHandedOver === true ? { policy, at, isHandedOver } : { policy, at };
 }
 
 export function parseSeen(stored: string | null): SeenTree | null {

@@ -1,6 +1,7 @@
 // A request as it is typed, as the API takes it, and which field an error is about.
 
 import type { AskForm, CapForm, ModelForm, PlanForm, TaskAsk } from "forumd-client";
+import { formatNumberOf } from "./format";
 
 /** The fields of the form. All are texts until they are read. */
 export interface Draft {
@@ -103,12 +104,11 @@ export function placeFault(detail: string, order: AskForm): Faults {
 
 /** The limits of a run in words, the strictest for a purse first. */
 export function describeCap({ usd, calls, tokens, seconds }: CapForm): string {
-  const count = (number: number) => number.toLocaleString("en");
   return [
     usd !== null && `$${usd}`,
-    calls !== null && `${count(calls)} calls`,
-    tokens !== null && `${count(tokens)} tokens`,
-    seconds !== null && `${count(seconds)} seconds`,
+    calls !== null && formatNumberOf(calls, "call"),
+    tokens !== null && formatNumberOf(tokens, "token"),
+    seconds !== null && formatNumberOf(seconds, "second"),
   ]
     .filter(Boolean)
     .join(", ");

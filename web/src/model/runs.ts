@@ -1,6 +1,6 @@
 // Which runs a list shows, as the address of the page and as the API say it.
 
-import type { Outcome, Provenance, RunLine, RunState } from "forumd-client";
+import type { Outcome, Provenance, RunForm, RunLine, RunState } from "forumd-client";
 
 export const STATES: RunState[] = ["accepted", "running", "waiting", "interrupted", "stopped"];
 export const OUTCOMES: Outcome[] = [
@@ -11,6 +11,8 @@ export const OUTCOMES: Outcome[] = [
   "cancelled",
   "indeterminate",
 ];
+/** Words for how a run ended that the API has no filter for: its pages are filtered here. */
+export const WORDS = ["budget", "overrun"];
 export const PROVENANCES: Provenance[] = ["driven", "relayed", "wrapped", "reported"];
 
 /** The filters by their names in the address; an empty one asks for nothing. */
@@ -50,11 +52,16 @@ export function readFilter(query: URLSearchParams): RunFilter {
   };
 }
 
-/** Return the query for a filter. A value that the page does not know is left to the server. */
+/**
+ * Return the query for a filter; `isListed` does the rest. A value that the page does not know is
+ * left to the server.
+ */
 export function queryOf({ state, provenance, text, lane, since, until }: RunFilter): RunQuery {
   const isOutcome = OUTCOMES.includes(state as Outcome);
   return {
-    ...(state && (isOutcome ? { outcome: state as Outcome } : { state: state as RunState })),
+    ...(state &&
+      !WORDS.includes(state) &&
+      (isOutcome ? { outcome: state as Outcome } : { state: state as RunState })),
     ...(provenance && { provenance: provenance as Provenance }),
     ...(text && { text }),
     ...(lane && { lane }),
@@ -63,7 +70,26 @@ export function queryOf({ state, provenance, text, lane, since, until }: RunFilt
   };
 }
 
-/** The one word for where a run is: its outcome, and its state before. */
-export function stateOf(run: Pick<RunLine, "state" | "outcome">): string {
-  return run.outcome ?? run.state;
+/** Return whether a run that the server found for a filter belongs to it. */
+export function isListed(run: RunLine, { state }: RunFilter): boolean {
+  return !WORDS.includes(state) || stateOf(run) === state;
+}
+
+/** What a run is shown as in every list. */
+export function titleOf(
+  run: Pick<RunLine, "request" | "title"> & { name?: string | null },
+): string {
+  return run.request ?? run.title ?? run.name ?? "(erased)";
+}
+
+/** Return whether a call of a relayed run came to the gateway, also one that was refused. */
+export function hasRelayedCalls({ spent, refused = 0, spans = 0 }: RunLine | RunForm): boolean {
+  // One step is the program itself.
+  const steps = typeof spans === "number" ? spans : spans.length;
+  return spent.calls > 0 || refused > 0 || steps > 1;
+}
+
+/** The one word for where a run is, as the server and every other surface says it. */
+export function stateOf(run: Pick<RunLine, "state" | "outcome" | "word">): string {
+  return run.word || (run.outcome ?? run.state);
 }

@@ -1,6 +1,7 @@
 // What runs have cost in a period, arranged for pictures and tables.
 
-import type { CostAxis, CostRowForm, RunLine } from "forumd-client";
+import type { CostAxis, CostRowForm, CostsForm, RunLine } from "forumd-client";
+import { titleOf } from "./runs";
 import { roundUp } from "./scale";
 
 const DAY_MS = 86_400_000;
@@ -126,26 +127,35 @@ function listDays(known: string[], { since, until }: CostFilter, now: number): s
 
 export interface NotedRun {
   run: string;
-  /** Its request or name; null if it is not among the newest runs. */
+  /** As lists show it; null if it is not among the newest runs. */
   title: string | null;
   usd: string | null;
   /** Whether a budget or a cap stopped it. */
   isStopped: boolean;
+  /** Whether a cap refused calls of it. */
+  isRefused: boolean;
+  /** Whether a provider billed more than the bound of a call. */
+  isOverrun: boolean;
   /** How many of its calls have no known price. */
   unpriced: number;
 }
 
-/** The runs that a cap stopped, and those of the newest runs that have calls without a price. */
-export function listNoted(stopped: string[], newest: RunLine[]): NotedRun[] {
+/** The runs that a cap stopped or refused calls of, overruns, and newest runs without a price. */
+export function listNoted(
+  { stopped, refused = [], overrun = [] }: Pick<CostsForm, "stopped" | "refused" | "overrun">,
+  newest: RunLine[],
+): NotedRun[] {
   const lines = new Map(newest.map((line) => [line.run, line]));
   const unpriced = newest.filter((line) => (line.unpriced ?? 0) > 0).map(({ run }) => run);
-  return [...new Set([...stopped, ...unpriced])].map((run) => {
+  return [...new Set([...stopped, ...refused, ...overrun, ...unpriced])].map((run) => {
     const line = lines.get(run);
     return {
       run,
-      title: line ? (line.request ?? line.name ?? "(erased)") : null,
+      title: line ? titleOf(line) : null,
       usd: line?.spent.usd ?? null,
       isStopped: stopped.includes(run),
+      isRefused: refused.includes(run),
+      isOverrun: overrun.includes(run),
       unpriced: line?.unpriced ?? 0,
     };
   });

@@ -12,10 +12,17 @@ import {
   PARTING,
   placeOf,
   type StrandDivergence,
+  withoutMarks,
 } from "../model/comparison";
 import type { Item } from "../model/entries";
-import { formatCount, formatDollars, formatDuration, shortId } from "../model/format";
-import { stateOf } from "../model/runs";
+import {
+  formatCount,
+  formatDollars,
+  formatDuration,
+  formatNumberOf,
+  shortId,
+} from "../model/format";
+import { stateOf, titleOf } from "../model/runs";
 import { Diff } from "../parts/Diff";
 import { Empty, ErrorNote, Loading } from "../parts/Notes";
 import { Provenance } from "../parts/Provenance";
@@ -79,7 +86,7 @@ function Comparison({ a, b }: { a: string; b: string }) {
   const [diff, first, second] = data;
   return (
     <div class="stack">
-      <Totals diff={diff} first={first} second={second} />
+      <Totals first={first} second={second} />
       <Verdict diff={diff} />
       {diff.answer_a !== diff.answer_b && (
         <section class="card divergence" aria-label="Answers">
@@ -92,14 +99,11 @@ function Comparison({ a, b }: { a: string; b: string }) {
   );
 }
 
-function Totals({ diff, first, second }: { diff: DiffForm; first: RunForm; second: RunForm }) {
+function Totals({ first, second }: { first: RunForm; second: RunForm }) {
   const rows: [string, (run: RunForm) => ComponentChildren][] = [
-    ["Request", (run) => <SafeText text={run.request ?? run.name ?? "(erased)"} />],
+    ["Request", (run) => <SafeText text={titleOf(run)} />],
     ["State", (run) => <StateMark state={stateOf(run)} />],
-    [
-      "Provenance",
-      (run) => <Provenance of={run === first ? diff.provenance_a : diff.provenance_b} />,
-    ],
+    ["Origin", (run) => <Provenance run={run} />],
     ["Steps", describeSteps],
     ["Cost", (run) => formatDollars(run.spent.usd)],
     ["Calls", (run) => formatCount(run.spent.calls)],
@@ -140,9 +144,9 @@ function Totals({ diff, first, second }: { diff: DiffForm; first: RunForm; secon
 }
 
 function describeSteps(run: RunForm): string {
-  if (run.provenance !== "driven") return `${formatCount(run.spans?.length ?? 0)} spans`;
+  if (run.provenance !== "driven") return formatNumberOf(run.spans?.length ?? 0, "step");
   const passed = run.tasks.filter(({ state }) => state === "passed").length;
-  return `${passed} of ${run.tasks.length} tasks`;
+  return `${passed} of ${formatNumberOf(run.tasks.length, "task")}`;
 }
 
 function Verdict({ diff }: { diff: DiffForm }) {
@@ -189,7 +193,7 @@ function Strands({ diff }: { diff: DiffForm }) {
       {strands.length > count && (
         <p>
           <button type="button" onClick={() => setCount(count + STRANDS_AT_ONCE)}>
-            Show more of {formatCount(strands.length)} strands
+            Show more of {formatNumberOf(strands.length, "strand")}
           </button>
         </p>
       )}
@@ -336,5 +340,7 @@ async function readBody({ item, isThere }: Side, name: string): Promise<ReadBody
     return { text: null, missing: "it is too long to compare here; open its entry." };
   }
   const body = await getBody(item.index, name);
-  return body ? { text: textOf(body), missing: "" } : { text: null, missing: "it was erased." };
+  if (!body) return { text: null, missing: "it was erased." };
+  const text = textOf(body);
+  return { text: name === "prompt" ? withoutMarks(text) : text, missing: "" };
 }

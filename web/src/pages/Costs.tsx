@@ -3,7 +3,7 @@ import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { getCosts, listBudgets, listRuns } from "../api/calls";
 import { useLoad } from "../api/load";
-import { formatCount, formatDollars, shortId } from "../model/format";
+import { formatCount, formatDollars, formatNumberOf, formatSpent, shortId } from "../model/format";
 import { readFilter } from "../model/runs";
 import {
   AXES,
@@ -15,10 +15,10 @@ import {
   readCostFilter,
   stackDays,
 } from "../model/spending";
-import { Unchecked } from "../parts/Badge";
 import { CostBars } from "../parts/CostBars";
 import { Money } from "../parts/Money";
 import { Empty, ErrorNote, Loading } from "../parts/Notes";
+import { SaidByServer } from "../parts/SaidByServer";
 import { ScrollTable } from "../parts/ScrollTable";
 import { StateMark } from "../parts/StateMark";
 import { SafeText } from "../parts/Text";
@@ -36,13 +36,13 @@ export function Costs({ route }: { route: Route }) {
     <>
       <div class="page-head">
         <h1>Costs</h1>
-        <Unchecked why="The server adds this up. Open a run to check its entries." />
       </div>
       <Period filter={filter} />
       <div class="stack">
         <Spending key={JSON.stringify(filter)} filter={filter} />
         <Budgets />
       </div>
+      <SaidByServer />
     </>
   );
 }
@@ -111,7 +111,7 @@ function Spending({ filter }: { filter: CostFilter }) {
   const error = days.error ?? rows.error;
   if (error && !(days.data && rows.data)) return <ErrorNote error={error} retry={days.reload} />;
   if (!days.data || !rows.data) return <Loading what="costs" />;
-  if (days.data.total.runs === 0 && days.data.runs_stopped === 0) {
+  if (days.data.total.runs === 0 && countCapped(days.data) === 0) {
     return <NoCosts isFiltered={Boolean(filter.since || filter.until)} />;
   }
   return (
@@ -165,6 +165,10 @@ function Totals({ costs }: { costs: CostsForm }) {
         <Total name="Calls">{formatCount(total.spent.calls)}</Total>
         <Total name="Tokens">{formatCount(total.spent.tokens)}</Total>
         <Total name="Stopped by a cap">{formatCount(costs.runs_stopped)}</Total>
+        <Total name="Calls refused by a cap">{formatCount(costs.calls_refused ?? 0)}</Total>
+        {(costs.runs_overrun ?? 0) > 0 && (
+          <Total name="Overruns">{formatCount(costs.runs_overrun ?? 0)}</Total>
+        )}
         <Total name="Calls without a price">{formatCount(total.unpriced)}</Total>
       </dl>
       {costs.runs_open > 0 && (
@@ -213,7 +217,7 @@ function DayTable({ rows }: { rows: CostRowForm[] }) {
       {shown.length < rows.length && (
         <p class="more">
           <button type="button" onClick={() => setWhole(true)}>
-            Show all {formatCount(rows.length)} days
+            Show all {formatNumberOf(rows.length, "day")}
           </button>
         </p>
       )}
@@ -286,19 +290,19 @@ function Noted({ costs, filter }: { costs: CostsForm; filter: CostFilter }) {
     () => listRuns({ ...readFilter(new URLSearchParams()), since, until }, 1),
     [],
   );
-  const noted = listNoted(costs.stopped, listed.data?.runs ?? []);
-  if (costs.runs_stopped === 0 && costs.runs_unpriced === 0) return null;
+  const noted = listNoted(costs, listed.data?.runs ?? []);
+  if (!countCapped(costs) && costs.runs_unpriced === 0) return null;
   const unpriced = noted.filter((run) => run.unpriced > 0).length;
   return (
     <section class="card">
       <div class="card-head">
         <h2>Caps reached and prices unknown</h2>
         <span class="small quiet">
-          {counted(costs.runs_stopped, "run", "runs")} stopped by a cap,{" "}
-          {counted(costs.runs_unpriced, "run", "runs")} with calls without a price
+          {describeCaps(costs)}, {counted(costs.runs_unpriced, "run", "runs")} with calls without a
+          price
         </span>
       </div>
-      <ScrollTable label="Runs that a cap stopped, or without a price">
+      <ScrollTable label="Runs that a cap stopped or refused, or without a price">
         <thead>
           <tr>
             <th>Run</th>
@@ -327,8 +331,22 @@ function Noted({ costs, filter }: { costs: CostsForm; filter: CostFilter }) {
   );
 }
 
+/** How many runs a cap or a bound has changed. */
+function countCapped({ runs_stopped, runs_refused = 0, runs_overrun = 0 }: CostsForm): number {
+  return runs_stopped + runs_refused + runs_overrun;
+}
+
+function describeCaps({ runs_stopped, runs_refused = 0, runs_overrun = 0 }: CostsForm): string {
+  const parts = [
+    `${counted(runs_stopped, "run", "runs")} stopped by a cap`,
+    `${counted(runs_refused, "run", "runs")} with refused calls`,
+    runs_overrun ? `${counted(runs_overrun, "run", "runs")} billed above a bound` : "",
+  ];
+  return parts.filter(Boolean).join(", ");
+}
+
 function NotedLine({ noted }: { noted: NotedRun }) {
-  const { run, title, usd, isStopped, unpriced } = noted;
+  const { run, title, usd, isStopped, isRefused, isOverrun, unpriced } = noted;
   return (
     <tr>
       <td class="noted-run">
@@ -337,7 +355,9 @@ function NotedLine({ noted }: { noted: NotedRun }) {
         </a>
       </td>
       <td>
-        {isStopped && <StateMark state="stopped" label="stopped: budget" />}
+        {isStopped && <StateMark state="budget" />}
+        {isRefused && <StateMark state="waiting" label="a cap refused calls" />}
+        {isOverrun && <StateMark state="overrun" />}
         {unpriced > 0 && (
           <StateMark
             state="indeterminate"
@@ -402,7 +422,7 @@ function BudgetLine({ budget }: { budget: BudgetForm }) {
             used={Number(used.usd)}
             cap={Number(cap.usd)}
             isSpent={Number(left.usd) === 0}
-            words={`${formatDollars(used.usd)} of ${formatDollars(cap.usd)}`}
+            words={`${formatSpent(used.usd, cap.usd)} of ${formatDollars(cap.usd)}`}
           />
         )}
         {cap.tokens !== null && (
@@ -411,7 +431,7 @@ function BudgetLine({ budget }: { budget: BudgetForm }) {
             used={used.tokens}
             cap={cap.tokens}
             isSpent={left.tokens === 0}
-            words={`${formatCount(used.tokens)} of ${formatCount(cap.tokens)} tokens`}
+            words={`${formatCount(used.tokens)} of ${formatNumberOf(cap.tokens, "token")}`}
           />
         )}
         {cap.runs !== null && (
@@ -420,7 +440,7 @@ function BudgetLine({ budget }: { budget: BudgetForm }) {
             used={used.runs}
             cap={cap.runs}
             isSpent={left.runs === 0}
-            words={`${formatCount(used.runs)} of ${formatCount(cap.runs)} runs`}
+            words={`${formatCount(used.runs)} of ${formatNumberOf(cap.runs, "run")}`}
           />
         )}
       </td>

@@ -1,21 +1,28 @@
 import type { GateForm } from "forumd-client";
 import { useEffect } from "preact/hooks";
-import { listGates } from "../api/calls";
+import { getGate } from "../api/calls";
+import { gatesError, refreshGates, waitingGates } from "../api/gates";
 import { useLoad } from "../api/load";
-import { shortId } from "../model/format";
+import { formatNumberOf, shortId } from "../model/format";
+import { titleOfGate } from "../model/gates";
 import { GateCard } from "../parts/GateCard";
 import { Empty, ErrorNote, Loading } from "../parts/Notes";
+import { SafeText } from "../parts/Text";
 import { Time } from "../parts/Time";
-import { address, go, type Route } from "../router";
-
-const POLL_MS = 5000;
+import { address, go, replaceAddress, type Route } from "../router";
 
 /** Everything that waits for a person, the nearest deadline first. The address names the gate. */
 export function Inbox({ route }: { route: Route }) {
-  const { data, error, reload } = useLoad(listGates, [], POLL_MS);
-  const gates = [...(data ?? [])].sort((a, b) => a.deadline.localeCompare(b.deadline));
-  const [run = gates[0]?.run ?? "", subject = gates[0]?.subject ?? ""] = route.parts;
+  const gates = waitingGates.value ?? [];
+  const [run = "", subject = ""] = route.parts;
   const position = gates.findIndex((gate) => gate.run === run && gate.subject === subject);
+
+  // The address keeps the gate. Otherwise a decision would take its own card away, and a gate with
+  // a nearer deadline would replace the one that somebody is reading.
+  const nearest = gates[0];
+  useEffect(() => {
+    if (!subject && nearest) replaceAddress(addressOf(nearest));
+  }, [subject, nearest]);
 
   useEffect(() => {
     const press = (event: KeyboardEvent) => {
@@ -29,48 +36,38 @@ export function Inbox({ route }: { route: Route }) {
     return () => removeEventListener("keydown", press);
   });
 
-  if (error && !data) return <ErrorNote error={error} retry={reload} />;
-  if (!data) return <Loading what="what waits" />;
+  if (gatesError.value && !waitingGates.value) {
+    return <ErrorNote error={gatesError.value} retry={refreshGates} />;
+  }
+  if (!waitingGates.value) return <Loading what="what waits" />;
   return (
     <>
       <div class="page-head">
         <h1>Inbox</h1>
-        <span class="small quiet">
-          {gates.length} {gates.length === 1 ? "decision waits" : "decisions wait"} · <kbd>j</kbd>{" "}
-          <kbd>k</kbd> next and previous · <kbd>a</kbd> approve · <kbd>r</kbd> reject · <kbd>e</kbd>{" "}
-          edit
-        </span>
+        {gates.length > 0 && (
+          <span class="small quiet">
+            {formatNumberOf(gates.length, "decision waits", "decisions wait")}
+            <span class="key-hints">
+              {" "}
+              · <kbd>j</kbd> <kbd>k</kbd> next and previous · <kbd>a</kbd> approve · <kbd>r</kbd>{" "}
+              reject · <kbd>e</kbd> edit
+            </span>
+          </span>
+        )}
       </div>
       {gates.length === 0 && !subject && <NothingWaits />}
-      {(gates.length > 0 || subject) && (
+      {subject && (
         <div class="inbox">
           <ul class="card gates">
             {gates.map((gate) => (
               <li key={`${gate.run} ${gate.subject}`}>
-                <a
-                  href={addressOf(gate)}
-                  aria-current={gate.run === run && gate.subject === subject ? "true" : undefined}
-                >
-                  <strong class="clip">{gate.subject}</strong>
-                  <span class="small quiet">
-                    run <code>{shortId(gate.run)}</code>
-                  </span>
-                  <span class="small tone-wait">
-                    {gate.default} <Time at={gate.deadline} />
-                  </span>
-                </a>
+                <GateLink gate={gate} isShown={gate.run === run && gate.subject === subject} />
               </li>
             ))}
             {gates.length === 0 && <li class="quiet">Nothing else waits.</li>}
           </ul>
           <div class="stack">
-            <GateCard
-              key={`${run} ${subject}`}
-              run={run}
-              subject={subject}
-              hasKeys
-              onDecided={reload}
-            />
+            <GateCard key={`${run} ${subject}`} run={run} subject={subject} hasKeys />
             <p>
               <a href={address("run", [run])}>See the whole run</a>
             </p>
@@ -78,6 +75,31 @@ export function Inbox({ route }: { route: Route }) {
         </div>
       )}
     </>
+  );
+}
+
+/** A gate in the list, with the request of its run. */
+function GateLink({ gate, isShown }: { gate: GateForm; isShown: boolean }) {
+  const { data } = useLoad(() => getGate(gate.run, gate.subject), [gate.run, gate.subject]);
+  return (
+    <a href={addressOf(gate)} aria-current={isShown ? "true" : undefined}>
+      <strong class="clip">
+        <SafeText text={titleOfGate(gate.subject)} />
+      </strong>
+      <span class="small clip">
+        {data?.request ? (
+          <SafeText text={data.request.slice(0, 200)} />
+        ) : (
+          <>
+            run <code>{shortId(gate.run)}</code>
+          </>
+        )}
+      </span>
+      <span class="small tone-wait">
+        {gate.default === "reject" ? "rejected" : "approved"} <Time at={gate.deadline} /> unless
+        decided
+      </span>
+    </a>
   );
 }
 

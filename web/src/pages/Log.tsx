@@ -53,7 +53,13 @@ export function Log({ route }: { route: Route }) {
           <Life choose={choose} />
         </div>
         {item && (
-          <Inspector item={item} check={check} onChoose={choose} onClose={() => choose(null)} />
+          <Inspector
+            item={item}
+            items={[]}
+            check={check}
+            onChoose={choose}
+            onClose={() => choose(null)}
+          />
         )}
       </div>
     </>
@@ -97,7 +103,7 @@ function CheckpointCard({ loaded: { data, error, reload }, check }: CheckpointCa
           <p class="small quiet">
             {verdict?.state === "proven"
               ? `Checked by this browser: ${describeWitnesses(verdict.proof)}`
-              : "As the server says; not checked by this browser."}
+              : "As the server says."}
           </p>
         </div>
       )}
@@ -160,6 +166,15 @@ function LogEntries({ size, pages, chosen, choose }: LogEntriesProps) {
       {error && <ErrorNote error={error} />}
       {size === 0 && <p class="quiet">Nothing is signed yet. Submit a run to begin.</p>}
       {size > 0 && (
+        <div class="entry entry-head" aria-hidden="true">
+          <span class="number">Index</span>
+          <span>Time (UTC)</span>
+          <span>Run</span>
+          <span>Kind</span>
+          <span>By</span>
+        </div>
+      )}
+      {size > 0 && (
         <VirtualList
           items={indexes}
           label="Entries of the log"
@@ -217,7 +232,7 @@ function Search({ choose }: { choose: (entry: number) => void }) {
     }
   };
   return (
-    <form class="end row" onSubmit={find}>
+    <form class="end find" onSubmit={find}>
       {fault && (
         <span class="small tone-bad" role="alert">
           {fault}

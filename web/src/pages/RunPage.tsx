@@ -1,11 +1,17 @@
-import type { RunForm } from "forumd-client";
+import { ProblemError, type RunForm } from "forumd-client";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { cancelRun, getRun } from "../api/calls";
 import { type Connection, followRun, type LiveRun } from "../api/live";
 import { type EntryCheck, useEntryCheck } from "../api/proof";
 import { countUntil, type Item } from "../model/entries";
-import { formatCount, formatDollars, formatDuration, shortId } from "../model/format";
-import { stateOf } from "../model/runs";
+import {
+  formatDollars,
+  formatDuration,
+  formatNumberOf,
+  formatSpent,
+  shortId,
+} from "../model/format";
+import { stateOf, titleOf } from "../model/runs";
 import { Badge } from "../parts/Badge";
 import { BodyText } from "../parts/BodyText";
 import { CheckNote } from "../parts/CheckNote";
@@ -15,6 +21,7 @@ import { TakeEvidence } from "../parts/Evidence";
 import { ForkAction } from "../parts/ForkAction";
 import { GateCard } from "../parts/GateCard";
 import { Inspector } from "../parts/Inspector";
+import { Markdown } from "../parts/Markdown";
 import { ErrorNote, Loading } from "../parts/Notes";
 import { Permitted } from "../parts/Permitted";
 import { PlanGraph } from "../parts/PlanGraph";
@@ -22,7 +29,7 @@ import { Provenance } from "../parts/Provenance";
 import { RunEntries } from "../parts/RunEntries";
 import { Sightings } from "../parts/Sightings";
 import { StateMark } from "../parts/StateMark";
-import { SafeText, TextBlock } from "../parts/Text";
+import { SafeText } from "../parts/Text";
 import { Time } from "../parts/Time";
 import { Timeline } from "../parts/Timeline";
 import { TimeTravel } from "../parts/TimeTravel";
@@ -131,6 +138,19 @@ function usePast(run: string, until: number | null): Past {
 }
 
 function RunError(props: { error: Error; until: number | null; back: () => void }) {
+  if (props.until === null && props.error instanceof ProblemError && props.error.status === 404) {
+    return (
+      <>
+        <div class="page-head">
+          <h1>There is no such run</h1>
+        </div>
+        <p>
+          The address may be cut off, or the run is of another project.{" "}
+          <a href="#/">See all runs</a>
+        </p>
+      </>
+    );
+  }
   return (
     <div class="stack">
       <ErrorNote error={props.error} />
@@ -177,7 +197,13 @@ function RunBody({ view, items, check, isPast, chosen, choose }: RunBodyProps) {
         <RunEntries items={items} chosen={chosen} onChoose={choose} />
       </div>
       {item && (
-        <Inspector item={item} check={check} onChoose={choose} onClose={() => choose(null)} />
+        <Inspector
+          item={item}
+          items={items}
+          check={check}
+          onChoose={choose}
+          onClose={() => choose(null)}
+        />
       )}
     </div>
   );
@@ -200,7 +226,7 @@ interface RunHeadProps {
 }
 
 function RunHead({ view, connection, check, items }: RunHeadProps) {
-  const title = view.request ?? view.name ?? "(the request was erased)";
+  const title = titleOf(view);
   const [failure, setFailure] = useState<Error | null>(null);
   const attempt = (work: Promise<unknown>) => work.then(() => setFailure(null), setFailure);
   return (
@@ -240,16 +266,21 @@ function RunHead({ view, connection, check, items }: RunHeadProps) {
       <div class="row facts-line">
         <StateMark state={stateOf(view)} />
         <span>
-          <strong>{formatDollars(view.spent.usd)}</strong>
+          <strong>{formatSpent(view.spent.usd, view.cap.usd)}</strong>
           {view.cap.usd !== null && ` of ${formatDollars(view.cap.usd)}`}
         </span>
-        <span>{formatCount(view.spent.calls)} calls</span>
-        <span>{formatCount(view.spent.tokens)} tokens</span>
+        <span>{formatNumberOf(view.spent.calls, "call")}</span>
+        {(view.refused ?? 0) > 0 && (
+          <span class="tone-wait">
+            {formatNumberOf(view.refused ?? 0, "call")} refused by a cap
+          </span>
+        )}
+        <span>{formatNumberOf(view.spent.tokens, "token")}</span>
         <span>{formatDuration(view.seconds * 1000)}</span>
         <span class="quiet">
           begun <Time at={view.begun} />
         </span>
-        <Provenance of={view.provenance ?? "driven"} />
+        <Provenance run={view} />
         {connection !== null && <ConnectionMark connection={connection} />}
         <Badge check={check} items={items} run={view.run} />
       </div>
@@ -258,7 +289,8 @@ function RunHead({ view, connection, check, items }: RunHeadProps) {
       {view.provenance !== "driven" && view.coverage && <p class="note">{view.coverage}</p>}
       {(view.gaps?.length ?? 0) > 0 && (
         <p class="note wait">
-          {view.gaps?.length} gaps: steps of this run are known to be missing from the record.
+          {formatNumberOf(view.gaps?.length ?? 0, "gap")}: steps of this run are known to be missing
+          from the record.
         </p>
       )}
       {(view.why || view.reason) && view.waits_for.length === 0 && (
@@ -279,9 +311,16 @@ function AnswerText({ answer, items }: { answer: string; items: Item[] }) {
     <section class="answer" aria-label="Answer">
       <h2 class="hidden-label">Answer</h2>
       {item && commitment ? (
-        <BodyText key={item.index} entry={item.index} name="answer" commitment={commitment} />
+        <BodyText
+          key={item.index}
+          entry={item.index}
+          name="answer"
+          title="Answer"
+          commitment={commitment}
+          isProse
+        />
       ) : (
-        <TextBlock text={answer} label="The answer" />
+        <Markdown text={answer} label="Answer" />
       )}
     </section>
   );

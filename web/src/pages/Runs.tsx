@@ -1,14 +1,36 @@
 import type { RunLine } from "forumd-client";
+import { Fragment } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { listRuns } from "../api/calls";
+import { useEvaluationRuns } from "../api/evaluationRuns";
 import { useLoad } from "../api/load";
-import { shortId } from "../model/format";
-import { OUTCOMES, PROVENANCES, type RunFilter, readFilter, STATES, stateOf } from "../model/runs";
-import { Unchecked } from "../parts/Badge";
+import { formatCount, formatDuration, formatNumberOf, shortId } from "../model/format";
+import {
+  OUTCOMES,
+  PROVENANCES,
+  type RunFilter,
+  readFilter,
+  STATES,
+  stateOf,
+  titleOf,
+  WORDS,
+} from "../model/runs";
+import {
+  addUpRuns,
+  groupRuns,
+  isGroup,
+  NEWEST_FIRST,
+  nextOrder,
+  type RunGroup,
+  type RunOrder,
+  type SortColumn,
+  sortRuns,
+} from "../model/runTable";
 import { Money } from "../parts/Money";
 import { Empty, ErrorNote, Loading } from "../parts/Notes";
 import { Permitted } from "../parts/Permitted";
-import { Provenance } from "../parts/Provenance";
+import { ORIGINS, Provenance } from "../parts/Provenance";
+import { SaidByServer } from "../parts/SaidByServer";
 import { Mark, StateMark } from "../parts/StateMark";
 import { SafeText } from "../parts/Text";
 import { Time } from "../parts/Time";
@@ -25,7 +47,6 @@ export function Runs(props: { route: Route }) {
     <>
       <div class="page-head">
         <h1>Runs</h1>
-        <Unchecked why="The server makes this list. Open a run to check its entries." />
         <div class="actions">
           <Permitted scope="submit" action="submit a run">
             <a class="button primary" href="#/submit">
@@ -41,6 +62,7 @@ export function Runs(props: { route: Route }) {
         picked={picked}
         toggle={(run) => setPicked((old) => togglePick(old, run))}
       />
+      <SaidByServer />
     </>
   );
 }
@@ -60,7 +82,9 @@ interface RunListProps {
 
 function RunList({ filter, picked, toggle }: RunListProps) {
   const [pages, setPages] = useState(1);
-  const { data, error, reload } = useLoad(() => listRuns(filter, pages), [], POLL_MS);
+  // A search reads the texts of runs, which is too much to do again every few seconds.
+  const everyMs = filter.text ? 0 : POLL_MS;
+  const { data, error, reload } = useLoad(() => listRuns(filter, pages), [], everyMs);
   useEffect(() => {
     if (pages > 1) reload();
   }, [pages]);
@@ -69,8 +93,16 @@ function RunList({ filter, picked, toggle }: RunListProps) {
   return (
     <>
       {error && <ErrorNote error={error} retry={reload} />}
-      {data.runs.length > 0 && <RunTable runs={data.runs} picked={picked} toggle={toggle} />}
+      {data.runs.length > 0 && (
+        <RunTable runs={data.runs} hasMore={data.next !== null} picked={picked} toggle={toggle} />
+      )}
       {data.runs.length === 0 && data.next === null && <NoRuns isFiltered={isFiltered} />}
+      {(data.unsearched ?? 0) > 0 && (
+        <p class="note wait">
+          Not every text of {formatNumberOf(data.unsearched ?? 0, "run")} was searched: they are too
+          large, or in an archive that cannot be reached.
+        </p>
+      )}
       {data.next !== null && (
         <p class="row more">
           {data.runs.length === 0 && <span>None of the newest runs matches these filters.</span>}
@@ -89,7 +121,7 @@ function Filters({ filter }: { filter: RunFilter }) {
   return (
     <search class="filters">
       <TypedFilter
-        label="Search in requests"
+        label="Search in requests and messages"
         value={filter.text}
         maxLength={200}
         onChange={(text) => change({ text })}
@@ -97,19 +129,20 @@ function Filters({ filter }: { filter: RunFilter }) {
       <Choice
         label="State"
         all="Every state"
-        values={[...STATES, ...OUTCOMES]}
+        values={[...STATES, ...OUTCOMES, ...WORDS]}
         value={filter.state}
         onChange={(state) => change({ state })}
       />
       <Choice
-        label="How Forum knows of the run"
-        all="Driven or recorded"
+        label="Origin"
+        all="Every origin"
         values={PROVENANCES}
+        words={ORIGINS}
         value={filter.provenance}
         onChange={(provenance) => change({ provenance })}
       />
       <TypedFilter
-        label="Lane"
+        label="Kind of work"
         isBrief
         value={filter.lane}
         maxLength={128}
@@ -176,10 +209,12 @@ interface ChoiceProps {
   all: string;
   values: string[];
   value: string;
+  /** What a value is called on the page, if not by itself. */
+  words?: Record<string, string>;
   onChange: (value: string) => void;
 }
 
-function Choice({ label, all, values, value, onChange }: ChoiceProps) {
+function Choice({ label, all, values, value, words = {}, onChange }: ChoiceProps) {
   return (
     <select
       aria-label={label}
@@ -189,7 +224,7 @@ function Choice({ label, all, values, value, onChange }: ChoiceProps) {
       <option value="">{all}</option>
       {values.map((name) => (
         <option key={name} value={name}>
-          {name}
+          {words[name] ?? name}
         </option>
       ))}
     </select>
@@ -198,25 +233,31 @@ function Choice({ label, all, values, value, onChange }: ChoiceProps) {
 
 interface RunTableProps {
   runs: RunLine[];
+  /** Whether older runs are not loaded. */
+  hasMore: boolean;
   picked: string[];
   toggle: (run: string) => void;
 }
 
-function RunTable({ runs, picked, toggle }: RunTableProps) {
-  const [first = "", second = ""] = picked;
+function RunTable({ runs, hasMore, picked, toggle }: RunTableProps) {
+  const [order, setOrder] = useState(NEWEST_FIRST);
+  const [opened, setOpened] = useState<string[]>([]);
+  const evaluations = useEvaluationRuns(runs);
+  const sorted = sortRuns(runs, order);
+  const rows = order.by === "begun" ? groupRuns(sorted, evaluations) : sorted;
+  const showRun = (run: RunLine) => (
+    <RunRow
+      key={run.run}
+      run={run}
+      isPicked={picked.includes(run.run)}
+      toggle={() => toggle(run.run)}
+    />
+  );
   return (
     <section class="card">
       <div class="card-head">
-        <p class="small quiet">
-          {picked.length === 0 && "Choose two runs to compare them."}
-          {picked.length === 1 && `${shortId(first)} is chosen. Choose another to compare it with.`}
-          {picked.length === 2 && `${shortId(first)} and ${shortId(second)} are chosen.`}
-        </p>
-        {picked.length === 2 && (
-          <a class="button" href={address("compare", picked)}>
-            Compare
-          </a>
-        )}
+        <Totals runs={runs} hasMore={hasMore} />
+        <Picked picked={picked} />
       </div>
       <table class="runs">
         <thead>
@@ -225,30 +266,132 @@ function RunTable({ runs, picked, toggle }: RunTableProps) {
               <span class="hidden-label">Compare</span>
             </th>
             <th>Request</th>
-            <th>State</th>
+            <SortHead title="State" by="state" order={order} onChange={setOrder} />
+            <th>Model</th>
             <th class="number">Steps</th>
-            <th class="number">Cost</th>
-            <th class="number">Begun</th>
+            <SortHead title="Time" by="time" order={order} onChange={setOrder} isNumber />
+            <SortHead title="Cost" by="cost" order={order} onChange={setOrder} isNumber />
+            <SortHead title="Begun" by="begun" order={order} onChange={setOrder} isNumber />
           </tr>
         </thead>
         <tbody>
-          {runs.map((run) => (
-            <RunRow
-              key={run.run}
-              run={run}
-              isPicked={picked.includes(run.run)}
-              toggle={() => toggle(run.run)}
-            />
-          ))}
+          {rows.map((row) => {
+            if (!isGroup(row)) return showRun(row);
+            const { run } = row.evaluation;
+            const isOpen = opened.includes(run);
+            const turn = () =>
+              setOpened(isOpen ? opened.filter((name) => name !== run) : [...opened, run]);
+            return (
+              <Fragment key={run}>
+                <GroupRow group={row} isOpen={isOpen} turn={turn} />
+                {isOpen && row.runs.map(showRun)}
+              </Fragment>
+            );
+          })}
         </tbody>
       </table>
     </section>
   );
 }
 
+function Totals({ runs, hasMore }: { runs: RunLine[]; hasMore: boolean }) {
+  const totals = addUpRuns(runs);
+  return (
+    <p class="totals">
+      <strong>{formatNumberOf(totals.runs, "run")}</strong>
+      {hasMore && <span class="quiet"> (the newest)</span>}
+      {" · "}
+      <Money usd={totals.usd} />
+      {" · "}
+      {formatDuration(totals.seconds * 1000)} in total
+      {totals.notOk > 0 && ` · ${formatCount(totals.notOk)} did not end well`}
+    </p>
+  );
+}
+
+function Picked({ picked }: { picked: string[] }) {
+  const [first = "", second = ""] = picked;
+  return (
+    <span class="row small quiet end">
+      {picked.length === 0 && "Choose two runs to compare them."}
+      {picked.length === 1 && `${shortId(first)} is chosen. Choose another to compare it with.`}
+      {picked.length === 2 && `${shortId(first)} and ${shortId(second)} are chosen.`}
+      {picked.length === 2 && (
+        <a class="button" href={address("compare", picked)}>
+          Compare
+        </a>
+      )}
+    </span>
+  );
+}
+
+interface SortHeadProps {
+  title: string;
+  by: SortColumn;
+  order: RunOrder;
+  isNumber?: boolean;
+  onChange: (order: RunOrder) => void;
+}
+
+/** The head of a column that sorts the loaded runs. */
+function SortHead({ title, by, order, isNumber, onChange }: SortHeadProps) {
+  const direction = order.isDescending ? "descending" : "ascending";
+  return (
+    <th class={isNumber ? "number" : ""} aria-sort={order.by === by ? direction : "none"}>
+      <button type="button" class="sort" onClick={() => onChange(nextOrder(order, by))}>
+        {title}
+        <span aria-hidden="true">{order.by === by ? (order.isDescending ? "▾" : "▴") : ""}</span>
+      </button>
+    </th>
+  );
+}
+
+/** The runs of one evaluation, folded. */
+function GroupRow(props: { group: RunGroup; isOpen: boolean; turn: () => void }) {
+  const { group, isOpen, turn } = props;
+  const { evaluation, runs } = group;
+  const totals = addUpRuns(runs);
+  const ok = runs.filter(({ outcome }) => outcome === "ok").length;
+  return (
+    <tr class="run-group">
+      <td class="pick">
+        <button
+          type="button"
+          class="plain fold"
+          aria-expanded={isOpen}
+          aria-label={`Runs of the evaluation ${shortId(evaluation.run)}`}
+          onClick={turn}
+        >
+          {isOpen ? "▾" : "▸"}
+        </button>
+      </td>
+      <td class="request">
+        <a class="clip" href={address("scores", [evaluation.run])}>
+          Evaluation of <SafeText text={evaluation.configurations.join(", ")} />
+        </a>
+        <span class="row small quiet">
+          {formatNumberOf(runs.length, "run")} of {formatNumberOf(evaluation.cases, "case")}
+        </span>
+      </td>
+      <td class="status">
+        {ok} of {runs.length} ok
+      </td>
+      <td class="model" />
+      <td class="number tasks" />
+      <td class="number time">{formatDuration(totals.seconds * 1000)}</td>
+      <td class="number cost">
+        <Money usd={totals.usd} />
+      </td>
+      <td class="number begun quiet">
+        <Time at={evaluation.begun} />
+      </td>
+    </tr>
+  );
+}
+
 function RunRow(props: { run: RunLine; isPicked: boolean; toggle: () => void }) {
   const { run, isPicked, toggle } = props;
-  const title = run.request ?? run.name ?? "(erased)";
+  const models = run.models ?? [];
   return (
     <tr>
       <td class="pick">
@@ -261,20 +404,27 @@ function RunRow(props: { run: RunLine; isPicked: boolean; toggle: () => void }) 
       </td>
       <td class="request">
         <a class="clip" href={address("run", [run.run])}>
-          <SafeText text={title} />
+          <SafeText text={titleOf(run)} />
         </a>
         <span class="row small quiet">
           <code>{shortId(run.run)}</code>
-          {run.provenance !== "driven" && <Provenance of={run.provenance} />}
-          {run.gaps > 0 && <span class="tone-wait">{run.gaps} gaps</span>}
+          {run.provenance !== "driven" && <Provenance run={run} />}
+          {run.lane && <SafeText text={run.lane} />}
+          {run.gaps > 0 && <span class="tone-wait">{formatNumberOf(run.gaps, "gap")}</span>}
         </span>
         {run.altered && <AlteredNote />}
       </td>
       <td class="status">
-        <StateMark state={stateOf(run)} label={stateLabel(run)} />
+        <StateMark state={stateOf(run)} />
+        {(run.refused ?? 0) > 0 && <Refused calls={run.refused ?? 0} />}
+      </td>
+      <td class="model" title={models.join(", ")}>
+        {models[0] && <SafeText text={models[0]} />}
+        {models.length > 1 && <span class="quiet"> +{models.length - 1}</span>}
       </td>
       <td class="number tasks">{stepsLabel(run)}</td>
-      <td class="number">
+      <td class="number time">{run.seconds == null ? "" : formatDuration(run.seconds * 1000)}</td>
+      <td class="number cost">
         <Money usd={run.spent.usd} />
         {(run.unpriced ?? 0) > 0 && <Unpriced calls={run.unpriced ?? 0} />}
       </td>
@@ -305,12 +455,16 @@ function AlteredNote() {
   );
 }
 
-function stateLabel(run: RunLine): string {
-  return run.stopped ? `${stateOf(run)}: ${run.stopped}` : stateOf(run);
+function Refused({ calls }: { calls: number }) {
+  return (
+    <span class="small tone-wait refused" title="A cap refused these calls">
+      {formatNumberOf(calls, "call")} refused
+    </span>
+  );
 }
 
 function stepsLabel(run: RunLine): string {
-  if (run.provenance !== "driven") return `${run.spans} spans`;
+  if (run.provenance !== "driven") return formatNumberOf(run.spans, "step");
   return run.tasks ? `${run.passed} of ${run.tasks}` : "–";
 }
 

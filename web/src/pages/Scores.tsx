@@ -19,12 +19,18 @@ import {
   MEASURES,
   type Measure,
 } from "../model/evaluations";
-import { formatCount, formatDollars, formatDuration, shortId } from "../model/format";
+import {
+  formatCount,
+  formatDollars,
+  formatDuration,
+  formatNumberOf,
+  shortId,
+} from "../model/format";
 import { readFilter } from "../model/runs";
-import { Unchecked } from "../parts/Badge";
 import { IntervalPlot, QualityAgainstCost } from "../parts/EvaluationPlots";
 import { Money } from "../parts/Money";
 import { Empty, ErrorNote, Loading } from "../parts/Notes";
+import { SaidByServer } from "../parts/SaidByServer";
 import { ScrollTable } from "../parts/ScrollTable";
 import { Mark, StateMark } from "../parts/StateMark";
 import { SafeText } from "../parts/Text";
@@ -47,7 +53,6 @@ export function Scores({ route }: { route: Route }) {
     <>
       <div class="page-head">
         <h1>Scores</h1>
-        <Unchecked why="The server adds this up. Open a run to check its entries." />
       </div>
       {error && <ErrorNote error={error} retry={reload} />}
       {!data && !error && <Loading what="evaluations" />}
@@ -63,6 +68,7 @@ export function Scores({ route }: { route: Route }) {
         {shown && <Evaluation key={shown} run={shown} />}
         {data && <OutcomesByLane />}
       </div>
+      <SaidByServer />
     </>
   );
 }
@@ -114,7 +120,8 @@ function EvaluationLink({ line, isChosen }: { line: EvaluationLine; isChosen: bo
         <SafeText text={line.configurations.join(", ")} />
       </span>
       <span class="small quiet">
-        {formatCount(line.plays)} plays of {formatCount(line.cases)} cases, <Time at={line.begun} />
+        {formatNumberOf(line.plays, "play")} of {formatNumberOf(line.cases, "case")},{" "}
+        <Time at={line.begun} />
       </span>
     </>
   );
@@ -149,7 +156,8 @@ function Evaluation({ run }: { run: string }) {
       <section class="card">
         <div class="card-head">
           <h2>
-            {report.configurations.length} configurations on {formatCount(report.cases)} cases
+            {formatNumberOf(report.configurations.length, "configuration")} on{" "}
+            {formatNumberOf(report.cases, "case")}
           </h2>
           <code class="small quiet">{shortId(report.evaluation)}</code>
           <span class="end">
@@ -173,10 +181,12 @@ function Evaluation({ run }: { run: string }) {
           are averaged first.
         </p>
       </section>
-      <section class="card">
-        <h2>Mean of a case</h2>
+      <details class="card fold" open>
+        <summary>
+          <h2>Mean of a case</h2>
+        </summary>
         <FigureTable groups={groups} />
-      </section>
+      </details>
       <ModelTable form={data} />
       <CaseTable form={data} />
       <Remarks form={data} />
@@ -283,8 +293,10 @@ function ModelTable({ form }: { form: EvaluationForm }) {
   const { models } = form.report;
   if (models.length === 0) return null;
   return (
-    <section class="card">
-      <h2>By model, all plays together</h2>
+    <details class="card fold" open>
+      <summary>
+        <h2>By model, all plays together</h2>
+      </summary>
       <ScrollTable label="By model">
         <thead>
           <tr>
@@ -315,7 +327,7 @@ function ModelTable({ form }: { form: EvaluationForm }) {
           ))}
         </tbody>
       </ScrollTable>
-    </section>
+    </details>
   );
 }
 
@@ -325,8 +337,10 @@ function CaseTable({ form }: { form: EvaluationForm }) {
   const names = form.report.configurations.map(({ configuration }) => configuration);
   const listed = isWhole ? cases : cases.slice(0, CASES_AT_ONCE);
   return (
-    <section class="card">
-      <h2>Cases</h2>
+    <details class="card fold" open>
+      <summary>
+        <h2>Cases</h2>
+      </summary>
       <ScrollTable label="Cases" class="cases">
         <thead>
           <tr>
@@ -347,11 +361,11 @@ function CaseTable({ form }: { form: EvaluationForm }) {
       {listed.length < cases.length && (
         <p class="more">
           <button type="button" onClick={() => setWhole(true)}>
-            Show all {formatCount(cases.length)} cases
+            Show all {formatNumberOf(cases.length, "case")}
           </button>
         </p>
       )}
-    </section>
+    </details>
   );
 }
 
@@ -412,8 +426,8 @@ function Remarks({ form }: { form: EvaluationForm }) {
       <ul class="remarks">
         {silent.map(({ configuration, figures }) => (
           <li key={configuration}>
-            {figures.failed} of {figures.plays} runs of <SafeText text={configuration} /> ended
-            without an answer: their quality is 0.
+            {figures.failed} of {formatNumberOf(figures.plays, "run")} of{" "}
+            <SafeText text={configuration} /> ended without an answer: their quality is 0.
           </li>
         ))}
         {unplayed.slice(0, LISTED_UNPLAYED).map((skipped) => (
@@ -454,13 +468,13 @@ function OutcomesByLane() {
   const { data } = useLoad(() => listRuns(readFilter(new URLSearchParams()), COUNTED_PAGES), []);
   const lanes = countByLane(data?.runs ?? []);
   if (!data || !lanes.some(({ lane }) => lane)) return null;
-  const counted = `the newest ${formatCount(data.runs.length)} runs`;
+  const counted = `the newest ${formatNumberOf(data.runs.length, "run")}`;
   return (
-    <section class="card">
-      <div class="card-head">
+    <details class="card fold" open>
+      <summary>
         <h2>Outcomes by lane</h2>
         <span class="small quiet">{data.next === null ? "all runs" : counted}</span>
-      </div>
+      </summary>
       <ScrollTable label="Outcomes by lane">
         <thead>
           <tr>
@@ -497,6 +511,6 @@ function OutcomesByLane() {
           ))}
         </tbody>
       </ScrollTable>
-    </section>
+    </details>
   );
 }

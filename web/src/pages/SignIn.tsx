@@ -1,5 +1,5 @@
 import { useEffect, useState } from "preact/hooks";
-import { exchangeCode, signIn, signInReason } from "../api/session";
+import { exchangeCode, key, signIn, signInReason } from "../api/session";
 import icon from "../icon.svg";
 import { ErrorNote, Loading } from "../parts/Notes";
 import { replaceAddress, route } from "../router";
@@ -16,6 +16,8 @@ export function SignIn({ code = "" }: { code?: string | undefined }) {
       await work;
       if (route.value.page === "sign-in") replaceAddress("#/");
     } catch (failure) {
+      // An address that was used before leads on if another tab is signed in.
+      if (code && key.value) return replaceAddress("#/");
       setError(failure as Error);
       setBusy(false);
     }
@@ -26,7 +28,7 @@ export function SignIn({ code = "" }: { code?: string | undefined }) {
     // The code leaves the address, and thereby the history, before it is used.
     replaceAddress("#/sign-in");
     void attempt(exchangeCode(code));
-  }, []);
+  }, [code]);
 
   if (busy && code) return <Loading what="your session" />;
   return (
@@ -50,9 +52,10 @@ export function SignIn({ code = "" }: { code?: string | undefined }) {
           <input type="password" name="key" required autocomplete="off" spellcheck={false} />
         </label>
         <p class="small quiet">
-          On the machine of the server, <code>forum token</code> prints yours. Elsewhere, the
-          operator gives you one with <code>forum keys create NAME</code>. The key stays in this tab
-          and is forgotten when you close it.
+          On the machine of the server, in the folder of the project, <code>forum token</code>{" "}
+          prints yours. Elsewhere, the operator makes you one:{" "}
+          <code>forum keys create --name ann --scope read --scope approve</code>. The key is
+          forgotten when you close the last tab of this page.
         </p>
         <button type="submit" class="primary" disabled={busy}>
           Sign in

@@ -173,7 +173,7 @@ function OrderForm({ draft, faults, isBusy, change, show }: OrderFormProps) {
       <Field
         label="Cap in dollars"
         fault={faults.usd}
-        hint="The run may cost this much and no more."
+        hint="For example 0.50. The run may cost this much and no more."
       >
         {(control) => (
           <span class="dollars">
@@ -183,7 +183,6 @@ function OrderForm({ draft, faults, isBusy, change, show }: OrderFormProps) {
               type="text"
               inputmode="decimal"
               autocomplete="off"
-              placeholder="0.50"
               required
               value={draft.usd}
               onInput={(event) => change({ usd: event.currentTarget.value })}
@@ -254,7 +253,7 @@ function LaneField({ draft, fault, isFixed, change }: LaneFieldProps) {
     ? "The tasks of your plan name their lanes."
     : (lanes.find(({ name }) => name === draft.lane)?.does ?? error?.message ?? "");
   return (
-    <Field label="Lane" fault={fault} hint={hint}>
+    <Field label="Kind of work (lane)" fault={fault} hint={hint}>
       {(control) => (
         <select
           {...control}
@@ -262,14 +261,14 @@ function LaneField({ draft, fault, isFixed, change }: LaneFieldProps) {
           value={isFixed ? "" : draft.lane}
           onChange={(event) => change({ lane: event.currentTarget.value })}
         >
-          <option value="">Chosen by the router</option>
+          <option value="">Chosen by the words above</option>
           {groups.map((title) => (
             <optgroup key={title} label={title}>
               {lanes
                 .filter(({ group }) => group === title)
-                .map(({ name }) => (
+                .map(({ name, does }) => (
                   <option key={name} value={name}>
-                    {name}
+                    {name}: {shorten(does)}
                   </option>
                 ))}
             </optgroup>
@@ -278,6 +277,14 @@ function LaneField({ draft, fault, isFixed, change }: LaneFieldProps) {
       )}
     </Field>
   );
+}
+
+const MAX_OPTION_CHARACTERS = 70;
+
+function shorten(text: string): string {
+  return text.length > MAX_OPTION_CHARACTERS
+    ? `${text.slice(0, MAX_OPTION_CHARACTERS - 1)}…`
+    : text;
 }
 
 const LIMITS = [

@@ -50,20 +50,13 @@ export function Badge({ check, items, run }: BadgeProps) {
 
 /** What this browser knows of one entry. */
 export function EntryBadge({ check, item }: { check: EntryCheck | null; item: Item }) {
-  const { state, label } = describeItem(check?.state.value ?? null, item);
+  // Without pinned keys the badge of the page says so, and one is enough.
+  if (!check) return null;
+  const { state, label } = describeItem(check.state.value, item);
   return (
     <span class={`badge tone-${toneOf(state)}`}>
       <Mark state={state} />
       {label}
-    </span>
-  );
-}
-
-/** What no browser can check, because it is not made of entries. */
-export function Unchecked({ why }: { why: string }) {
-  return (
-    <span class="badge" title={why}>
-      not checked by this browser
     </span>
   );
 }

@@ -4,6 +4,7 @@ import { useLoad } from "../api/load";
 import { digestOf, textOf } from "../model/body";
 import type { Commitment } from "../model/entries";
 import { formatBytes } from "../model/format";
+import { Markdown } from "./Markdown";
 import { ErrorNote, Loading } from "./Notes";
 import { StateMark } from "./StateMark";
 import { TextBlock } from "./Text";
@@ -15,6 +16,10 @@ interface BodyTextProps {
   entry: number;
   name: string;
   commitment: Commitment;
+  /** What the body is called on the page; by default its name. */
+  title?: string;
+  /** Whether it is written for people, and formatted as Markdown. */
+  isProse?: boolean;
 }
 
 /** A body as text, compared by this browser with what the entry commits to. */
@@ -23,12 +28,12 @@ export function BodyText(props: BodyTextProps) {
   if (wanted) return <LoadedBody {...props} />;
   return (
     <button type="button" onClick={() => setWanted(true)}>
-      Show {props.name} ({formatBytes(props.commitment.size)})
+      Show {props.title ?? props.name} ({formatBytes(props.commitment.size)})
     </button>
   );
 }
 
-function LoadedBody({ entry, name, commitment }: BodyTextProps) {
+function LoadedBody({ entry, name, commitment, title = name, isProse }: BodyTextProps) {
   const { data, error, reload } = useLoad(async () => {
     const body = await getBody(entry, name);
     if (!body) return { text: null, digest: null };
@@ -38,7 +43,7 @@ function LoadedBody({ entry, name, commitment }: BodyTextProps) {
   return (
     <div class="body">
       <div class="row small">
-        <h3>{name}</h3>
+        <h3>{title}</h3>
         <span class="quiet">{formatBytes(commitment.size)}</span>
         <span class="end">
           {data?.digest != null && <DigestMark digest={data.digest} committed={commitment.h} />}
@@ -56,7 +61,12 @@ function LoadedBody({ entry, name, commitment }: BodyTextProps) {
           This text is not the one that the entry commits to.
         </p>
       )}
-      {data?.text != null && <TextBlock text={data.text} label={name} />}
+      {data?.text != null &&
+        (isProse ? (
+          <Markdown text={data.text} label={title} />
+        ) : (
+          <TextBlock text={data.text} label={title} />
+        ))}
     </div>
   );
 }

@@ -3,8 +3,8 @@ import { readSeen } from "../api/memory";
 import type { EntryCheck } from "../api/proof";
 import { type CheckState, describeCheck, describeReading, describeWitnesses } from "../model/badge";
 import type { Item } from "../model/entries";
-import { formatCount } from "../model/format";
-import type { Pin } from "../model/memory";
+import { formatNumberOf } from "../model/format";
+import { describeOrigin, type Pin } from "../model/memory";
 import type { Proof } from "../prover/check";
 import { Dialog } from "./Dialog";
 import { Evidence } from "./Evidence";
@@ -39,13 +39,24 @@ export function CheckDetails({ check, items, origin, pin, run, close }: CheckDet
           <code>{origin}</code>
         </Fact>
         <Fact name="keys">
-          pinned by you <Time at={pin.at} />
+          {pin.isHandedOver ? (
+            <>
+              {describeOrigin(pin)} <Time at={pin.at} />. Whoever rewrites the log later is found
+              out. That these keys are the right ones, only somebody can tell you who knows them:
+              compare them with <code>forum ledger policy</code>, or forget them under Log and pin
+              the ones that you were given.
+            </>
+          ) : (
+            <>
+              {describeOrigin(pin)} <Time at={pin.at} />
+            </>
+          )}
         </Fact>
         <Fact name="memory">
           {seen ? (
             <>
-              {formatCount(seen.size)} entries, seen <Time at={seen.at} />. A log that does not
-              continue them turns this badge red.
+              {formatNumberOf(seen.size, "entry", "entries")}, seen <Time at={seen.at} />. A log
+              that does not continue them turns this badge red.
             </>
           ) : (
             "This browser remembers no tree of this log yet."
@@ -83,8 +94,8 @@ function ProofFacts({ proof }: { proof: Proof }) {
   return (
     <dl class="facts">
       <Fact name="tree">
-        {formatCount(proof.size)} entries with the root <code>{proof.root.slice(0, 16)}…</code>,
-        signed by a key that you pinned
+        {formatNumberOf(proof.size, "entry", "entries")} with the root{" "}
+        <code>{proof.root.slice(0, 16)}…</code>, signed by one of the keys below
       </Fact>
       <Fact name="read">{describeReading(proof)}</Fact>
       <Fact name="witnesses">{describeWitnesses(proof)}</Fact>

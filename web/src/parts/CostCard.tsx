@@ -2,7 +2,7 @@ import type { RunForm } from "forumd-client";
 import { useMemo } from "preact/hooks";
 import { sumCosts } from "../model/costs";
 import type { Item } from "../model/entries";
-import { formatCount, formatDollars } from "../model/format";
+import { formatCount, formatDollars, formatNumberOf } from "../model/format";
 import { Money } from "./Money";
 
 const WIDTH = 400;
@@ -18,13 +18,14 @@ export function CostCard({ view, items }: { view: RunForm; items: Item[] }) {
       <div class="card-head">
         <h2>Cost</h2>
         <span class="end strong">
-          <Money usd={view.spent.usd} />
+          <Money usd={view.spent.usd} cap={cap} />
           {cap !== null && <span class="quiet"> of {formatDollars(cap)}</span>}
         </span>
       </div>
       {cap !== null && spent > cap && (
         <p class="note bad">
-          {formatDollars(spent - cap)} above the cap: a provider billed more than it had announced.
+          {formatDollars(spent - cap)} above the cap: a provider billed more than the bound of a
+          call.
         </p>
       )}
       <CostChart items={items} cap={cap} />
@@ -69,7 +70,7 @@ function CostChart({ items, cap }: { items: Item[]; cap: number | null }) {
       number ? `H${x(number).toFixed(1)}V${y(usd).toFixed(1)}` : `M0,${y(usd)}`,
     )
     .join("");
-  const described = `Cost after each of ${points.length - 1} calls, from $0 to ${formatDollars(total)}`;
+  const described = `Cost after each of ${formatNumberOf(points.length - 1, "call")}, from $0 to ${formatDollars(total)}`;
   return (
     <figure class="chart">
       <svg

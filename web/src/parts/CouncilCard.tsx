@@ -16,7 +16,7 @@ import {
   type SeatRow,
   tabulateBallots,
 } from "../model/council";
-import { formatCount } from "../model/format";
+import { formatCount, formatNumberOf } from "../model/format";
 import { Money } from "./Money";
 import { ScrollTable } from "./ScrollTable";
 import { Mark, StateMark } from "./StateMark";
@@ -96,7 +96,7 @@ function Position({ title, answer, spent, children }: PositionProps) {
       </dd>
       <dd class="small">{children}</dd>
       <dd class="small quiet">
-        <Money usd={spent.usd} />, {formatCount(spent.tokens)} tokens
+        <Money usd={spent.usd} />, {formatNumberOf(spent.tokens, "token")}
       </dd>
     </div>
   );

@@ -2,6 +2,7 @@ import { useState } from "preact/hooks";
 import { takeBundle } from "../api/calls";
 import { ErrorNote } from "./Notes";
 import { Permitted } from "./Permitted";
+import { StateMark } from "./StateMark";
 
 /** What proves more than this page can, and the way there. */
 export function Evidence({ run }: { run: string | undefined }) {
@@ -21,23 +22,42 @@ export function Evidence({ run }: { run: string | undefined }) {
   );
 }
 
+/** Save the evidence of a run as a file, and say that it came. */
 export function TakeEvidence({ run }: { run: string }) {
+  const [progress, setProgress] = useState<"" | "busy" | "saved">("");
   const [failure, setFailure] = useState<Error | null>(null);
-  const take = () => saveBundle(run).then(() => setFailure(null), setFailure);
+  const name = `${run}.zip`;
+  const take = async () => {
+    setProgress("busy");
+    setFailure(null);
+    try {
+      saveFile(await takeBundle(run), name);
+      setProgress("saved");
+    } catch (error) {
+      setProgress("");
+      setFailure(error as Error);
+    }
+  };
   return (
     <>
-      <Permitted scope="audit" action="take the evidence">
-        <button type="button" onClick={take}>
-          Take the evidence
+      <Permitted scope="audit" action="download the evidence">
+        <button type="button" disabled={progress === "busy"} onClick={take}>
+          {progress === "busy" ? "Collecting …" : "Download evidence"}
         </button>
       </Permitted>
+      {progress === "saved" && <SavedNote name={name} />}
       {failure && <ErrorNote error={failure} />}
     </>
   );
 }
 
-async function saveBundle(run: string): Promise<void> {
-  saveFile(await takeBundle(run), `${run}.zip`);
+/** Say that a file was saved: browsers hide their downloads. */
+export function SavedNote({ name }: { name: string }) {
+  return (
+    <span class="small" role="status">
+      <StateMark state="ok" label="Saved" /> as <code>{name}</code> in your downloads
+    </span>
+  );
 }
 
 /** Have the browser save an archive as a file. */

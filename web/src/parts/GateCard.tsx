@@ -1,14 +1,25 @@
-import type { Answer } from "forumd-client";
+import type { Answer, ShownGateForm } from "forumd-client";
 import { useEffect, useState } from "preact/hooks";
-import { decideGate, editGate, type GateContent, getGateContent } from "../api/calls";
+import {
+  decideGate,
+  editGate,
+  getGateContent,
+  type GateContent as LoadedContent,
+} from "../api/calls";
+import { refreshGates } from "../api/gates";
 import { useLoad } from "../api/load";
 import { refusalOf } from "../api/session";
 import { digestOf, textOf } from "../model/body";
+import { formatDollars, formatNumberOf } from "../model/format";
+import { readGateText, titleOfGate } from "../model/gates";
 import { Dialog } from "./Dialog";
 import { Diff } from "./Diff";
+import { Field } from "./Field";
+import "./GateCard.css";
+import { Markdown } from "./Markdown";
 import { ErrorNote, Loading } from "./Notes";
 import { Mark, StateMark } from "./StateMark";
-import { TextBlock } from "./Text";
+import { SafeText, TextBlock } from "./Text";
 import { Time } from "./Time";
 
 interface GateCardProps {
@@ -16,15 +27,15 @@ interface GateCardProps {
   subject: string;
   /** Whether the keys `a`, `r` and `e` decide about this gate. */
   hasKeys?: boolean;
-  onDecided?: () => void;
 }
 
 /** What waits for a person, the digest of exactly these bytes, and the decision. */
-export function GateCard({ run, subject, hasKeys, onDecided }: GateCardProps) {
+export function GateCard({ run, subject, hasKeys }: GateCardProps) {
   const { data, error, reload } = useLoad(() => loadGate(run, subject), [run, subject]);
   const [asked, setAsked] = useState<Answer | null>(null);
   const [isEditing, setEditing] = useState(false);
   const [said, setSaid] = useState("");
+  const [reason, setReason] = useState("");
   const [failure, setFailure] = useState<Error | null>(null);
   const isOpen =
     data?.digest != null && !data.isAltered && data.content.gate.decided === null && !said;
@@ -56,9 +67,9 @@ export function GateCard({ run, subject, hasKeys, onDecided }: GateCardProps) {
     setAsked(null);
     if (digest === null) return;
     try {
-      await decideGate(run, { subject, answer, digest });
+      await decideGate(run, { subject, answer, digest, reason });
       setSaid(`${answer === "approve" ? "Approved" : "Rejected"}. The decision is in the log.`);
-      onDecided?.();
+      void refreshGates();
     } catch (problem) {
       setFailure(problem as Error);
       reload();
@@ -80,45 +91,78 @@ export function GateCard({ run, subject, hasKeys, onDecided }: GateCardProps) {
     <section class="card gate" aria-label={`Gate ${subject}`}>
       <div class="card-head">
         <h2 class="row-tight">
-          <Mark state={gate.decided ? "ok" : "waiting"} /> Waits for you: {subject}
+          <Mark state={gate.decided ? "ok" : "waiting"} />{" "}
+          {gate.decided ? "Decided" : "Waits for you"}: <SafeText text={titleOfGate(subject)} />
         </h2>
-        <span class="small quiet end">
-          {gate.default === "reject" ? "rejected" : "approved"} automatically{" "}
-          <Time at={gate.deadline} /> unless decided
-        </span>
+        {!gate.decided && (
+          <span class="small quiet end">
+            {gate.default === "reject" ? "rejected" : "approved"} automatically{" "}
+            <Time at={gate.deadline} /> unless decided
+          </span>
+        )}
       </div>
       {failure && <ErrorNote error={failure} />}
-      {isEditing ? (
-        <Editor text={data.text} save={save} cancel={() => setEditing(false)} />
-      ) : (
-        <TextBlock text={data.text} label={`What waits at ${subject}`} />
-      )}
-      <DigestLine digest={digest} claimed={gate.digest} isAltered={data.isAltered} />
+      <GateContext gate={gate} />
+      <div class="gate-part">
+        <h3>{gate.decided ? "What was decided" : "What you decide"}</h3>
+        {isEditing ? (
+          <Editor text={data.text} save={save} cancel={() => setEditing(false)} />
+        ) : (
+          <GateContent subject={subject} text={data.text} />
+        )}
+        <DigestLine digest={digest} claimed={gate.digest} isAltered={data.isAltered} />
+      </div>
       {said && (
         <p class="note ok" role="status">
           <StateMark state="ok" label={said} />
         </p>
       )}
+      {gate.decided && !said && <DecidedLine gate={gate} />}
       {isOpen && refusal && (
         <p class="note">{refusal} Sign in with a key that has it to decide here.</p>
       )}
       {canDecide && !isEditing && (
-        <div class="row">
-          <button type="button" class="primary" onClick={() => setAsked("approve")}>
-            Approve {hasKeys && <kbd>a</kbd>}
-          </button>
-          <button type="button" class="danger" onClick={() => setAsked("reject")}>
-            Reject {hasKeys && <kbd>r</kbd>}
-          </button>
-          <button type="button" onClick={() => setEditing(true)}>
-            Edit {hasKeys && <kbd>e</kbd>}
-          </button>
-        </div>
+        <>
+          <dl class="gate-effects">
+            <dt>If you approve</dt>
+            <dd>
+              <SafeText text={gate.if_approved} />
+            </dd>
+            <dt>If you reject</dt>
+            <dd>
+              <SafeText text={gate.if_rejected} />
+            </dd>
+          </dl>
+          <Field label="Reason (optional)" hint="Recorded with your decision. It can be erased.">
+            {(control) => (
+              <textarea
+                {...control}
+                class="prose"
+                rows={2}
+                maxLength={20_000}
+                value={reason}
+                onInput={(event) => setReason(event.currentTarget.value)}
+              />
+            )}
+          </Field>
+          <div class="row">
+            <button type="button" class="primary" onClick={() => setAsked("approve")}>
+              Approve {hasKeys && <kbd>a</kbd>}
+            </button>
+            <button type="button" class="danger" onClick={() => setAsked("reject")}>
+              Reject {hasKeys && <kbd>r</kbd>}
+            </button>
+            <button type="button" onClick={() => setEditing(true)}>
+              Edit {hasKeys && <kbd>e</kbd>}
+            </button>
+          </div>
+        </>
       )}
       {asked && digest !== null && (
         <Confirmation
           answer={asked}
-          subject={subject}
+          gate={gate}
+          reason={reason}
           digest={digest}
           confirm={() => decide(asked)}
           cancel={() => setAsked(null)}
@@ -128,8 +172,103 @@ export function GateCard({ run, subject, hasKeys, onDecided }: GateCardProps) {
   );
 }
 
+/** What the decision is about: the request, the results so far, and what the run has cost. */
+function GateContext({ gate }: { gate: ShownGateForm }) {
+  const { spent, cap } = gate;
+  const ofCap = cap.usd === null ? ", without a cap" : ` of at most ${formatDollars(cap.usd)}`;
+  return (
+    <>
+      <div class="gate-part">
+        <h3>Request</h3>
+        {gate.request === null ? (
+          <p class="quiet">It was erased.</p>
+        ) : (
+          <Markdown text={gate.request} label="Request" />
+        )}
+      </div>
+      {gate.results.map(({ task, result }) => (
+        <details key={task} class="gate-part" open>
+          <summary>
+            <h3>Result of {task}</h3>
+          </summary>
+          <Markdown text={result} label={`Result of ${task}`} />
+        </details>
+      ))}
+      <p class="small quiet">
+        Cost so far: {formatDollars(spent.usd)}
+        {ofCap}, {formatNumberOf(spent.calls, "call")}
+        {spent.tokens > 0 && `, ${formatNumberOf(spent.tokens, "token")}`}
+      </p>
+    </>
+  );
+}
+
+/** What waits, taken apart where that hides nothing. */
+function GateContent({ subject, text }: { subject: string; text: string }) {
+  const content = readGateText(subject, text);
+  if (content.type === "plan") {
+    return (
+      <ol class="gate-plan">
+        {content.tasks.map((task) => (
+          <li key={task.id}>
+            <strong>
+              <SafeText text={task.id} />
+            </strong>
+            <Markdown text={task.instruction} label={`Instruction of ${task.id}`} />
+            {task.others && (
+              <pre class="small quiet">
+                <SafeText text={task.others} />
+              </pre>
+            )}
+          </li>
+        ))}
+      </ol>
+    );
+  }
+  if (content.type === "use") {
+    return (
+      <>
+        <p>
+          The tool{" "}
+          <code>
+            <SafeText text={content.tool} />
+          </code>{" "}
+          with these arguments:
+        </p>
+        <TextBlock text={content.arguments} label="Arguments" />
+      </>
+    );
+  }
+  return <TextBlock text={text} label={`What waits at ${subject}`} />;
+}
+
+function DecidedLine({ gate }: { gate: ShownGateForm }) {
+  const words = gate.decided === "approve" ? "Approved" : "Rejected";
+  return (
+    <div class="note">
+      <StateMark
+        state={gate.decided === "approve" ? "ok" : "failed"}
+        label={`${words} by ${DECIDERS[gate.by ?? "end"]}`}
+      />
+      {gate.reason && (
+        <p>
+          Reason: <SafeText text={gate.reason} />
+        </p>
+      )}
+    </div>
+  );
+}
+
+const DECIDERS: Record<NonNullable<ShownGateForm["by"]>, string> = {
+  person: "a person",
+  key: "the holder of a key",
+  operator: "the operator",
+  deadline: "its deadline: nobody decided in time",
+  end: "the end of the run",
+};
+
 interface LoadedGate {
-  content: GateContent;
+  content: LoadedContent;
   text: string;
   /** The digest of the bytes on the screen; null if the server does not give them. */
   digest: string | null;
@@ -174,22 +313,32 @@ function DigestLine(props: { digest: string | null; claimed: string; isAltered: 
 
 interface ConfirmationProps {
   answer: Answer;
-  subject: string;
+  gate: ShownGateForm;
+  reason: string;
   digest: string;
   confirm: () => void;
   cancel: () => void;
 }
 
-function Confirmation({ answer, subject, digest, confirm, cancel }: ConfirmationProps) {
+function Confirmation({ answer, gate, reason, digest, confirm, cancel }: ConfirmationProps) {
   const verb = answer === "approve" ? "Approve" : "Reject";
+  const title = `${verb} ${titleOfGate(gate.subject)}?`;
   return (
-    <Dialog label={`${verb} ${subject}`} onClose={cancel}>
+    <Dialog label={title} onClose={cancel}>
       <h2>
-        {verb} {subject}?
+        <SafeText text={title} />
       </h2>
       <p>
-        Your decision is about exactly the bytes with the digest <code>{digest}</code>. It is
-        recorded in the log and cannot be taken back.
+        <SafeText text={answer === "approve" ? gate.if_approved : gate.if_rejected} />
+      </p>
+      {reason.trim() && (
+        <p>
+          Your reason: <SafeText text={reason.trim()} />
+        </p>
+      )}
+      <p class="small quiet">
+        Your decision is recorded and cannot be taken back. It is about what you see here and
+        nothing else: its digest is <code>{digest}</code>.
       </p>
       <div class="row">
         <button

@@ -1,7 +1,8 @@
 import { useEffect, useState } from "preact/hooks";
-import { forgetLog, listPinned, memoryVersion, readPin, readSeen } from "../api/memory";
+import { forgetLog, listPinned, readPin, readSeen } from "../api/memory";
 import { usePinnedLog } from "../api/proof";
-import { formatCount } from "../model/format";
+import { formatNumberOf } from "../model/format";
+import { describeOrigin } from "../model/memory";
 import type { PolicyKeys } from "../prover/check";
 import { listPolicyKeys } from "../prover/client";
 import { Dialog } from "./Dialog";
@@ -10,7 +11,6 @@ import { Time } from "./Time";
 
 /** What this browser keeps of the logs of this server: pinned keys, and the last tree. */
 export function Memory() {
-  memoryVersion.value; // draws again when it rises
   const { origin, pin } = usePinnedLog();
   const [isPinning, setPinning] = useState(false);
   return (
@@ -49,7 +49,7 @@ function RememberedLog({ origin }: { origin: string }) {
         <code>{origin}</code>
         {pin && (
           <>
-            , keys pinned by you <Time at={pin.at} />
+            , keys {describeOrigin(pin)} <Time at={pin.at} />
           </>
         )}
       </p>
@@ -57,8 +57,8 @@ function RememberedLog({ origin }: { origin: string }) {
       <p class="small">
         {seen ? (
           <>
-            Last proven tree: {formatCount(seen.size)} entries, <Time at={seen.at} />, with the root{" "}
-            <code>{seen.root}</code>
+            Last proven tree: {formatNumberOf(seen.size, "entry", "entries")}, <Time at={seen.at} />
+            , with the root <code>{seen.root}</code>
           </>
         ) : (
           "No tree of this log was proven yet."

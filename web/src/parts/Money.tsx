@@ -1,6 +1,12 @@
-import { formatDollars } from "../model/format";
+import { formatSpent } from "../model/format";
+
+interface MoneyProps {
+  usd: string | number;
+  /** What it must differ from to the eye if it does. */
+  cap?: number | null;
+}
 
 /** An amount in dollars, short; the exact one is in the title. */
-export function Money({ usd }: { usd: string | number }) {
-  return <span title={`$${usd}`}>{formatDollars(usd)}</span>;
+export function Money({ usd, cap = null }: MoneyProps) {
+  return <span title={`$${usd}`}>{formatSpent(usd, cap)}</span>;
 }

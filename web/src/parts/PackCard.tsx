@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
 import { takePack } from "../api/calls";
-import { saveFile } from "./Evidence";
+import { SavedNote, saveFile } from "./Evidence";
 import { Field } from "./Field";
 import { ErrorNote } from "./Notes";
 import { Permitted } from "./Permitted";
@@ -13,15 +13,19 @@ export function PackCard() {
   const [until, setUntil] = useState("");
   const [sample, setSample] = useState("10");
   const [isBusy, setBusy] = useState(false);
+  const [saved, setSaved] = useState("");
   const [failure, setFailure] = useState<Error | null>(null);
   const drawn = Number(sample);
   const isCount = /^\d+$/.test(sample) && drawn <= MOST_SAMPLED;
   const take = async (event: Event) => {
     event.preventDefault();
     setBusy(true);
+    setSaved("");
     try {
       const pack = await takePack({ since, until, sample: drawn });
-      saveFile(pack, `evidence-${since || "begin"}-${until || "now"}.zip`);
+      const name = `evidence-${since || "begin"}-${until || "now"}.zip`;
+      saveFile(pack, name);
+      setSaved(name);
       setFailure(null);
     } catch (error) {
       setFailure(error as Error);
@@ -66,6 +70,7 @@ export function PackCard() {
             {(control) => (
               <input
                 {...control}
+                type="text"
                 inputMode="numeric"
                 value={sample}
                 onInput={(event) => setSample(event.currentTarget.value)}
@@ -73,11 +78,12 @@ export function PackCard() {
             )}
           </Field>
         </div>
-        <Permitted scope="audit" action="take the evidence">
+        <Permitted scope="audit" action="download the evidence">
           <div class="row">
             <button type="submit" disabled={isBusy || !isCount}>
-              {isBusy ? "Computing …" : "Take the pack"}
+              {isBusy ? "Computing …" : "Download the pack"}
             </button>
+            {saved && <SavedNote name={saved} />}
           </div>
         </Permitted>
         {failure && <ErrorNote error={failure} />}

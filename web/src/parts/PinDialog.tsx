@@ -26,7 +26,7 @@ export function PinDialog({ origin, close }: { origin: string; close: () => void
       <h2>Check the log in this browser</h2>
       <p>
         This browser can prove the entries on the screen, if you tell it once which keys to trust:
-        the policy of the log <code>{origin}</code>. It is never asked for from the server.
+        the trust file of the log <code>{origin}</code>. It is never asked for from the server.
       </p>
       <OtherPins origin={origin} />
       <p class="small">
@@ -34,7 +34,7 @@ export function PinDialog({ origin, close }: { origin: string; close: () => void
         whom you trust to know it, and by another way than this page.
       </p>
       <label class="field">
-        <span class="strong">Policy</span>
+        <span class="strong">Trust file</span>
         <textarea
           rows={4}
           spellcheck={false}
@@ -98,7 +98,7 @@ const NOTHING_READ = { keys: null, fault: "" };
 function faultOf({ logs }: PolicyKeys, origin: string): string {
   return logs.some(({ name }) => name === origin)
     ? ""
-    : `This policy has no key of the log ${origin}, which the server shows.`;
+    : `This trust file has no key of the log ${origin}, which the server shows.`;
 }
 
 /** The keys, for the reader to compare before they are pinned. */

@@ -1,5 +1,5 @@
 import { useMemo } from "preact/hooks";
-import { formatDollars } from "../model/format";
+import { formatDollars, formatNumberOf } from "../model/format";
 import { layOutPlan, NODE_HEIGHT, NODE_WIDTH, type PlanNode, type PlanTask } from "../model/plan";
 import { Mark, toneOf } from "./StateMark";
 
@@ -20,7 +20,7 @@ export function PlanGraph({ tasks, chosen = null, onChoose }: PlanGraphProps) {
         <h2>Plan</h2>
         <span class="small quiet">
           {onChoose
-            ? `${passed} of ${tasks.length} tasks passed`
+            ? `${passed} of ${formatNumberOf(tasks.length, "task")} passed`
             : `${tasks.length} ${tasks.length === 1 ? "task" : "tasks"}`}
         </span>
         {edges.length > 0 && <Legend />}
@@ -103,7 +103,7 @@ function TaskNode({ node: { task, x, y }, chosen, onChoose }: TaskNodeProps) {
 
 function describeTask(task: PlanTask): string {
   const parts = [`${task.id}: ${task.state}`];
-  if (task.attempts > 1) parts.push(`${task.attempts} attempts`);
+  if (task.attempts > 1) parts.push(`${formatNumberOf(task.attempts, "attempt")}`);
   if (task.needs.length) parts.push(`needs ${task.needs.join(", ")}`);
   if (task.after.length) parts.push(`after ${task.after.join(", ")}`);
   if (task.reason) parts.push(task.reason);

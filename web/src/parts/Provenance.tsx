@@ -1,4 +1,5 @@
-import type { Provenance as Source } from "forumd-client";
+import type { RunForm, RunLine, Provenance as Source } from "forumd-client";
+import { hasRelayedCalls } from "../model/runs";
 
 const MEANING: Record<Source, string> = {
   driven: "Forum carried out every step.",
@@ -7,11 +8,27 @@ const MEANING: Record<Source, string> = {
   reported: "A program reported the run afterwards.",
 };
 
-/** How Forum knows of a run. */
-export function Provenance({ of }: { of: Source }) {
+/** Where a run comes from, in the words of a choice. */
+export const ORIGINS: Record<Source, string> = {
+  driven: "carried out by Forum",
+  relayed: "went through the gateway",
+  wrapped: "recorded in its program",
+  reported: "reported afterwards",
+};
+
+/** How Forum knows of a run. A gateway that relayed nothing knows of no call. */
+export function Provenance({ run }: { run: RunLine | RunForm }) {
+  const from = run.provenance ?? "driven";
+  if (from === "relayed" && !hasRelayedCalls(run)) {
+    return (
+      <span class="tag" title="The program ran, and Forum saw no call of a model.">
+        no call came through Forum{run.outcome === null ? " yet" : ""}
+      </span>
+    );
+  }
   return (
-    <span class="tag" title={MEANING[of]}>
-      {of}
+    <span class="tag" title={MEANING[from]}>
+      {ORIGINS[from]}
     </span>
   );
 }

@@ -1,9 +1,12 @@
-import { useMemo, useState } from "preact/hooks";
+import type { ExchangeForm } from "forumd-client";
+import { useEffect, useMemo, useState } from "preact/hooks";
+import { getExchanges } from "../api/calls";
 import type { Item } from "../model/entries";
 import { factText } from "../model/entries";
 import { formatClock } from "../model/format";
 import { type Line, writeTranscript } from "../model/transcript";
 import { BodyText } from "./BodyText";
+import { Messages, TokensOf } from "./Messages";
 import { Mark } from "./StateMark";
 import { VirtualList } from "./VirtualList";
 
@@ -15,12 +18,52 @@ interface RunEntriesProps {
 
 type View = "transcript" | "entries";
 
+/** Up to so many lines the page itself scrolls; more are a list of which only a part exists. */
+const MAX_WHOLE_LINES = 200;
+/** How long entries may come in before their messages are asked for. */
+const SETTLE_MS = 500;
+
+/** The messages of a run by entry; loaded again when entries have come in. */
+function useExchanges(items: Item[]): Map<number, ExchangeForm> {
+  const [found, setFound] = useState<Map<number, ExchangeForm>>(new Map());
+  const last = items.findLast(({ entry }) => entry.kind.startsWith("report."));
+  const run = last?.entry.run;
+  useEffect(() => {
+    if (run === undefined) return;
+    let isWanted = true;
+    const due = setTimeout(
+      () =>
+        // Without them each line shows its body.
+        getExchanges(run).then(
+          (exchanges) => isWanted && setFound(exchanges),
+          () => {},
+        ),
+      found.size ? SETTLE_MS : 0,
+    );
+    return () => {
+      isWanted = false;
+      clearTimeout(due);
+    };
+  }, [run, last?.index]);
+  return found;
+}
+
 /** The record of a run in the order of the log: as a transcript, or entry by entry. */
 export function RunEntries({ items, chosen, onChoose }: RunEntriesProps) {
   const [view, setView] = useState<View>("transcript");
   const [text, setText] = useState("");
   const wanted = useMemo(() => items.filter((item) => matches(item, text)), [items, text]);
   const lines = useMemo(() => writeTranscript(wanted), [wanted]);
+  const exchanges = useExchanges(items);
+  const showLine = (line: Line) => (
+    <TranscriptLine
+      key={line.item.index}
+      line={line}
+      exchange={exchanges.get(line.item.index)}
+      isChosen={line.item.index === chosen}
+      onChoose={() => onChoose(line.item.index)}
+    />
+  );
   return (
     <section class="card">
       <div class="card-head">
@@ -50,27 +93,23 @@ export function RunEntries({ items, chosen, onChoose }: RunEntriesProps) {
       {wanted.length === 0 && (
         <p class="quiet">{text ? "No entry matches the filter." : "No entry is signed yet."}</p>
       )}
-      {wanted.length > 0 && view === "transcript" && (
+      {view === "transcript" && lines.length <= MAX_WHOLE_LINES && lines.map(showLine)}
+      {view === "transcript" && lines.length > MAX_WHOLE_LINES && (
         <VirtualList
           items={lines}
           label="Transcript"
+          isInPage
           chosen={lines.findIndex((line) => line.item.index === chosen)}
           onChoose={(line) => onChoose(line.item.index)}
         >
-          {(line) => (
-            <TranscriptLine
-              key={line.item.index}
-              line={line}
-              isChosen={line.item.index === chosen}
-              onChoose={() => onChoose(line.item.index)}
-            />
-          )}
+          {showLine}
         </VirtualList>
       )}
       {wanted.length > 0 && view === "entries" && (
         <VirtualList
           items={wanted}
           label="Entries"
+          isInPage
           chosen={wanted.findIndex((item) => item.index === chosen)}
           onChoose={(item) => onChoose(item.index)}
         >
@@ -97,8 +136,14 @@ export function RunEntries({ items, chosen, onChoose }: RunEntriesProps) {
   );
 }
 
-function TranscriptLine(props: { line: Line; isChosen: boolean; onChoose: () => void }) {
-  const { line, isChosen, onChoose } = props;
+interface TranscriptLineProps {
+  line: Line;
+  exchange: ExchangeForm | undefined;
+  isChosen: boolean;
+  onChoose: () => void;
+}
+
+function TranscriptLine({ line, exchange, isChosen, onChoose }: TranscriptLineProps) {
   const { entry, index } = line.item;
   const commitment = entry.bodies[line.body];
   return (
@@ -107,9 +152,13 @@ function TranscriptLine(props: { line: Line; isChosen: boolean; onChoose: () => 
         <Mark state={line.state} />
         <span class="strong">{line.who}</span>
         <span>{line.what}</span>
-        <span class="quiet small end">{formatClock(entry.ts).slice(0, 8)}</span>
+        {exchange && <TokensOf exchange={exchange} />}
+        <span class="quiet small end">
+          {exchange ? exchange.began.slice(11, 19) : formatClock(entry.ts).slice(0, 8)}
+        </span>
       </button>
-      {commitment && line.body !== "prompt" && (
+      {exchange && <Messages exchange={exchange} />}
+      {!exchange && commitment && line.body !== "prompt" && (
         <BodyText entry={index} name={line.body} commitment={commitment} />
       )}
     </div>

@@ -3,7 +3,7 @@ import { useLoad } from "../api/load";
 import type { EntryCheck } from "../api/proof";
 import { describeWitnesses } from "../model/badge";
 import { readSightings } from "../model/checkpoint";
-import { formatCount } from "../model/format";
+import { formatCount, formatNumberOf } from "../model/format";
 import { ErrorNote, Loading } from "./Notes";
 import { Time } from "./Time";
 
@@ -21,7 +21,7 @@ export function Sightings({ lastEntry, check }: { lastEntry: number; check: Entr
       {data && (
         <p class="small">
           {isCovered
-            ? `The signed tree of ${formatCount(data.size)} entries includes this run up to entry ${lastEntry}.`
+            ? `The signed tree of ${formatNumberOf(data.size, "entry", "entries")} includes this run up to entry ${lastEntry}.`
             : `The newest entries are not signed yet; the signed tree has ${formatCount(data.size)}.`}
         </p>
       )}
@@ -55,7 +55,7 @@ export function Sightings({ lastEntry, check }: { lastEntry: number; check: Entr
       <p class="small quiet">
         {verdict?.state === "proven"
           ? `Checked by this browser: ${describeWitnesses(verdict.proof)}`
-          : "As the server says; not checked by this browser."}
+          : "As the server says."}
       </p>
     </section>
   );

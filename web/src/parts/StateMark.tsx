@@ -9,6 +9,18 @@ const STATES: Record<string, [Tone, string]> = {
   denied: ["bad", "M3.5 8a4.5 4.5 0 1 0 9 0a4.5 4.5 0 1 0-9 0m1.3 3.2l6.4-6.4"],
   timeout: ["bad", "M3.5 8a4.5 4.5 0 1 0 9 0a4.5 4.5 0 1 0-9 0m4.5-3v3l2 1.5"],
   stopped: ["bad", "M4.5 4.5h7v7h-7z"],
+  budget: ["bad", "M4.5 4.5h7v7h-7z"],
+  overrun: ["bad", "M4.5 4.5h7v7h-7z"],
+  depth: ["bad", "M4.5 4.5h7v7h-7z"],
+  repeat: ["bad", "M4.5 4.5h7v7h-7z"],
+  "ping-pong": ["bad", "M4.5 4.5h7v7h-7z"],
+  turns: ["bad", "M4.5 4.5h7v7h-7z"],
+  lost: ["bad", "M4.5 4.5h7v7h-7z"],
+  rejected: ["bad", "M4.5 4.5h7v7h-7z"],
+  error: ["bad", "M4.5 4.5h7v7h-7z"],
+  role: ["bad", "M4.5 4.5h7v7h-7z"],
+  blocked: ["bad", "M4.5 4.5h7v7h-7z"],
+  split: ["wait", "M5.5 4v8m5-8v8"],
   interrupted: ["bad", "M8 3.5v6m0 2.5v.5"],
   indeterminate: ["wait", "M6 6a2 2 0 1 1 2.6 2c-.5.3-.6.6-.6 1.2m0 2.3v.5"],
   waiting: ["wait", "M5.5 4v8m5-8v8"],
@@ -45,7 +57,7 @@ export function Mark({ state }: { state: string }) {
   );
 }
 
-/** A state with its mark. `label` says more than the state alone, such as `stopped: budget`. */
+/** A state with its mark. `label` says more than the state alone, such as `live`. */
 export function StateMark({ state, label }: { state: string; label?: string }) {
   return (
     <span class={`state tone-${toneOf(state)}`}>

@@ -1,7 +1,7 @@
 // Recorded text. It is untrusted: shown as text only, and with what it hides made visible.
 
 import { useState } from "preact/hooks";
-import { splitHidden } from "../model/format";
+import { formatNumberOf, splitHidden } from "../model/format";
 
 const FIRST_CHARACTERS = 4000;
 
@@ -44,7 +44,7 @@ export function TextBlock({
       </div>
       {isLong && (
         <button type="button" class="plain small" onClick={() => setOpen(true)}>
-          Show all {text.length.toLocaleString("en")} characters
+          Show all {formatNumberOf(text.length, "character")}
         </button>
       )}
     </>

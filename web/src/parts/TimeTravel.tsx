@@ -1,6 +1,6 @@
 import type { ComponentChildren } from "preact";
 import { countUntil, type Item } from "../model/entries";
-import { formatClock, formatCount } from "../model/format";
+import { formatClock, formatCount, formatNumberOf } from "../model/format";
 
 interface TimeTravelProps {
   items: Item[];
@@ -19,8 +19,8 @@ export function TimeTravel({ items, until, onChange, children }: TimeTravelProps
   const item = items[position - 1];
   const words =
     until === null
-      ? `now, after ${formatCount(last)} entries`
-      : `after ${formatCount(position)} of ${formatCount(last)} entries: ${item?.entry.kind}, ${formatClock(item?.entry.ts ?? 0)} UTC`;
+      ? `now, after ${formatNumberOf(last, "entry", "entries")}`
+      : `after ${formatCount(position)} of ${formatNumberOf(last, "entry", "entries")}: ${item?.entry.kind}, ${formatClock(item?.entry.ts ?? 0)} UTC`;
   const move = (to: number) => onChange(to === last ? null : (items[to - 1]?.index ?? null));
   return (
     <section class="card travel" aria-label="Time travel">

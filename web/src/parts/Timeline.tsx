@@ -1,7 +1,7 @@
 import { useMemo, useState } from "preact/hooks";
 import { makeAxis } from "../model/axis";
 import type { Item } from "../model/entries";
-import { formatDollars, formatDuration } from "../model/format";
+import { formatDollars, formatDuration, formatNumberOf } from "../model/format";
 import { findSpans, type Span } from "../model/spans";
 import { toneOf } from "./StateMark";
 
@@ -29,7 +29,7 @@ export function Timeline({ items, now, chosen, onChoose }: TimelineProps) {
       <div class="card-head">
         <h2>Timeline</h2>
         <span class="small quiet">
-          {spans.length} steps in {lanes.length} strands
+          {formatNumberOf(spans.length, "step")} in {formatNumberOf(lanes.length, "row")}
         </span>
       </div>
       <div class="timeline">
@@ -42,7 +42,7 @@ export function Timeline({ items, now, chosen, onChoose }: TimelineProps) {
                 class={piece.isCut ? "piece cut" : "piece"}
                 style={{ left: percent(piece.start), width: percent(piece.width) }}
               >
-                {piece.isCut ? "" : formatDuration((piece.to - piece.from) / 1000)}
+                {piece.isCut ? "" : <PieceLabel piece={piece} />}
               </span>
             ))}
           </div>
@@ -97,11 +97,16 @@ export function Timeline({ items, now, chosen, onChoose }: TimelineProps) {
       )}
       {lanes.length > shown.length && (
         <button type="button" class="plain small" onClick={() => setWhole(true)}>
-          Show all {lanes.length} strands
+          Show all {formatNumberOf(lanes.length, "row")}
         </button>
       )}
     </section>
   );
+}
+
+/** How long a stretch of the axis is, between two arrows so that it does not look like a tick. */
+function PieceLabel({ piece }: { piece: { from: number; to: number } }) {
+  return <>← {formatDuration((piece.to - piece.from) / 1000)} →</>;
 }
 
 function groupByLane(spans: Span[]): [string, Span[]][] {

@@ -4,10 +4,9 @@
 import { equalBytes, readUtf8, toHex, writeUtf8 } from "verify-page/bytes.js";
 import { type Cosignature, openCheckpoint, readCosignatures } from "verify-page/checkpoint.js";
 import type { Key } from "verify-page/note.js";
-import { Policy } from "verify-page/policy.js";
+import { isLocalWitness, Policy } from "verify-page/policy.js";
 import { Rejected } from "verify-page/rejected.js";
 import { type Checkpoint, hashLeaf } from "verify-page/tree.js";
-import { isLocalWitness } from "verify-page/verifier.js";
 import type { Item } from "../model/entries";
 import { type Progress, ReadLog } from "./log";
 import { Refuted, Unanswered } from "./refuted";
@@ -45,6 +44,8 @@ export interface WitnessSighting {
   time: number;
   /** Whether it is on the machine of the log's own writer. */
   isLocal: boolean;
+  /** Whether the reader's trust file marks it as another organization's. */
+  isIndependent: boolean;
 }
 
 export interface Proof {
@@ -90,7 +91,7 @@ export class Prover {
       proven: signed.map(({ index }) => index),
       newer: tree instanceof ReadLog ? countNewer(tree, question) : null,
       isWhole,
-      cosignatures: cosignatures.map(viewCosignature),
+      cosignatures: cosignatures.map((cosignature) => viewCosignature(cosignature, policy)),
       witnesses: policy.witnesses.size,
       hasQuorum: policy.isSatisfiedBy(cosignatures),
     };
@@ -178,7 +179,7 @@ export function readPolicy(text: string): Policy {
     return new Policy(writeUtf8(text.endsWith("\n") ? text : `${text}\n`));
   } catch (error) {
     if (error instanceof Rejected)
-      throw new Unanswered(`The policy cannot be read: ${error.message}`);
+      throw new Unanswered(`The trust file cannot be read: ${error.message}`);
     throw error;
   }
 }
@@ -261,6 +262,12 @@ function countNewer(log: ReadLog, { run, items }: Question): number | null {
   return absent.length;
 }
 
-function viewCosignature({ key, time }: Cosignature): WitnessSighting {
-  return { name: key.name, id: key.id, time: Number(time), isLocal: isLocalWitness(key.name) };
+function viewCosignature({ key, time }: Cosignature, policy: Policy): WitnessSighting {
+  return {
+    name: key.name,
+    id: key.id,
+    time: Number(time),
+    isLocal: isLocalWitness(key.name),
+    isIndependent: policy.isIndependent(key),
+  };
 }

@@ -35,7 +35,9 @@ async function conclude(page) {
 const first = await openRun();
 found.before = await labelOf(first.page);
 await badgeOf(first.page).click();
-await first.page.getByRole("textbox", { name: "Policy" }).fill(readFileSync(policyFile, "utf8"));
+await first.page
+  .getByRole("textbox", { name: "Trust file" })
+  .fill(readFileSync(policyFile, "utf8"));
 await first.page.locator("table.keys").waitFor();
 found.keys = await first.page.locator("table.keys").innerText();
 found.faults.push(...(await findAccessibilityFaults(first.page)));

@@ -44,7 +44,7 @@ const gain = await page.locator(".gain dd").allInnerTexts();
 await page.goto(`${url}/ui/#/costs?by=lane`);
 const days = await readTable("Cost of each day");
 const byLane = await readTable("Cost by lane");
-const noted = await readTable("Runs that a cap stopped, or without a price");
+const noted = await readTable("Runs that a cap stopped or refused, or without a price");
 const budgets = await readTable("Budgets");
 const segments = await page.locator(".cost-bars rect title").allTextContents();
 await page.getByRole("combobox").selectOption("model");

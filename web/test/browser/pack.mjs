@@ -7,7 +7,7 @@ const [, , file] = process.argv;
 const browser = await startBrowser();
 const { page, faults } = await openPage(browser);
 await page.goto(`${url}/ui/#/log`);
-const button = page.getByRole("button", { name: "Take the pack" });
+const button = page.getByRole("button", { name: "Download the pack" });
 const drawn = page.getByLabel("Runs drawn");
 await drawn.fill("many");
 const withoutNumber = { isEnabled: await button.isEnabled(), hint: "" };

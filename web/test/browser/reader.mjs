@@ -7,7 +7,7 @@ const [, , run] = process.argv;
 const browser = await startBrowser();
 const { page, faults } = await openPage(browser);
 const actions =
-  /New run|Fork here|Cancel the run|Take the evidence|Take the pack|Submit the run|Make the key/;
+  /New run|Fork here|Cancel the run|Download evidence|Download the pack|Submit the run|Make the key/;
 const said = {};
 async function look(name, hash, ...scopes) {
   await page.goto(`${url}/ui/${hash}`);

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 EXIT_FAILED, EXIT_REJECTED, EXIT_MISMATCH = ForumError.exit_code, TamperDetected.exit_code, 4
+EXIT_USAGE = click.UsageError.exit_code
 
 UNMUTED_STDERR = "forum.aloud"
 """Key of `ctx.meta` under which --quiet keeps the real stderr, for errors and prompts."""
@@ -26,70 +27,65 @@ COMPLETION_VARIABLE = "_FORUM_COMPLETE"
 
 _SECTIONS = {
     "Start": {
-        "demo": ("demo", "See what Forum does, without an account."),
-        "init": ("setup", "Make a ledger here: key, policy, local witness."),
-        "doctor": ("doctor", "Check this installation, and print a remedy for each problem."),
-        "config": ("config", "See every setting, and where it comes from."),
-        "completion": ("completion", "Print the completion script for your shell."),
+        "demo": ("demo", "See what Forum does"),
+        "init": ("setup", "Make a ledger here"),
+        "doctor": ("doctor", "Check this installation"),
+        "config": ("config", "Print every setting"),
+        "completion": ("completion", "Complete in your shell"),
     },
     "Work": {
-        "run": ("run", "Run any program with its model calls capped and recorded."),
-        "submit": ("submit", "Carry out a request or a plan, and print the answer."),
-        "deliberate": (
-            "deliberate",
-            "Put a question to a panel, and print its answer and dissent.",
-        ),
-        "eval": ("evaluate", "Play cases with agents and the team, and compare the answers."),
-        "score": ("scores", "Record how good a run, a task or an answer was."),
-        "route": ("route", "Print the lane of a request, and the evidence for it."),
-        "models": ("models", "List the configured models, and test them."),
+        "run": ("run", "Cap and record an agent"),
+        "submit": ("submit", "Have a request done"),
+        "deliberate": ("deliberate", "Ask a panel of agents"),
+        "eval": ("evaluate", "Compare agents on cases"),
+        "models": ("models", "List and test models"),
+        "route": ("route", "Print a request's lane"),
+        "score": ("scores", "Record how good it was"),
+        "scores": ("scores", "List scores of a run"),
     },
     "Look": {
-        "runs": ("runs", "List runs, the newest first."),
-        "show": ("runs", "Show a run on one screen, now or at any past entry."),
-        "why": ("ledger", "Print the causes of an entry."),
-        "watch": ("runs", "Follow a run that another process carries out."),
-        "diff": ("runs", "Compare two runs: their answers, and the first difference."),
-        "bench": ("runs", "Print the figures of two runs side by side."),
-        "scores": ("scores", "List the scores of a run, its tasks and its answer."),
-        "budgets": ("budgets", "Print the usage of caps over many runs, and what is left."),
-        "review": ("oversight", "Show what is worth a look since the last review, and record one."),
-        "incident": ("oversight", "Open, close and list incidents."),
+        "runs": ("runs", "List runs, newest first"),
+        "show": ("runs", "Show a run"),
+        "watch": ("runs", "Follow a run as it goes"),
+        "why": ("ledger", "Print an entry's causes"),
+        "diff": ("runs", "Compare two runs"),
+        "bench": ("runs", "Compare costs and times"),
+        "budgets": ("budgets", "Print caps of many runs"),
+        "review": ("oversight", "Review what happened"),
+        "incident": ("oversight", "Record incidents"),
     },
     "Steer": {
-        "gate": ("gates", "List what waits for approval, and decide it."),
-        "resume": ("run_control", "Continue a run that was interrupted or waited."),
-        "cancel": ("run_control", "Cancel a run."),
-        "fork": ("run_control", "Start a new run from an entry of another one."),
-        "replay": ("run_control", "Replay a run from its record alone."),
+        "gate": ("gates", "Decide what waits"),
+        "resume": ("run_control", "Continue a run"),
+        "cancel": ("run_control", "Cancel a run"),
+        "fork": ("run_control", "Branch off a past entry"),
+        "replay": ("run_control", "Replay from the record"),
     },
     "Prove": {
-        "ledger": ("ledger", "Read, prove, redact, export and verify the ledger."),
-        "verify": (
-            "verify_bundle",
-            "Check an evidence bundle or pack, offline, trusting only your own keys.",
-        ),
-        "evidence": ("evidence", "Write an evidence pack about a period or an incident."),
-        "witness": ("witness", "Cosign the checkpoints of other logs."),
-        "retention": ("retention", "Set how long bodies are kept, and erase what is older."),
-        "hold": ("retention", "Keep what runs have recorded, whatever the rules say."),
+        "ledger": ("ledger", "Read, export and verify"),
+        "verify": ("verify_bundle", "Check exported evidence"),
+        "evidence": ("evidence", "Write an evidence pack"),
+        "witness": ("witness", "Cosign other logs"),
+        "retention": ("retention", "Erase old texts by rule"),
+        "hold": ("retention", "Keep runs from erasure"),
     },
     "Serve": {
-        "up": ("up", "Serve and work on this machine, in one process."),
-        "serve": ("serve", "Serve the ledger over HTTP."),
-        "mcp": ("mcp_server", "Serve the ledger to an editor or agent that speaks MCP."),
-        "hook": ("hook", "Record what the hooks of Claude Code tell."),
-        "token": ("token", "Print the operator's token for programs on this machine."),
-        "keys": ("keys", "Create, list and revoke API keys; rotate the signing key."),
-        "otel": ("otel", "Send runs as OpenTelemetry traces to another product."),
-        "webhooks": ("webhooks", "List the receivers of webhooks, and send test messages."),
-        "worker": ("worker", "Carry out runs until stopped."),
-        "tenant": ("tenants", "Add and list tenants, each with a log of its own."),
-        "db": ("setup", "Prepare a Postgres database."),
-        "backup": ("backup", "Back up the ledger into a folder, while it is in use."),
-        "restore": ("backup", "Restore a backup without forking the log."),
+        "up": ("up", "Serve the dashboard"),
+        "serve": ("serve", "Serve HTTP only"),
+        "worker": ("worker", "Carry out runs"),
+        "mcp": ("mcp_server", "Serve clients of MCP"),
+        "hook": ("hook", "Record Claude Code"),
+        "token": ("token", "Print your own token"),
+        "keys": ("keys", "Manage API keys"),
+        "tenant": ("tenants", "Add and list tenants"),
+        "otel": ("otel", "Send runs as traces"),
+        "webhooks": ("webhooks", "Test webhook receivers"),
+        "db": ("setup", "Prepare Postgres"),
+        "backup": ("backup", "Copy the ledger"),
+        "restore": ("backup", "Restore a backup"),
     },
 }
+"""The groups of commands: name, module, and a summary of at most 23 characters."""
 _COMMANDS = {name: command for section in _SECTIONS.values() for name, command in section.items()}
 
 
@@ -103,15 +99,19 @@ class SuggestingGroup(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
-            # Imported here because start-up time is paid by every command, and typos are rare.
-            from difflib import get_close_matches
-
-            commands = self.list_commands(ctx)
-            near = get_close_matches(args[0].casefold(), commands, 3, 0.6) if args else []
-            if not near or args[0] in commands:
+            if not args or args[0] in self.list_commands(ctx):
                 raise
-            names = " or ".join(near)
-            raise click.UsageError(f"{error.message} Did you mean {names}?", ctx) from None
+            hint = self.suggest_command(ctx, args[0])
+            if not hint:
+                raise
+            raise click.UsageError(f"No such command {args[0]!r}. {hint}", ctx) from error
+
+    def suggest_command(self, ctx: click.Context, name: str) -> str:
+        """Return a sentence that names the command that was probably meant, if there is one."""
+        # Imported here because start-up time is paid by every command, and typos are rare.
+        from forum.surfaces.cli.suggestions import suggest
+
+        return suggest(name, self.list_commands(ctx), 3)
 
 
 class LazyGroup(SuggestingGroup):
@@ -132,12 +132,39 @@ class LazyGroup(SuggestingGroup):
             import_module("forum.surfaces.cli.completion").attach_completions(command)
         return command
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        """Print the commands in aligned columns, without importing them."""
-        longest = max(map(len, _COMMANDS))
-        for title, commands in _SECTIONS.items():
-            with formatter.section(title):
-                formatter.write_dl([(f"{n:<{longest}}", text) for n, (_, text) in commands.items()])
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments; without any, print where to begin, and `help X` as `X --help`."""
+        if not args and not ctx.resilient_parsing:
+            from forum.surfaces.cli.help_page import first_steps
+
+            click.echo(first_steps(), err=True)
+            ctx.exit(EXIT_USAGE)
+        if args[:1] == ["help"]:
+            args = [*args[1:], "--help"]
+        return super().parse_args(ctx, args)
+
+    def suggest_command(self, ctx: click.Context, name: str) -> str:
+        """Return the command for a guessed word, similar names, or a command of a group."""
+        from forum.surfaces.cli.suggestions import HINTS
+
+        hint = HINTS.get(name.casefold()) or super().suggest_command(ctx, name)
+        return hint or self._suggest_subcommand(ctx, name)
+
+    def _suggest_subcommand(self, ctx: click.Context, name: str) -> str:
+        """Return the groups that have a command of this name."""
+        groups = [
+            f"forum {group} {name}"
+            for group in self.list_commands(ctx)
+            if name in getattr(self.get_command(ctx, group), "commands", ())
+        ]
+        return f"Did you mean {' or '.join(groups)}?" if groups else ""
+
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """Write the page of all commands, without importing them."""
+        from forum.surfaces.cli.help_page import help_page
+
+        paragraphs = [" ".join(part.split()) for part in (self.help or "").split("\n\n")]
+        formatter.write(f"{help_page(paragraphs[0], _SECTIONS, paragraphs[-1])}\n")
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
         """Complete the name of a command or an option, without importing any command."""
@@ -157,14 +184,13 @@ class LazyGroup(SuggestingGroup):
 @click.version_option(__version__, prog_name="forum")
 @click.pass_context
 def cli(ctx: click.Context, *, quiet: bool) -> None:
-    """Orchestrate agents, and record every step in a ledger that a stranger can verify.
+    """Cap, run and record AI agents, in a ledger that anybody can verify.
 
-    Start with `forum demo`, or `forum submit "..." --cmd PROGRAM` in a project of yours.
+    `forum` alone prints where to begin, and `forum --help` lists all commands.
 
-    Exit status: 0 success; 1 failed; 2 usage; 3 verification found a problem; 4 a replay differs
-    from the record; 5 budget or time used up; 6 waiting for approval; 7 a session cannot be
-    executed again as it was; 8 a council is split; 9 a council is blocked; 130 stopped by Ctrl-C;
-    143 stopped by SIGTERM.
+    Exit status: 0 success; 1 failed; 2 usage; 3 verification found a problem; 4 a replay differs;
+    5 budget or time used up; 6 waiting for approval; 7 a session cannot be executed again as it
+    was; 8 a council is split; 9 a council is blocked; 130 Ctrl-C; 143 SIGTERM.
     """
     if quiet:
         # Errors and prompts must still get through: see `echo_error`.

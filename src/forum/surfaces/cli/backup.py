@@ -45,7 +45,7 @@ def backup(dest: Path, *, as_json: bool) -> None:
         "forum restore /mnt/backups/2026-11-16 --epoch",
     ),
 )
-@click.argument("src", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.argument("src", type=common_options.FOLDER)
 @click.option("--epoch", is_flag=True, help="Start a new epoch if the log cannot be continued.")
 @click.option(
     "--resume",

@@ -1,13 +1,22 @@
-"""Open the dashboard in the user's browser, signed in."""
+"""Sign a person in to the dashboard: by an address on the terminal, and by starting a browser.
+
+The arguments of a process are visible to every user of a machine, and a log may be read by others.
+So an address that holds a code is written to a terminal or into a file of the user's own, never to
+a log and never to a command line.
+"""
 
 import os
 import tempfile
 import webbrowser
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from html import escape
 from pathlib import Path
-from threading import Thread
+from threading import Thread, Timer
+
+import click
+
+from forum import platform_calls
 
 _PAGE = """<!doctype html>
 <meta charset="utf-8">
@@ -18,29 +27,67 @@ _PAGE = """<!doctype html>
 """
 
 
+def print_sign_in(dashboard: str, code: str, again: str) -> None:
+    """Print on the terminal where the dashboard is, and an address that signs in once.
+
+    `again` says how to sign in after that.
+    """
+    click.echo(
+        f"\n  Dashboard  {dashboard}\n"
+        f"  Sign in    {click.style(f'{dashboard}#/sign-in/{code}', bold=True)}\n"
+        f"             This address works once, within 5 minutes. {again}",
+        err=True,
+    )
+    if os.environ.get("SSH_CONNECTION"):
+        port = dashboard.rpartition(":")[2].partition("/")[0]
+        click.echo(
+            f"             From your own machine, first: ssh -L {port}:127.0.0.1:{port} HOST",
+            err=True,
+        )
+    click.echo("  Ctrl-C ends it.\n", err=True)
+
+
+def can_open_browser() -> bool:
+    """Return whether a browser with a window can be started here.
+
+    Without a display, Python would start a browser of text in the terminal.
+    """
+    names = ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY")
+    return platform_calls.SYSTEM != "linux" or any(os.environ.get(name) for name in names)
+
+
 @contextmanager
-def private_page() -> Iterator[Path]:
-    """Yield an empty HTML file that its owner alone can read (0600); remove it in the end."""
-    handle, name = tempfile.mkstemp(prefix="forum-", suffix=".html")
+def private_page(lifetime_s: float) -> Iterator[Path]:
+    """Yield an empty HTML file that its owner alone can read (0600); remove it after a while.
+
+    It is in the home folder, and its name is not hidden: a browser that is confined as a snap can
+    read nothing else, neither the folder for temporary files nor hidden ones.
+    """
+    home = Path.home()
+    folder = home if os.access(home, os.W_OK) else None
+    handle, name = tempfile.mkstemp(prefix="forum-sign-in-", suffix=".html", dir=folder)
     os.close(handle)
     path = Path(name)
+    timer = Timer(lifetime_s, path.unlink, kwargs={"missing_ok": True})
+    timer.daemon = True
+    timer.start()
     try:
         yield path
     finally:
+        timer.cancel()
         path.unlink(missing_ok=True)
 
 
 def open_in_browser(page: Path, address: str, say: Callable[[str], None]) -> None:
-    """Start the user's browser with a page that redirects to an address; do not wait for it.
-
-    The arguments of a process are visible to every user of the machine.  So the browser is started
-    with the name of a file, and not with an address that holds a code.
-    """
+    """Start the user's browser with a page that redirects to an address; do not wait for it."""
     page.write_text(_PAGE.format(address=escape(address)))
 
     def start() -> None:
-        if not webbrowser.open(page.as_uri()):
-            say(f"No browser could be started. Open {page} in yours.")
+        opened = False
+        with suppress(webbrowser.Error):
+            opened = webbrowser.open(page.as_uri())
+        if not opened:
+            say("No browser could be started.")
 
     # Some browsers run in the foreground until they are closed.
     Thread(target=start, daemon=True, name="browser").start()

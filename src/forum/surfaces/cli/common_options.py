@@ -2,12 +2,13 @@
 
 import math
 import os
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import fields, replace
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
 
 import click
 
@@ -15,7 +16,8 @@ from forum.app import Forum
 from forum.config import Settings, load_settings
 from forum.errors import ForumError, Malformed
 from forum.ledger.body import BytesContent
-from forum.surfaces.cli import UNMUTED_STDERR, SuggestingGroup
+from forum.spelling import closest_names
+from forum.surfaces.cli import EXIT_FAILED, UNMUTED_STDERR, SuggestingGroup
 from forum.surfaces.schemas.idempotency import IDEMPOTENCY_KEY_FORM, is_idempotency_key
 from forum.tlog import VerifierKey, WitnessPolicy
 
@@ -23,8 +25,45 @@ if TYPE_CHECKING:
     from forum.verify import Trust
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
-FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
-FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
+_MAX_LISTED = 8
+
+
+class ExistingPath(click.Path):
+    """A path that must exist: an error names similar files, or those of the folder."""
+
+    def convert(
+        self,
+        value: Any,  # noqa: ANN401  as click has it
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> Any:  # noqa: ANN401
+        """Return the path."""
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter as error:
+            path = Path(os.fsdecode(value))
+            if path.exists():
+                raise
+            raise click.BadParameter(f"{error.message} {_nearby(path)}", ctx, param) from None
+
+
+def _nearby(path: Path) -> str:
+    """Return which file may have been meant by a path that does not exist."""
+    folder = path.absolute().parent
+    if not folder.is_dir():
+        return f"There is no folder {folder}."
+    # Of a folder, only others of the same form can be meant: plan.toml by plna.toml.
+    names = [each.name for each in folder.glob(f"*{path.suffix}") if each.name[:1] != "."]
+    if near := closest_names(path.name, names):
+        return f"Did you mean {path.with_name(near[0])}?"
+    listed = ", ".join(sorted(names)[:_MAX_LISTED])
+    return (
+        f"{folder} has: {listed}." if listed else f"{folder} has no {path.suffix or 'such'} file."
+    )
+
+
+FILE = ExistingPath(exists=True, dir_okay=False, path_type=Path)
+FOLDER = ExistingPath(exists=True, file_okay=False, path_type=Path)
 
 
 class Seconds(click.FloatRange):
@@ -57,6 +96,16 @@ class ExampleCommand(click.Command):
     def __init__(self, *settings: Any, examples: tuple[str, ...] = (), **named: Any) -> None:  # noqa: ANN401
         super().__init__(*settings, **named)
         self.examples = examples
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments; for an unknown option, suggest the one that was meant."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            names = [name for option in self.get_params(ctx) for name in option.opts]
+            near = closest_names(error.option_name, [n for n in names if n.startswith("--")])
+            hint = f"Did you mean {near[0]}?" if near else ""
+            raise click.UsageError(f"{error.message} {hint}".rstrip(), ctx) from None
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """Print the examples verbatim: commands to paste must not be wrapped."""
@@ -165,6 +214,26 @@ def announce_user_ledger(settings: Settings) -> None:
         echo_info("to keep one in this folder: forum init")
 
 
+def can_ask() -> bool:
+    """Return whether a person can be shown something and asked: stdin and stderr are a terminal.
+
+    Under --quiet stderr is not one, so nobody is asked about what was not shown.
+    """
+    return is_terminal(sys.stdin) and is_terminal(sys.stderr)
+
+
+def is_terminal(stream: TextIO | None) -> bool:
+    """Return whether a stream is a terminal; a parent process may have closed it."""
+    return stream is not None and stream.isatty()
+
+
+def confirm_or_exit(question: str, declined: str) -> None:
+    """Ask at the terminal; after any answer but yes, print `declined` and exit with status 1."""
+    if not click.confirm(question, err=True):
+        echo_info(declined)
+        raise SystemExit(EXIT_FAILED)
+
+
 def echo_info(line: str) -> None:
     """Print an information on stderr; --quiet suppresses it."""
     click.echo(line, err=True)
@@ -214,9 +283,9 @@ def collect_options(name: str, into: type[Any], *declared: Decorator) -> Decorat
 
 
 def trust_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that say which keys, policy and checkpoints to trust."""
+    """Add the options that say which keys, trust file and checkpoints to use."""
     seen_help = "A checkpoint that you, or another reader, saw before."
-    policy = "The logs and witnesses that you trust (a C2SP tlog-policy file)."
+    policy = "Your trust file: the logs and witnesses that you trust (C2SP tlog-policy)."
     for option in (
         click.option("--seen", multiple=True, type=FILE, help=seen_help),
         click.option("--policy", type=FILE, help=policy),
@@ -233,10 +302,21 @@ def read_trust(keys: tuple[str, ...], policy: Path | None, remembered: tuple[Pat
     from forum.verify import Trust
 
     try:
-        return Trust(
-            keys=tuple(VerifierKey.parse(key) for key in keys),
-            policy=WitnessPolicy.parse(policy.read_bytes()) if policy else None,
-            remembered=tuple(path.read_bytes() for path in remembered),
-        )
+        named = tuple(VerifierKey.parse(key) for key in keys)
     except Malformed as error:
         raise click.UsageError(str(error)) from None
+    return Trust(
+        keys=named,
+        policy=_read_trust_file(policy) if policy else None,
+        remembered=tuple(path.read_bytes() for path in remembered),
+    )
+
+
+TRUST_FILE_HINT = "Whoever keeps the log writes one with: forum ledger policy > trust"
+
+
+def _read_trust_file(path: Path) -> WitnessPolicy:
+    try:
+        return WitnessPolicy.parse(path.read_bytes())
+    except Malformed as error:
+        raise click.UsageError(f"{path} is no trust file: {error.why}. {TRUST_FILE_HINT}") from None

@@ -46,9 +46,12 @@ class Setting(msgspec.Struct, frozen=True):
     """The environment variable, or the file."""
 
 
-@click.group(cls=common_options.FullHelpGroup)
-def config() -> None:
+@click.group(cls=common_options.FullHelpGroup, invoke_without_command=True)
+@click.pass_context
+def config(ctx: click.Context) -> None:
     """Print every setting, and where it comes from."""
+    if ctx.invoked_subcommand is None:
+        ctx.invoke(show, as_json=False)
 
 
 @config.command(examples=("forum config show", "forum config show --json"))

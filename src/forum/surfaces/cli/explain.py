@@ -12,7 +12,7 @@ from forum.ledger.log import LocatedEntry
 from forum.ledger.ports import NO_LIMIT
 from forum.surfaces.cli.output import format_entry
 from forum.surfaces.cli.run_view import describe_judge, describe_route
-from forum.surfaces.formatting import describe_stop, format_usd, pluralize, turn_name
+from forum.surfaces.formatting import describe_stop_entry, format_usd, pluralize, turn_name
 from forum.surfaces.reported_runs import describe_gap
 from forum.work import kinds, oversight_kinds, report_kinds
 from forum.work.acceptance_criteria import Check
@@ -103,6 +103,10 @@ def _decided(entry: Entry[kinds.GateDecision]) -> str:
     by = entry.facts.by.value
     named = "" if entry.actor == by else f" ({by})"
     return f"{subject}: {entry.facts.answer.value}, by {entry.actor}{named}"
+
+
+def _gave_reason(entry: Entry[kinds.GateReasonFacts]) -> str:
+    return f"{entry.actor} gave a reason for the decision at {entry.strand.partition('/')[2]}"
 
 
 def _opened(entry: Entry[kinds.GateOpenFacts]) -> str:
@@ -252,9 +256,10 @@ _DESCRIPTIONS: Mapping[type[Facts], Callable[[Entry[Any]], str]] = {
     kinds.OutcomeFacts: _happened,
     kinds.VerdictFacts: _judged,
     kinds.SkipFacts: _skipped,
-    kinds.StopFacts: lambda e: f"stopped: {describe_stop(e.facts)}",
+    kinds.StopFacts: lambda e: f"stopped: {describe_stop_entry(e)}",
     kinds.GateOpenFacts: _opened,
     kinds.GateEditFacts: _edited,
+    kinds.GateReasonFacts: _gave_reason,
     kinds.GateDecisionFacts: _decided,
     kinds.GateDecisionByFacts: _decided,
     kinds.CancelFacts: lambda e: f"{e.actor} asked the run to end",

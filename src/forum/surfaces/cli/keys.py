@@ -131,7 +131,7 @@ def rotate_log(*, as_json: bool) -> None:
     click.echo(str(rotation.key))
     common_options.echo_info(f"it follows {rotation.old}, which is kept beside it")
     common_options.echo_info(
-        "restart servers and workers; give readers the new policy: forum ledger policy"
+        "restart servers and workers; give readers the new trust file: forum ledger policy"
     )
     common_options.echo_info(
         f"on remote witnesses: forum witness serve --rotated --log '{rotation.key}'"

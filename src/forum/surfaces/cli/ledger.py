@@ -1,5 +1,6 @@
 """`forum ledger`: read, prove, redact, export, archive and verify the ledger."""
 
+import math
 import os
 import sys
 from collections import Counter
@@ -19,8 +20,9 @@ from forum.ledger.retention import BodyName
 from forum.surfaces.cli import EXIT_REJECTED, common_options, output
 from forum.surfaces.cli.explain import describe_entry
 from forum.surfaces.cli.units import format_moment, parse_moment
+from forum.surfaces.formatting import short_id
 from forum.surfaces.schemas import ledger as ledger_forms
-from forum.tlog import Checkpoint, Note, is_witnessed
+from forum.tlog import Checkpoint, Note, describe_witnessing, is_witnessed
 from forum.verify import Trust
 from forum.work.report_causes import within_finder
 
@@ -57,7 +59,7 @@ def verify(
 ) -> None:
     """Check the whole ledger: whether it is intact, complete, and witnessed.
 
-    Trusts the policy and the memories of this machine's state directory, or what you name.
+    Uses the trust file and the memories of this machine's state directory, or what you name.
     Exit status 0 if all three hold, 3 if not.
     """
     with common_options.open_forum() as forum:
@@ -95,17 +97,17 @@ def show(run: str | None, start: int | None, limit: int, *, as_json: bool) -> No
     """List entries: the newest, those from an index on, or those of one RUN."""
     with common_options.open_forum() as forum, forum.open_reader() as reader:
         if run is not None:
-            entries = list(log.locate_run(reader, KINDS, run))
-            if not entries:
-                raise NoSuchEntry(f"the log has no run {run}")
+            entries = list(log.locate_run(reader, KINDS, forum.reads.find_run(run)))
         else:
             size = reader.head().size
             first = max(0, size - limit) if start is None else start
             numbered = enumerate(reader.entries(first, min(first + limit, size)), first)
             entries = [log.LocatedEntry(i, data, KINDS.read(data)) for i, data in numbered if data]
-    lines = map(output.format_entry, entries)
     output.print_result(
-        "forum.entries/1", ledger_forms.entries_form(entries), lines, as_json=as_json
+        "forum.entries/1",
+        ledger_forms.entries_form(entries),
+        output.entry_table(entries) if entries else (),
+        as_json=as_json,
     )
 
 
@@ -142,17 +144,22 @@ def _explain_missing_body(reader: Reader, located: log.LocatedEntry, body: str) 
     return f"was redacted ({facts.reason.value}, by {by}); see: forum why {redaction.position}"
 
 
-@ledger.command(examples=("forum why 57", "forum why 57 --limit 5"))
-@click.argument("entry")
+@ledger.command(examples=("forum why", "forum why 57", "forum why 57 --limit 5"))
+@click.argument("entry", required=False)
 @common_options.limit_option(50, "Maximum number of causes.")
 @common_options.as_json
-def why(entry: str, limit: int, *, as_json: bool) -> None:
+def why(entry: str | None, limit: int, *, as_json: bool) -> None:
     """Print the causes of an ENTRY, and their causes, in words.
 
-    ENTRY is an index, an id or the first digits of one, or a position run/strand/n.
+    ENTRY is an index, an id or the first digits of one, or a position run/strand/n.  Without one,
+    it is the last entry of the newest run.
     """
     with common_options.open_forum() as forum, forum.open_reader() as reader:
-        named = log.find_entry(reader, KINDS, entry)
+        named = (
+            log.find_entry(reader, KINDS, entry)
+            if entry is not None
+            else max(log.locate_run(reader, KINDS, _newest_run(forum)), key=_index_of)
+        )
         within = within_finder(reader, KINDS)
         chain = list(log.walk_causes(reader, KINDS, named, limit, within))
         form = ledger_forms.why_form(chain, forum.reads.explain_entry)
@@ -161,6 +168,18 @@ def why(entry: str, limit: int, *, as_json: bool) -> None:
         for (depth, cause), item in zip(chain, form.causes, strict=True)
     )
     output.print_result("forum.why/1", form, lines, as_json=as_json)
+
+
+def _newest_run(forum: app.Forum) -> str:
+    # Imported here because it draws runs, which the other commands of the ledger do not.
+    from forum.surfaces.cli.runs import newest_run
+
+    return newest_run(forum)
+
+
+def _index_of(located: log.LocatedEntry) -> float:
+    """Return the index of an entry; those that have none yet are the newest."""
+    return math.inf if located.index is None else located.index
 
 
 def _format_cause(depth: int, cause: log.LocatedEntry, judge: str) -> str:
@@ -199,13 +218,14 @@ def checkpoint(*, as_json: bool) -> None:
         note = Note.parse(data)
         signed = Checkpoint.parse(note.text)
         witnessed = is_witnessed(note, forum.policy)
+        witnessing = describe_witnessing(note, forum.policy)
     if as_json:
         output.print_json(
             "forum.checkpoint/1", ledger_forms.checkpoint_form(signed, data, witnessed=witnessed)
         )
     else:
         click.echo(data.decode(), nl=False)
-        click.echo("witnessed" if witnessed else "signed, not witnessed yet", err=True)
+        click.echo(witnessing, err=True)
 
 
 @ledger.command()
@@ -232,6 +252,9 @@ def note(content: str | None, idempotency_key: str | None, *, as_json: bool) -> 
         output.print_json("forum.entry/1", ledger_forms.recorded_form(recorded, publication))
     else:
         click.echo(f"{recorded.leaf.hex()}  {recorded.position}")
+        if publication is not None:
+            run = short_id(recorded.entry.run)
+            common_options.echo_info(f"recorded; read it again: forum show {run} --transcript")
         output.print_publication(publication, recorded.leaf.hex())
 
 
@@ -260,16 +283,16 @@ def redact(entry: str, body: str, reason: str, *, as_json: bool) -> None:
 
 
 @ledger.command()
-@click.argument("run")
+@click.argument("run", required=False)
 @click.option("--output", "-o", "path", type=click.Path(path_type=Path), help="Default: RUN.zip")
 @common_options.as_json
-def export(run: str, path: Path | None, *, as_json: bool) -> None:
+def export(run: str | None, path: Path | None, *, as_json: bool) -> None:
     """Write the evidence bundle of a RUN: one file that anybody can verify offline.
 
-    RUN is the id of a run, or any ENTRY of it.
+    RUN is the id of a run, or any ENTRY of it.  Without one, it is the newest run.
     """
     with common_options.open_forum() as forum:
-        run = forum.reads.find_run(run)
+        run = forum.reads.find_run(run) if run else _newest_run(forum)
         path = path or Path(f"{run}.zip")
         path.write_bytes(forum.log.export(run))
     if as_json:
@@ -277,8 +300,8 @@ def export(run: str, path: Path | None, *, as_json: bool) -> None:
     else:
         click.echo(str(path))
         # Keys that come with a bundle prove nothing: its sender could have made both.
-        click.echo("send the keys separately: forum ledger policy > policy", err=True)
-        click.echo(f"to verify it: forum verify {path} --policy policy", err=True)
+        click.echo("send the trust file separately: forum ledger policy > trust", err=True)
+        click.echo(f"to verify it: forum verify {path} --policy trust", err=True)
         click.echo("or in a browser: forum verify --page verify.html", err=True)
 
 
@@ -325,9 +348,13 @@ def archive(before: str, place: str, *, as_json: bool) -> None:
 @ledger.command()
 @common_options.as_json
 def policy(*, as_json: bool) -> None:
-    """Print the policy: the keys of this log and of its witnesses, for those who verify it."""
+    """Print the trust file: the keys of this log and of its witnesses, for those who verify it.
+
+    Which witnesses are another organization's is for each reader to say, so the file never says
+    it: a reader adds the line `independent NAME`.
+    """
     with common_options.open_forum() as forum:
-        lines = forum.policy.encode().decode(errors="replace")
+        lines = forum.policy.text_for_others()
     text = lines.removesuffix("\n")
     output.print_result("forum.policy/1", {"policy": lines}, text, as_json=as_json)
 
@@ -409,5 +436,5 @@ def epoch(reason: str, *, as_json: bool) -> None:
         return
     click.echo(result.origin)
     new = "the signing key is new; readers must pin it again: forum ledger policy"
-    same = "the log has a new name; give readers its policy: forum ledger policy"
+    same = "the log has a new name; give readers its trust file: forum ledger policy"
     common_options.echo_info(new if result.has_new_key else same)

@@ -37,14 +37,20 @@ log_format: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option(
 
 
 class _LineFormatter(logging.Formatter):
-    def __init__(self, chosen: str) -> None:
+    """Formats lines for a collector, for a file, or, where `is_terminal`, for a person."""
+
+    def __init__(self, chosen: str, *, is_terminal: bool) -> None:
         super().__init__()
         self._is_json = chosen == LogFormat.JSON
+        self._is_terminal = is_terminal
 
     def format(self, record: logging.LogRecord) -> str:
         moment = datetime.fromtimestamp(record.created, UTC).replace(tzinfo=None)
         time, message = f"{moment.isoformat(timespec='milliseconds')}Z", _message_of(record)
         if not self._is_json:
+            # A person reads an event when it happens; only what is wrong needs to stand out.
+            if self._is_terminal and record.levelno <= logging.INFO:
+                return message
             return f"{time} {record.levelname} {message}"
         level = record.levelname.lower()
         fields = {"time": time, "level": level, "logger": record.name, "message": message}
@@ -64,10 +70,12 @@ def log_to_stderr(chosen: str) -> Iterator[None]:
     """Write all log records to stderr until the end of the block."""
     context = click.get_current_context(silent=True)
     unmuted: TextIO | None = context.meta.get(UNMUTED_STDERR) if context else None
-    handler = logging.StreamHandler(unmuted or sys.stderr)
+    stream = unmuted or sys.stderr
+    handler = logging.StreamHandler(stream)
     # `unmuted` is set by --quiet, which must still let warnings and errors through.
     handler.setLevel(logging.INFO if unmuted is None else logging.WARNING)
-    handler.setFormatter(_LineFormatter(chosen))
+    is_terminal = stream is not None and stream.isatty()
+    handler.setFormatter(_LineFormatter(chosen, is_terminal=is_terminal))
     # At the root, so that warnings of libraries get the same format.
     root, level = logging.getLogger(), LOG.level
     root.addHandler(handler)

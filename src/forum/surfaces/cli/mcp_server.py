@@ -9,7 +9,7 @@ import click
 
 from forum.app import Forum
 from forum.config import WorkerCapacity
-from forum.errors import require_extra
+from forum.installation import require_extra
 from forum.ledger.kinds import Scope
 from forum.planning import AgentRegistry
 from forum.surfaces.cli import common_options, submit_options

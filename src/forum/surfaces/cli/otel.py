@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from forum.app import Forum
-from forum.errors import StoreFailed, require_extra
+from forum.errors import StoreFailed
+from forum.installation import require_extra
 from forum.surfaces.cli import common_options
 from forum.surfaces.cli.output import print_result
 from forum.surfaces.cli.stop_signals import catch_stop_signals

@@ -20,6 +20,12 @@ from forum.surfaces.schemas.reports import report_form
 
 _MAX_SHOWN = 20_000
 """Maximum number of characters of a text that are printed."""
+_WRAPPED_AT_ONCE = 10_000
+"""How many characters of a line are wrapped at once; a word may be broken there."""
+ADD_WITNESS = (
+    "To let another organization see it, ask it to run a witness. Then mark its witness in "
+    "your trust file, which must name this log alone, with the line: independent NAME"
+)
 _MARKS = {
     verify.State.HOLDS: ("✓", "green"),
     verify.State.FAILS: ("✗", "red"),
@@ -34,8 +40,7 @@ def terminal_width() -> int:
 
 def wrap_lines(words: str, columns: int, lead: str = "") -> list[str]:
     """Return text wrapped to the width, each line with `lead`; no lines for an empty text."""
-    return textwrap.wrap(
-        words,
+    wrapper = textwrap.TextWrapper(
         columns - 1,
         initial_indent=lead,
         subsequent_indent=lead,
@@ -43,6 +48,9 @@ def wrap_lines(words: str, columns: int, lead: str = "") -> list[str]:
         break_on_hyphens=False,
         break_long_words=True,
     )
+    # The time of `textwrap` grows with the square of the length of a word or of a gap.
+    starts = range(0, len(words), _WRAPPED_AT_ONCE)
+    return [line for at in starts for line in wrapper.wrap(words[at : at + _WRAPPED_AT_ONCE])]
 
 
 def wrap_text(text: str, columns: int, lead: str, rest: str) -> Iterator[str]:
@@ -104,10 +112,10 @@ def _report_lines(report: verify.Report) -> Iterator[str]:
     yield f"{report.origin or 'unreadable'}  size {report.size}  root {report.root[:16]}"
     yield from claim_lines("Intact", report.intact)
     yield from claim_lines("Complete", report.complete)
-    yield from claim_lines("Independent", report.independent)
+    yield from witness_lines(report.independent, report.witnessing)
     # No mark: what a program told cannot be checked, so this is no claim.
-    first, *more = wrap_lines(str(report.coverage), terminal_width(), " " * 15)
-    yield f"  {'Coverage':<12} {first.strip()}"
+    first, *more = wrap_lines(str(report.coverage), terminal_width(), " " * 17)
+    yield f"  {'Coverage':<14} {first.strip()}"
     yield from more
     yield from _epochs(report)
     for finding in report.findings[:20]:
@@ -132,7 +140,7 @@ def _epochs(report: verify.Report) -> Iterator[str]:
     """Yield a line for each earlier log that the ledger continues."""
     for epoch in report.epochs:
         states = f"intact {epoch.intact}, complete {epoch.complete}"
-        states += f", independent {epoch.independent}"
+        states += f", witnesses: {epoch.witnessing}"
         yield f"  continues {epoch.origin}  size {epoch.size}  root {epoch.root[:16]}: {states}"
 
 
@@ -140,8 +148,21 @@ def claim_lines(word: str, answer: verify.ClaimResult) -> Iterator[str]:
     """Yield the result of one claim as text."""
     mark, color = _MARKS[answer.state]
     state = "" if answer.state is verify.State.HOLDS else f"{answer.state}: "
-    first, *more = wrap_lines(f"{state}{answer.reason}", terminal_width(), " " * 15) or [""]
-    yield f"{click.style(f'{mark} {word:<12}', fg=color)} {first.strip()}"
+    yield from _claim_lines(mark, color, word, f"{state}{answer.reason}")
+
+
+def witness_lines(answer: verify.ClaimResult, witnessing: verify.WitnessState) -> Iterator[str]:
+    """Yield the result of the third claim: independent only by a mark of the reader."""
+    if witnessing is verify.WitnessState.SELF_WITNESSED:
+        reason = f"{answer.reason}. {ADD_WITNESS}"
+        yield from _claim_lines("!", "yellow", "Self-witnessed", reason)
+    else:
+        yield from claim_lines("Independent", answer)
+
+
+def _claim_lines(mark: str, color: str, word: str, words: str) -> Iterator[str]:
+    first, *more = wrap_lines(words, terminal_width(), " " * 17) or [""]
+    yield f"{click.style(f'{mark} {word:<14}', fg=color)} {first.strip()}"
     yield from more
 
 
@@ -152,12 +173,12 @@ def _finding(finding: verify.Finding) -> Iterator[str]:
 
 
 def print_bytes(content: bytes) -> None:
-    """Print content unchanged; a terminal gets whole lines without control characters."""
+    """Print content that ends with a newline; a terminal gets it without control characters."""
     if sys.stdout is not None and sys.stdout.isatty():
         words = content.decode(errors="replace").replace("\r\n", "\n").expandtabs()
-        words = strip_control_characters(words).removesuffix("\n")
-        content = words.encode(errors="replace") + b"\n"
-    print_raw([content])
+        content = strip_control_characters(words).encode(errors="replace")
+    # Otherwise the next message, or the prompt of the shell, stands on the same line.
+    print_raw([content, b"" if content.endswith(b"\n") or not content else b"\n"])
 
 
 def print_raw(chunks: Iterable[bytes]) -> None:
@@ -171,15 +192,55 @@ def print_raw(chunks: Iterable[bytes]) -> None:
 
 
 def format_entry(located: LocatedEntry) -> str:
-    """Return an entry on one line."""
+    """Return what an entry records on one line, without its place."""
+    return " ".join((located.entry.kind, *_entry_details(located)))
+
+
+def _entry_details(located: LocatedEntry) -> Iterator[str]:
+    """Yield the names of an entry's bodies and its facts, as far as it has any."""
+    if located.entry.bodies:
+        yield f"[{', '.join(located.entry.bodies)}]"
+    if facts := format_facts(located):
+        yield facts
+
+
+def entry_table(entries: Sequence[LocatedEntry]) -> Iterator[str]:
+    """Yield entries in columns, below a heading for each run and day; facts get what is left."""
+    columns = terminal_width() if sys.stdout.isatty() else _ENTRY_WIDTH
+    cells = format_table([_entry_cells(located) for located in entries], right={0})
+    last: tuple[str, str] | None = None
+    for located, line in zip(entries, cells, strict=True):
+        place = (located.entry.run, _moment(located).strftime("%Y-%m-%d"))
+        if place != last:
+            yield click.style(f"run {place[0]}, {place[1]}", bold=True)
+            last = place
+        yield _cut(f"  {line}", columns)
+
+
+_ENTRY_WIDTH = 100
+"""Columns of a list of entries in a file or a pipe."""
+
+
+def _entry_cells(located: LocatedEntry) -> tuple[str, ...]:
     entry = located.entry
-    index = "-" if located.index is None else str(located.index)
-    time = datetime.fromtimestamp(entry.ts / 1e6, UTC).strftime("%Y-%m-%d %H:%M:%S")
-    facts = format_facts(located)
-    bodies = f" [{', '.join(entry.bodies)}]" if entry.bodies else ""
-    place = f"{entry.run}/{entry.strand}/{entry.n}"
-    head = f"{index:>6}  {located.leaf.hex()[:10]}  {time}  {place:<43}"
-    return f"{head} {entry.kind:<12} {entry.actor:<10} {facts}{bodies}".rstrip()
+    return (
+        "-" if located.index is None else str(located.index),
+        located.leaf.hex()[:8],
+        _moment(located).strftime("%H:%M:%S"),
+        f"{entry.strand}/{entry.n}",
+        entry.kind,
+        _cut(entry.actor, 12),
+        " ".join(_entry_details(located)),
+    )
+
+
+def _cut(line: str, most: int) -> str:
+    """Return a line cut to at most `most` characters, with spaces as they are."""
+    return line if len(line) <= most else f"{line[: most - 1]}…"
+
+
+def _moment(located: LocatedEntry) -> datetime:
+    return datetime.fromtimestamp(located.entry.ts / 1e6, UTC)
 
 
 def entry_lines(located: LocatedEntry) -> Iterator[str]:
@@ -194,8 +255,8 @@ def print_publication(publication: Publication | None, recorded: str = "") -> No
     if publication is None:
         click.echo(f"recorded{recorded and f' as {recorded}'}, not signed yet", err=True)
         return
-    state = "witnessed" if publication.witnessed else "signed, not witnessed yet"
-    click.echo(f"checkpoint {publication.checkpoint.size}: {state}", err=True)
+    size = publication.checkpoint.size
+    click.echo(f"checkpoint {size}: {publication.witnessing}", err=True)
     for error in (*publication.refused, *publication.unreachable):
         click.echo(click.style(f"  {error}", fg="red"), err=True)
 

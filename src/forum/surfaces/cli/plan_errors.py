@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from difflib import get_close_matches
 from typing import Any
 
 import msgspec
 
 from forum.errors import BadPlan
+from forum.spelling import closest_names
 from forum.surfaces.cli.source_positions import Path, SourcePositions, format_path
 from forum.work import plan
 from forum.work.acceptance_criteria import check_criterion, parse_criteria
@@ -181,7 +181,7 @@ def _check_unknown_keys(path: Path, table: Table, keys: tuple[str, ...]) -> Iter
 
 
 def _suggest_key(name: str, names: list[str] | tuple[str, ...]) -> str:
-    near = get_close_matches(name, names, 1)
+    near = closest_names(name, names)
     return f"; did you mean {near[0]}?" if near else ""
 
 

@@ -16,7 +16,7 @@ from forum.work.report_kinds import span_strand
 _MAX_TREE_DEPTH = 7
 _MAX_NAME = 40
 _MAX_NOTES = 20
-_HEADS = ("span        ", "op", "agent", "model", "tokens", "cost", "time", "outcome", "entry")
+_HEADS = ("step        ", "op", "agent", "model", "tokens", "cost", "time", "outcome", "entry")
 _NUMBERS = (4, 5, 6)
 """The columns with numbers, which are aligned to the right."""
 
@@ -52,7 +52,7 @@ def span_lines(view: RunView, columns: int, rows: int) -> list[str]:
         lines.append(line.replace(mark, click.style(mark, fg=color), 1))
         lines += _remark_lines(view, node, columns)
     if len(nodes) > len(shown):
-        lines.append(f"  and {len(nodes) - len(shown):,} more spans (--all shows them)")
+        lines.append(f"  and {len(nodes) - len(shown):,} more steps (--all shows them)")
     return lines
 
 

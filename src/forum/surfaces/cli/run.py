@@ -3,7 +3,7 @@
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -14,7 +14,8 @@ import click
 import msgspec
 
 from forum.app import Forum, build_secret_mask, key_variables
-from forum.errors import LimitReached, MissingExtra, require_extra
+from forum.errors import LimitReached, MissingExtra
+from forum.installation import require_extra
 from forum.ledger.ports import NO_LIMIT, Amount
 from forum.surfaces.cli import common_options
 from forum.surfaces.formatting import format_usd, pluralize, short_id
@@ -61,7 +62,7 @@ class CapOptions:
 
 @click.command(
     cls=common_options.ExampleCommand,
-    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+    context_settings={"allow_interspersed_args": False},
     examples=(
         "forum run --max-usd 5 -- python agent.py",
         "forum run --max-usd 0.50 --confine -- ./agent.sh",
@@ -128,9 +129,8 @@ def run(
     The exit status is that of COMMAND; 5 if --max-seconds ended it; 126 or 127 if it cannot be
     started.  Standard input, output and error are those of COMMAND; the summary is on stderr.
     """
-    with require_extra("server"):
-        from forum.gateway import RunLimits, read_gateway_settings
-        from forum.surfaces.cli.run_session import RunOptions, run_program
+    from forum.gateway import RunLimits, find_foreign_keys, read_gateway_settings
+    from forum.surfaces.cli.run_session import RunOptions, run_program
 
     if shutil.which(command[0]) is None:
         if Path(command[0]).exists():
@@ -167,7 +167,12 @@ def run(
             summary = run_program(forum, ledger, gateway, token, extended)
             if telemetry:
                 telemetry.close_trace(summary.run.replace("-", ""), summary.root)
-    lines = [_json_line(summary)] if as_json else _summary_lines(summary)
+    advice = _Advice(
+        is_confined=options.confine,
+        missing_keys=gateway.missing_keys if gateway.has_no_key else (),
+        removed_keys=find_foreign_keys(sorted(named)),
+    )
+    lines = [_json_line(summary)] if as_json else _summary_lines(summary, advice)
     for line in lines:
         common_options.echo_info(line)
     sys.exit(LimitReached.exit_code if summary.timed_out else summary.status)
@@ -182,7 +187,38 @@ def _load_telemetry(forum: Forum) -> "RunTelemetry | None":
     return None
 
 
-def _summary_lines(summary: "CommandSummary") -> Iterator[str]:
+@dataclass(frozen=True, slots=True)
+class _Advice:
+    """What is known of the ways around the gateway, for a run of which no call came through it."""
+
+    is_confined: bool
+    missing_keys: Sequence[str]
+    """The variables with the keys of providers, if none of them is set."""
+    removed_keys: Sequence[str]
+    """The keys that the program did not get, because it could call past the cap with them."""
+
+    def lines(self, *, failed: bool) -> Iterator[str]:
+        """Yield what to do if no call came through the gateway."""
+        yield "no call came through Forum: nothing was capped, and only the command was recorded"
+        if not self.is_confined:
+            yield (
+                "  if it calls a model, it does not use the gateway: let it take its address and "
+                "key from OPENAI_BASE_URL and OPENAI_API_KEY (or ANTHROPIC_...), and close the "
+                "way around with --confine"
+            )
+        if self.removed_keys:
+            names = ", ".join(self.removed_keys)
+            yield f"  it did not get {names}: Forum does not relay to that provider"
+        if failed:
+            yield from self.key_lines()
+
+    def key_lines(self) -> Iterator[str]:
+        """Yield that there was no key to pass on, if so."""
+        if self.missing_keys:
+            yield f"  Forum found no key to pass on: set {' or '.join(self.missing_keys)}"
+
+
+def _summary_lines(summary: "CommandSummary", advice: _Advice) -> Iterator[str]:
     counters, limits = summary.relayed.counters, summary.relayed.limits
     cap = limits.cap.usd
     cost = f"${format_usd(counters.usd)}"
@@ -198,10 +234,22 @@ def _summary_lines(summary: "CommandSummary") -> Iterator[str]:
         yield f"tools: {_counted(counters.tools)}"
     if counters.refused:
         yield f"{pluralize(counters.refused, 'call')} refused: {_counted(counters.reasons)}"
-    if summary.timed_out or summary.relayed.has_overrun:
+    yield from _advice_lines(summary, advice)
+    if summary.relayed.has_overrun:
+        yield f"overrun: {summary.relayed.stop_reason}"
+    elif summary.timed_out:
         yield f"stopped: {summary.relayed.stop_reason}"
     yield f"see all of it: forum show {short_id(summary.run)}"
     yield "verify the record: forum ledger verify"
+
+
+def _advice_lines(summary: "CommandSummary", advice: _Advice) -> Iterator[str]:
+    """Yield what to do where no call, or only calls that failed, came through the gateway."""
+    counters = summary.relayed.counters
+    if not counters.calls and not counters.refused:
+        yield from advice.lines(failed=summary.status != 0)
+    elif counters.calls and counters.calls == counters.failed:
+        yield from advice.key_lines()
 
 
 def _counted(counts: dict[str, int]) -> str:
@@ -226,5 +274,7 @@ def _json_line(summary: "CommandSummary") -> str:
         "models": dict(counters.models),
         "tools": dict(counters.tools),
         "timed_out": summary.timed_out,
+        "overrun": summary.relayed.has_overrun,
+        "through_gateway": bool(counters.calls or counters.refused),
     }
     return msgspec.json.encode(members).decode()

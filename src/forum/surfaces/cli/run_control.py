@@ -5,40 +5,46 @@ from typing import NoReturn
 
 import click
 
-from forum.app import Forum
+from forum.app import Forum, RunQuery, RunView
 from forum.errors import NotYetSigned, ReplayMiss
 from forum.ledger.log import LocatedEntry
 from forum.surfaces.cli import EXIT_MISMATCH, common_options
 from forum.surfaces.cli.diff_view import print_divergences
 from forum.surfaces.cli.output import print_json
 from forum.surfaces.cli.run_follower import print_result_and_exit, run_and_follow
-from forum.surfaces.cli.run_view import run_status
+from forum.surfaces.cli.run_view import render_run, run_status
 from forum.surfaces.cli.submit_options import AgentOptions, agent_options, reject_unusable_agents
 from forum.surfaces.formatting import short_id
 from forum.surfaces.schemas.comparison import replay_form
 from forum.surfaces.schemas.runs import run_form
+from forum.work.report_kinds import Provenance
+from forum.work.run_fold import RunState
 
 _OTHER_WORKER_TIMEOUT_S = 2.0
 """How long to wait for another worker to end the run."""
+
+_MAX_LISTED = 5
+_UNFINISHED = frozenset(map(str, RunState)) - {RunState.ENDED}
 
 detach_option = click.option(
     "--detach", is_flag=True, help="Do not wait; a `forum worker` carries out the run."
 )
 
 
-@common_options.command(examples=("forum resume 0199c0de-1234-7abc",))
-@click.argument("run")
+@common_options.command(examples=("forum resume", "forum resume 0199c0de-1234-7abc"))
+@click.argument("run", required=False)
 @detach_option
 @common_options.confine
 @common_options.as_json
-def resume(run: str, *, detach: bool, as_json: bool) -> None:
+def resume(run: str | None, *, detach: bool, as_json: bool) -> None:
     """Continue a RUN, and print its answer.  Its exit status is that of `forum submit`.
 
     No worker continues a run that was interrupted until this command.  Recorded steps are not
-    repeated.  For a run that has ended, its result is printed.
+    repeated.  For a run that has ended, its result is printed.  Without a RUN, at a terminal: show
+    the only run that has not ended, and ask.
     """
     with common_options.open_forum() as forum:
-        run_id = forum.reads.find_run(run)
+        run_id = forum.reads.find_run(run) if run else _ask_which_to_resume(forum)
         if forum.reads.read_run(run_id).outcome is not None:
             click.echo("the run has already ended", err=True)
             print_result_and_exit(forum, run_id, as_json=as_json)
@@ -48,6 +54,35 @@ def resume(run: str, *, detach: bool, as_json: bool) -> None:
             return run_id
 
         run_and_follow(forum, go_on, as_json=as_json, detach=detach)
+
+
+def _ask_which_to_resume(forum: Forum) -> str:
+    """Show the only run that has not ended, ask whether to continue it, and return it."""
+    page = forum.reads.list_runs(RunQuery(labels=_UNFINISHED), None, _MAX_LISTED + 1)
+    runs = [run for run in page.runs if run.summary.provenance is Provenance.DRIVEN]
+    if not runs:
+        raise click.UsageError("no run waits to be continued; forum runs lists all of them")
+    if len(runs) > 1:
+        listed = ", ".join(short_id(each.run) for each in runs[:_MAX_LISTED])
+        more = " and more" if len(runs) > _MAX_LISTED else ""
+        raise click.UsageError(f"several runs have not ended; name one: {listed}{more}")
+    run = runs[0].run
+    if not common_options.can_ask():
+        raise click.UsageError(
+            f"there is no terminal to ask at; name the run: forum resume {short_id(run)}"
+        )
+    shown = forum.reads.view_run(run)
+    click.echo("\n".join(render_run(shown)), err=True)
+    common_options.confirm_or_exit(f"Continue run {short_id(run)}?", "the run was not continued")
+    if _progress_of(forum.reads.view_run(run)) != _progress_of(shown):
+        raise click.UsageError("the run has changed since it was shown; look again: forum resume")
+    return run
+
+
+def _progress_of(view: RunView) -> tuple[object, ...]:
+    """Return what the answer to the question depends on: the state, the cost, the open gates."""
+    state = view.state
+    return (state.state, state.spent, [(run, gate.digest) for run, gate in view.gates])
 
 
 @common_options.command(examples=("forum cancel 0199c0de-1234-7abc",))

@@ -37,6 +37,7 @@ from forum.surfaces.formatting import (
     explain_run_state,
     explain_task_state,
     first_line,
+    format_usd,
     last_agent_name,
     panel_turns,
     pluralize,
@@ -49,7 +50,7 @@ from forum.surfaces.formatting import (
 from forum.surfaces.schemas.deliberations import deliberation_form
 from forum.surfaces.schemas.runs import run_form
 from forum.work import run_fold
-from forum.work.kinds import ROLE_PREFIX
+from forum.work.kinds import ROLE_PREFIX, StopReason
 from forum.work.report_fold import SpanRecord
 
 _STOP_TIMEOUT_S = 60
@@ -214,15 +215,8 @@ def _print_end(view: RunView) -> None:
     mark, word, color = run_view.view_status(view)
     progress = _format_progress(view)
     lines = [f"{click.style(f'{mark} {word}', fg=color)}: {progress}"]
-    reason = explain_run_state(view)
-    if reason and (view.state.interrupted or view.state.outcome is not None):
-        lines.append(f"  {reason}")
-    for name in view.state.tasks:
-        task = view.state.task(name)
-        if task.state is run_fold.TaskState.FAILED:
-            lines.append(
-                f"  {turn_name(name)}: {strip_control_characters(explain_task_state(view, task))}"
-            )
+    why = explain_failure(view)
+    lines += [f"  {reason}" for reason in _reasons(view, why)]
     lines += run_view.judgement_lines(view, terminal_width(), rejected_only=True)
     form = deliberation_form(view)
     lines += dissent_lines(form, terminal_width()) if form else []
@@ -233,15 +227,40 @@ def _print_end(view: RunView) -> None:
     well = exit_status(view) is Status.OK
     # With --quiet a success is silent; everything else is printed.
     (common_options.echo_info if well else common_options.echo_error)("\n".join(lines))
-    why = explain_failure(view)
-    if why:
-        common_options.echo_error("\n".join(wrap_lines(why, terminal_width())))
+    for words in filter(None, (why, _advise_on_cap(view))):
+        common_options.echo_error("\n".join(wrap_lines(words, terminal_width())))
     click.echo(f"see all of it: forum show {short_id(view.run)}", err=True)
+
+
+_CAP_OPTIONS = {"usd": "--max-usd", "tokens": "--max-tokens", "calls": "--max-calls"}
+
+
+def _advise_on_cap(view: RunView) -> str:
+    """Return the option that would have allowed the step that a cap of the run has stopped."""
+    stop = view.state.stopped
+    if stop is None or stop.reason is not StopReason.BUDGET or stop.limit not in _CAP_OPTIONS:
+        return ""  # also for a cap over many runs, which no option raises
+    needed = stop.used + stop.asked
+    amount = format_usd(needed) if stop.limit == "usd" else str(needed)
+    return f"To allow this step, raise the cap: {_CAP_OPTIONS[stop.limit]} {amount}, or more."
+
+
+def _reasons(view: RunView, failure: str) -> Iterator[str]:
+    """Yield why a run is in its state, and why tasks failed, as far as `failure` does not say."""
+    reason = explain_run_state(view)
+    if reason and not failure and (view.state.interrupted or view.state.outcome is not None):
+        yield reason
+    for name in view.state.tasks:
+        task = view.state.task(name)
+        if task.state is run_fold.TaskState.FAILED:
+            why = strip_control_characters(" ".join(explain_task_state(view, task).split()))
+            if why.rstrip(".") not in failure:
+                yield f"{turn_name(name)}: {why}"
 
 
 def _format_progress(view: RunView) -> str:
     if view.state.is_reported:
-        known = f"{view.state.provenance}, {pluralize(len(view.state.report.spans), 'span')}"
+        known = f"{view.state.provenance}, {pluralize(len(view.state.report.spans), 'step')}"
         return f"{known}, {run_view.format_usage(view)}"
     turns = panel_turns(view.state)
     done = run_view.format_task_progress(view.state) if view.state.planned else "no plan yet"

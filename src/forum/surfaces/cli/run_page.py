@@ -10,13 +10,25 @@ from html import escape
 from typing import NamedTuple, assert_never
 
 from forum.app import RunView
+from forum.ledger.log import LocatedEntry
 from forum.surfaces.cli import html_page
 from forum.surfaces.cli.run_timeline import render_timeline
 from forum.surfaces.cli.run_view import MARKS, view_status
-from forum.surfaces.cli.transcript import format_body, label_body, transcript_form
+from forum.surfaces.cli.transcript import (
+    Block,
+    describe_message,
+    describe_step,
+    format_body,
+    label_body,
+    label_message,
+    step_form,
+    transcript_blocks,
+)
 from forum.surfaces.cli.units import format_duration
 from forum.surfaces.formatting import (
     first_line,
+    format_rfc3339,
+    pluralize,
     run_duration,
     short_id,
     strip_control_characters,
@@ -27,6 +39,8 @@ from forum.surfaces.schemas.fields import AmountForm
 from forum.surfaces.schemas.runs import RunForm, run_form
 from forum.surfaces.schemas.symposium import SymposiumForm
 from forum.surfaces.schemas.transcripts import TranscriptStep
+from forum.work.conversation.messages import ChatMessage
+from forum.work.conversation.run_steps import ConversationStep
 from forum.work.run_record import RunRecord
 
 _STYLE = """\
@@ -40,6 +54,8 @@ h3 small, .dim { color: var(--dim); font-weight: normal; }
 figure { margin: 0; }
 .state { font-weight: 600; } .green { color: var(--good); } .red { color: var(--bad); }
 .yellow { color: var(--wait); } .cyan { color: var(--mark); }
+.sides { display: grid; grid-template-columns: repeat(auto-fit, minmax(22rem, 1fr)); gap: 1rem; }
+.sides > div { min-width: 0; }
 .label { color: var(--dim); font-size: .85rem; margin: .5rem 0 0; }
 svg .call { fill: var(--mark); } svg .failed { fill: var(--bad); }
 svg .cut { stroke: var(--line); stroke-dasharray: 2 3; }
@@ -61,8 +77,8 @@ class EvidenceFile(NamedTuple):
 
 def render_run_page(view: RunView, record: RunRecord, bundle: EvidenceFile) -> str:
     """Return the whole page."""
-    form, steps = run_form(view), transcript_form(record, view).steps
-    title = first_line(form.request or form.name or f"Run {short_id(form.run)}", 120)
+    form = run_form(view)
+    title = first_line(form.request or form.title or f"Run {short_id(form.run)}", 120)
     parts = [
         f"<h1>{escape(title)}</h1>",
         _state_line(view, form),
@@ -74,8 +90,8 @@ def render_run_page(view: RunView, record: RunRecord, bundle: EvidenceFile) -> s
         render_timeline(view),
         *_decision_tables(form),
         "<h2>Transcript</h2>",
-        *(_render_step(step) for step in steps),
-        *_evidence(form, steps, bundle),
+        *(_render_block(record, view, block) for block in transcript_blocks(record)),
+        *_evidence(form, record, bundle),
     ]
     return html_page.render_page(title, parts, _STYLE)
 
@@ -306,6 +322,27 @@ def _entry_cell(index: int | None) -> str:
     return "" if index is None else f"entry {index}"
 
 
+def _render_block(record: RunRecord, view: RunView, block: Block) -> str:
+    if isinstance(block, LocatedEntry):
+        return _render_step(step_form(record, view, block))
+    step, exchange = block
+    index = "#-" if step.located.index is None else f"#{step.located.index}"
+    at = escape(format_rfc3339(step.started))
+    head = f"<h3>{_clean(describe_step(step, exchange))} <small>{index} {at}</small></h3>"
+    before = []
+    if exchange.repeated:
+        before = [_paragraph(f"({pluralize(exchange.repeated, 'message')} as before)")]
+    request = "".join([*before, *(_render_message(step, m) for m in exchange.request)])
+    reply = "".join(_render_message(step, message) for message in exchange.reply)
+    sides = f"<div>{request}</div><div>{reply}</div>"
+    return f'<section>{head}<div class="sides">{sides}</div></section>'
+
+
+def _render_message(step: ConversationStep, message: ChatMessage) -> str:
+    texts = "\n\n".join(describe_message(message))
+    return f'<p class="label">{escape(label_message(step, message))}</p>{_pre(texts)}'
+
+
 def _render_step(step: TranscriptStep) -> str:
     index = "#-" if step.entry is None else f"#{step.entry}"
     head = f"<h3>{_clean(step.summary)} <small>{index} {escape(step.at)} {_clean(step.strand)}"
@@ -318,8 +355,8 @@ def _render_step(step: TranscriptStep) -> str:
     return f"<section>{head}</small></h3>{''.join(bodies)}</section>"
 
 
-def _evidence(form: RunForm, steps: Sequence[TranscriptStep], bundle: EvidenceFile) -> list[str]:
-    places = [step.entry for step in steps if step.entry is not None]
+def _evidence(form: RunForm, record: RunRecord, bundle: EvidenceFile) -> list[str]:
+    places = [located.index for located in record.entries if located.index is not None]
     where = f"entries {min(places)} to {max(places)} of its log" if places else "its log"
     digest = sha256(bundle.content).hexdigest()
     link = html_page.render_file(bundle.name, bundle.content, "application/zip", bundle.name)
@@ -332,7 +369,7 @@ def _evidence(form: RunForm, steps: Sequence[TranscriptStep], bundle: EvidenceFi
         ),
         f"<p>Save {link} ({len(bundle.content):,} bytes, SHA-256 <code>{digest}</code>).</p>",
         (
-            f"<p>Verify it: <code>forum verify {escape(bundle.name)} --policy POLICY</code>, or "
+            f"<p>Verify it: <code>forum verify {escape(bundle.name)} --policy TRUSTFILE</code>, or "
             'give it to <a href="verify.html">verify.html</a>, which <code>forum verify --page '
             "verify.html</code> of your own installation writes. Do not use one that came with "
             "this page.</p>"

@@ -23,8 +23,6 @@ from forum.gateway import (
     RunLimits,
     find_actor_caps,
     gateway_variables,
-    guard_program,
-    hide_environment,
     make_run_sandbox,
     program_environment,
 )
@@ -33,6 +31,7 @@ from forum.ledger.entry import MAIN_STRAND
 from forum.ledger.kinds import Outcome
 from forum.ledger.log import Ledger
 from forum.ledger.strand import Attachment
+from forum.platform_calls import command_that_ends_with_parent, hide_environment
 from forum.surfaces.cpu_limits import shorten_thread_switches
 from forum.surfaces.http.server_process import TimeoutH11Protocol
 from forum.work.kinds import StopReason
@@ -236,7 +235,7 @@ class _RunSession:
             argv = await asyncio.to_thread(sandbox.command, argv)
         else:
             environment = program_environment(variables, self.options.key_variables)
-            argv = guard_program(argv)
+            argv = command_that_ends_with_parent(argv)
         # The streams are the program's own: nothing is read or copied here.
         try:
             process = await asyncio.create_subprocess_exec(*argv, env=environment)

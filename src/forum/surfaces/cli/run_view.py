@@ -4,7 +4,7 @@ Text from agents and users is printed without control characters, which could ma
 terminal.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import click
 
@@ -15,11 +15,9 @@ from forum.surfaces.cli import output, units
 from forum.surfaces.cli.panel_view import panel_lines
 from forum.surfaces.cli.report_view import gap_lines, note_lines, span_lines
 from forum.surfaces.formatting import (
-    Status,
     TaskTreeNode,
     build_task_tree,
     count_passed_tasks,
-    exit_status,
     explain_failure,
     explain_run_state,
     explain_task_state,
@@ -33,6 +31,7 @@ from forum.surfaces.formatting import (
     summarize_roles,
     task_duration,
     undecided_headline,
+    view_word,
     work_tasks,
 )
 from forum.surfaces.reported_runs import describe_gaps, describe_provenance
@@ -40,6 +39,7 @@ from forum.surfaces.schemas.deliberations import deliberation_form
 from forum.tlog import Hash
 from forum.work import kinds, run_fold
 from forum.work.roster import ELSEWHERE
+from forum.work.run_words import describe_run_word
 from forum.work.scores import RecordedScore, describe_subject
 
 _ANSWER_LINES = 12
@@ -59,44 +59,38 @@ MARKS = {
 }
 
 
+_WORD_MARKS: Mapping[str, tuple[str, str]] = {
+    "ok": ("✓", "green"),
+    "accepted": ("○", "cyan"),
+    "running": ("●", "cyan"),
+    "stopped": ("●", "cyan"),
+    "waiting": ("!", "yellow"),
+    "split": ("!", "yellow"),
+    "blocked": ("!", "red"),
+    "interrupted": ("■", "yellow"),
+}
+"""All other words are of runs that did not end well."""
+
+
 def run_status(state: run_fold.Run, *, waiting: bool = False) -> tuple[str, str, str | None]:
     """Return a mark, a word and a color for the state of a run."""
-    if state.outcome is Outcome.OK:
-        return "✓", "ok", "green"
-    if state.outcome is not None:
-        return "✗", state.stopped.reason.value if state.stopped else state.outcome.value, "red"
-    if state.interrupted:
-        return "■", "interrupted", "yellow"
-    if state.open_gates or waiting:
-        return "!", "waiting", "yellow"
-    if not state.tasks and not state.is_reported:
-        return "○", "accepted", "cyan"
-    return "●", state.state.value, "cyan"
+    return mark_word(describe_run_word(state, waits=waiting))
+
+
+def mark_word(word: str) -> tuple[str, str, str | None]:
+    """Return a mark, the word and a color for the state of a run."""
+    mark, color = _WORD_MARKS.get(word, ("✗", "red"))
+    return mark, word, color
 
 
 def listed_status(listed: ListedRun) -> tuple[str, str, str | None]:
     """Return the same for a run in a list."""
-    outcome, stopped = listed.summary.outcome, listed.summary.stopped
-    if outcome is Outcome.OK:
-        return "✓", "ok", "green"
-    if outcome is not None:
-        return "✗", stopped.value if stopped else outcome.value, "red"
-    if listed.state is run_fold.RunState.INTERRUPTED:
-        return "■", "interrupted", "yellow"
-    if listed.waits:
-        return "!", "waiting", "yellow"
-    return "○" if listed.state is run_fold.RunState.ACCEPTED else "●", listed.state.value, "cyan"
+    return mark_word(listed.word)
 
 
 def view_status(view: RunView) -> tuple[str, str, str | None]:
     """Return the same for a run with its notes: a council may be split or blocked."""
-    match exit_status(view):
-        case Status.SPLIT:
-            return "!", "split", "yellow"
-        case Status.BLOCKED:
-            return "!", "blocked", "red"
-        case _:
-            return run_status(view.state, waiting=bool(view.gates))
+    return mark_word(view_word(view))
 
 
 def task_lines(view: RunView, columns: int, rows: int) -> list[str]:
@@ -237,8 +231,9 @@ def head_lines(view: RunView, columns: int) -> list[str]:
         ),
         ("reason", explain_run_state(view)),
         ("request", "" if state.is_reported else _request_text(view)),
-        ("name", view.name),
-        ("known", describe_provenance(state)),
+        ("title", view.title),
+        # Of a run that Forum drives, each step is recorded: there is nothing to warn of.
+        ("known", describe_provenance(state) if state.is_reported else ""),
         ("source", _describe_source(state)),
         ("gaps", describe_gaps(state)),
         ("route", describe_route(state.routed) if state.routed else ""),
@@ -293,16 +288,20 @@ def describe_route(routed: kinds.RouteFacts) -> str:
 
 def format_usage(view: RunView) -> str:
     """Return what a run has used, with the limits that apply."""
-    spent, accepted = view.state.spent, view.state.accepted
-    cap = view.state.cap
+    accepted = view.state.accepted
     limit = accepted.milliseconds if accepted else NO_LIMIT
-    money = f"${format_usd(spent.usd)}"
     time = f"{run_duration(view) / 1e6:.1f}"
+    duration = f"{time} s" if limit == NO_LIMIT else f"{time} of {limit / 1000:g} s"
+    return f"{format_amount(view.state.spent, view.state.cap)}, {duration}"
+
+
+def format_amount(spent: Amount, cap: Amount) -> str:
+    """Return calls, tokens and dollars that were used, with the limits that apply."""
+    money = f"${format_usd(spent.usd)}"
     parts = [
         _format_used_of_cap(spent.calls, cap.calls, "call"),
         _format_used_of_cap(spent.tokens, cap.tokens, "token"),
         money if cap.usd == NO_LIMIT else f"{money} of ${format_usd(cap.usd)}",
-        f"{time} s" if limit == NO_LIMIT else f"{time} of {limit / 1000:g} s",
     ]
     if not spent.tokens and cap.tokens == NO_LIMIT:
         parts.pop(1)

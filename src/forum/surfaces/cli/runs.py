@@ -12,8 +12,8 @@ from forum.surfaces.cli.diff_view import print_answers, print_divergences
 from forum.surfaces.cli.run_follower import print_result_and_exit, watch_run
 from forum.surfaces.cli.run_page import EvidenceFile, render_run_page
 from forum.surfaces.cli.run_view import listed_status, render_run
-from forum.surfaces.cli.transcript import transcript_form, transcript_lines
-from forum.surfaces.cli.units import format_age, format_price, parse_moment
+from forum.surfaces.cli.transcript import message_lines, transcript_form, transcript_lines
+from forum.surfaces.cli.units import format_age, format_duration, format_price, parse_moment
 from forum.surfaces.formatting import (
     RUN_LABELS,
     answer_with_headline,
@@ -27,6 +27,9 @@ from forum.surfaces.schemas.runs import run_form, runs_form
 from forum.work.report_kinds import Provenance
 from forum.work.run_record import RunRecord
 from forum.work.run_summary import RunSummary
+
+_MAX_MODEL = 16
+_MAX_MESSAGES = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +68,11 @@ filter_options = common_options.collect_options(
         metavar="WHEN",
         help="Only runs begun since: 90m, 12h, 2d, 1w ago, or 2026-11-16, or 2026-11-16T08:00.",
     ),
-    click.option("--text", metavar="WORDS", help="Only runs whose request contains this text."),
+    click.option(
+        "--text",
+        metavar="WORDS",
+        help="Only runs whose request, prompts, replies or tool calls contain this text.",
+    ),
     click.option("--lane", metavar="NAME", help="Only runs of this lane of the roster."),
 )
 
@@ -89,13 +96,15 @@ def runs(
     query = runfilter.query(within=every)
     with common_options.open_forum() as forum:
         before = forum.reads.find_run(before) if before else None
-        page = forum.reads.list_runs(query, before, limit).runs
+        listed = forum.reads.list_runs(query, before, limit)
+    page = listed.runs
     output.print_result("forum.runs/1", runs_form(page), _table(page), as_json=as_json)
-    if any(listed.is_altered for listed in page):
+    if any(run.is_altered for run in page):
         click.echo(
             "the database was altered for the runs marked with ?; run: forum ledger verify",
             err=True,
         )
+    _print_unsearched(listed, limit)
     if as_json:
         return
     if not page and runfilter != RunFilter():
@@ -107,36 +116,91 @@ def runs(
         click.echo(f"older ones: forum runs --before {short_id(page[-1].run)}", err=True)
 
 
+def _print_unsearched(listed: app.RunPage, limit: int) -> None:
+    """Say if a search has left something out, so that nobody takes a missing run for a proof."""
+    if listed.unsearched:
+        runs = pluralize(listed.unsearched, "run")
+        why = "too large, or in an archive that cannot be reached"
+        click.echo(f"not every text of {runs} was searched: {why}", err=True)
+    if listed.next is not None and len(listed.runs) < limit:
+        again = f"--before {short_id(listed.next)}"
+        click.echo(f"older runs were not searched; search on with {again}", err=True)
+
+
 def _table(page: Sequence[app.ListedRun]) -> list[str]:
-    """Return the runs as a table; the request, or the name, gets the remaining width."""
+    """Return the runs as a table; the request, or the title, gets the remaining width."""
     if not page:
         return []
-    moment_now, rows = app.now(), [("run", "state", "known", "tasks", "cost", "age")]
-    for listed in page:
-        mark, word, _ = listed_status(listed)
-        summary = listed.summary
-        is_driven = summary.provenance is Provenance.DRIVEN
-        progress = f"{summary.passed}/{summary.tasks}" if is_driven else _count_reported(summary)
-        cost, age = format_price(summary.spent.usd), format_age(moment_now - summary.begun)
-        known = summary.provenance.value
-        rows.append((short_id(listed.run), f"{mark} {word}", known, progress, cost, age))
-    head, *table = output.format_table(rows, right=(3, 4, 5))
-    room = max(12, output.terminal_width() - len(head) - 2)
+    moment_now, width = app.now(), output.terminal_width()
+    rows = [_COLUMNS, *(_cells(listed, moment_now) for listed in page)]
+    has_models = any(listed.summary.models for listed in page)
+    shown = [n for n, name in enumerate(_COLUMNS) if name != "model" or has_models]
+    for column in _OPTIONAL_COLUMNS:
+        place = _COLUMNS.index(column)
+        if place in shown and width - _table_width(rows, shown) < _MIN_TEXT:
+            shown.remove(place)
+    numbers = [place for place, column in enumerate(shown) if _COLUMNS[column] in _NUMBERS]
+    head, *table = output.format_table(
+        [tuple(row[column] for column in shown) for row in rows], right=numbers
+    )
+    room = max(12, width - len(head) - 2)
     lines = [click.style(f"{head}  request", dim=True)]
     for listed, line in zip(page, table, strict=True):
         mark, word, color = listed_status(listed)
-        text = listed.name or ("(erased)" if listed.request is None else listed.request)
+        text = listed.title or ("(erased)" if listed.request is None else listed.request)
+        if _is_note(listed.summary):
+            text = f"note by {text}"
         request = first_line(f"? {text}" if listed.is_altered else text, room)
         colored = line.replace(f"{mark} {word}", click.style(f"{mark} {word}", fg=color), 1)
         lines.append(f"{colored}  {request}".rstrip())
     return lines
 
 
+_COLUMNS = ("run", "state", "known", "tasks", "model", "cost", "time", "age")
+_NUMBERS = frozenset({"tasks", "cost", "time", "age"})
+_OPTIONAL_COLUMNS = ("known", "tasks", "age", "model")
+"""The columns that are left out of a narrow terminal, in this order; `--json` has them all."""
+_MIN_TEXT = 30
+
+
+def _table_width(rows: Sequence[tuple[str, ...]], shown: Sequence[int]) -> int:
+    return sum(max(len(row[column]) for row in rows) + 2 for column in shown)
+
+
+def _cells(listed: app.ListedRun, moment_now: int) -> tuple[str, ...]:
+    mark, word, _ = listed_status(listed)
+    summary = listed.summary
+    is_driven = summary.provenance is Provenance.DRIVEN
+    return (
+        short_id(listed.run),
+        f"{mark} {word}{f', {summary.refused} refused' if summary.refused else ''}",
+        summary.provenance.value,
+        f"{summary.passed}/{summary.tasks}" if is_driven else _count_reported(summary),
+        _describe_models(summary),
+        format_price(summary.spent.usd),
+        format_duration((listed.ended or moment_now) - summary.begun),
+        format_age(moment_now - summary.begun),
+    )
+
+
+def _describe_models(summary: RunSummary) -> str:
+    """Return the model of a run; of several, the dearest one and how many others there are."""
+    models = summary.models
+    more = f" +{len(models) - 1}" if len(models) > 1 else ""
+    return f"{first_line(models[0], _MAX_MODEL)}{more}" if models else "-"
+
+
 def _count_reported(summary: RunSummary) -> str:
     """Return how much was recorded of a run that Forum does not drive."""
-    if summary.notes and not summary.spans:
+    if _is_note(summary):
         return pluralize(summary.notes, "note")
-    return pluralize(summary.spans, "span")
+    return pluralize(summary.spans, "step")
+
+
+def _is_note(summary: RunSummary) -> bool:
+    """Return whether a run holds only notes, as `forum ledger note` records them."""
+    is_reported = summary.provenance is not Provenance.DRIVEN
+    return is_reported and bool(summary.notes) and not summary.spans
 
 
 @common_options.command(
@@ -190,7 +254,7 @@ def show(  # noqa: PLR0913  each is an option
         _show_bundle(Path(run), html, transcript, answer, every, as_json)
         return
     with common_options.open_forum() as forum:
-        run_id = forum.reads.find_run(run) if run else _newest_run(forum)
+        run_id = forum.reads.find_run(run) if run else newest_run(forum)
         if forum.evaluations.is_evaluation(run_id):
             again = f"forum eval --of {short_id(run_id)}"
             raise click.ClickException(f"{run_id} is an evaluation; print its report: {again}")
@@ -199,15 +263,10 @@ def show(  # noqa: PLR0913  each is an option
             _write_page(html, forum.reads.read_run_record(run_id), bundle)
             return
         view = forum.reads.view_run(run_id, forum.ledger.find_entry(until) if until else None)
-        _print_run(
-            view,
-            forum.reads.read_run_record(run_id) if transcript else None,
-            answer,
-            every,
-            as_json,
-        )
-    if not (answer or transcript or as_json):
-        _print_hints(view)
+        record = forum.reads.read_run_record(run_id) if transcript or _has_messages(view) else None
+        _print_run(view, record if transcript else None, answer, every, as_json)
+        if not (answer or transcript or as_json):
+            _print_details(view, record)
 
 
 def _show_bundle(
@@ -224,7 +283,11 @@ def _show_bundle(
         else:
             view = app.view_record(record)
             _print_run(view, record if transcript else None, answer, every, as_json)
-    common_options.echo_info(f"\nnot verified; to verify it: forum verify {path} --policy POLICY")
+            if not (answer or transcript or as_json):
+                _print_messages(record if _has_messages(view) else None)
+    common_options.echo_info(
+        f"\nnot verified; to verify it: forum verify {path} --policy TRUSTFILE"
+    )
 
 
 def _check_page(html: Path, *, is_alone: bool) -> None:
@@ -267,6 +330,26 @@ def _print_run(
         output.print_bytes(answered)
 
 
+def _has_messages(view: app.RunView) -> bool:
+    """Return whether the messages of a run are printed: a plan shows more of a driven one."""
+    return view.state.is_reported and view.until is None
+
+
+def _print_details(view: app.RunView, record: RunRecord | None) -> None:
+    """Print what follows the view of a run of the ledger."""
+    _print_messages(record)
+    _print_hints(view)
+
+
+def _print_messages(record: RunRecord | None) -> None:
+    """Print what was said to models and by them, one line for each message."""
+    if record is None:
+        return
+    lines = message_lines(record, output.terminal_width(), _MAX_MESSAGES)
+    for line in output.with_heading("messages", lines):
+        click.echo(line)
+
+
 def _print_hints(view: app.RunView) -> None:
     spans = [span.last for span in view.state.report.spans.values() if span.last]
     places = [view.places[leaf.hex()] for leaf in spans if leaf.hex() in view.places]
@@ -286,7 +369,7 @@ def watch(run: str | None, *, as_json: bool) -> None:
     that of `forum submit`.
     """
     with common_options.open_forum() as forum:
-        run_id = forum.reads.find_run(run) if run else _newest_run(forum)
+        run_id = forum.reads.find_run(run) if run else newest_run(forum)
         state = forum.reads.read_run(run_id)
         if state.interrupted and state.outcome is None:
             # The tasks of an interrupted run keep their state, but no worker drives them: there is
@@ -296,7 +379,8 @@ def watch(run: str | None, *, as_json: bool) -> None:
         watch_run(forum, run_id, as_json=as_json)
 
 
-def _newest_run(forum: app.Forum) -> str:
+def newest_run(forum: app.Forum) -> str:
+    """Return the run that was begun last.  Raises `ClickException` if there is none."""
     newest = forum.reads.recent_runs(None, 1)
     if not newest:
         raise click.ClickException('there is no run yet; begin one: forum submit "..."')

@@ -1,6 +1,6 @@
 """Evaluations of scripted agents, which answer, cost and take what is written, case by case."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
@@ -13,9 +13,15 @@ from forum.work.plan import RunBudget
 from forum.work.policy import LaneBrief, Policy, Scripted, ScriptStep
 
 
-def play_sample_evaluation(forum: Forum) -> evaluation.EvalReport:
-    """Play the sample cases with both sample agents. A worker of the ledger has to run."""
-    return play_evaluation(forum, SAMPLE_CASES, SAMPLE_AGENTS, RunBudget(usd=5 * CENT))
+def play_sample_evaluation(
+    forum: Forum, tell: Callable[[str], None] = lambda _: None
+) -> evaluation.EvalReport:
+    """Play the sample cases with both sample agents. A worker of the ledger has to run.
+
+    `tell` gets a line for each play.
+    """
+    budget = RunBudget(usd=5 * CENT)
+    return play_evaluation(forum, SAMPLE_CASES, SAMPLE_AGENTS, budget, tell)
 
 
 def play_evaluation(
@@ -23,6 +29,7 @@ def play_evaluation(
     cases: Sequence[evaluation.EvalCase],
     agents: Mapping[str, Sequence[ScriptStep]],
     budget: RunBudget = RunBudget(),  # noqa: B008  it is frozen
+    tell: Callable[[str], None] = lambda _: None,
 ) -> evaluation.EvalReport:
     """Play each case with each agent, whose n-th step answers the n-th case."""
     jobs = [
@@ -37,7 +44,7 @@ def play_evaluation(
         jobs=jobs,
         parallel=2,
         judge=None,
-        tell=lambda _: None,
+        tell=tell,
     )
     report, _ = player.play()
     return report

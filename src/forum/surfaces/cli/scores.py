@@ -6,6 +6,7 @@ import click
 
 from forum.surfaces.cli import common_options, output
 from forum.surfaces.cli.run_view import format_score
+from forum.surfaces.cli.runs import newest_run
 from forum.surfaces.cli.submit_options import as_usage_error
 from forum.surfaces.formatting import short_id
 from forum.surfaces.schemas.scores import score_form, scores_form
@@ -77,14 +78,17 @@ def score(  # noqa: PLR0913  one parameter for each option
 
 
 @common_options.command(
-    examples=("forum scores 0199c0de-1234", "forum scores 0199c0de-1234 --json")
+    examples=("forum scores", "forum scores 0199c0de-1234", "forum scores 0199c0de-1234 --json")
 )
-@click.argument("run")
+@click.argument("run", required=False)
 @common_options.as_json
-def scores(run: str, *, as_json: bool) -> None:
-    """List the scores of a RUN, its tasks and its answer, the oldest first."""
+def scores(run: str | None, *, as_json: bool) -> None:
+    """List the scores of a RUN, its tasks and its answer, the oldest first.
+
+    Without a RUN, those of the newest one.
+    """
     with common_options.open_forum() as forum:
-        run_id = forum.reads.find_run(run)
+        run_id = forum.reads.find_run(run) if run else newest_run(forum)
         recorded = forum.reads.read_scores(run_id)
     form = scores_form(run_id, recorded)
     output.print_result("forum.scores/1", form, _lines(recorded), as_json=as_json)

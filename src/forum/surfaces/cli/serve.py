@@ -10,7 +10,8 @@ import click
 from forum.app import Forum
 from forum.app.logs_worker import open_together
 from forum.config import PROJECT_FILE, Settings
-from forum.errors import BadSettings, MissingExtra, require_extra
+from forum.errors import BadSettings, MissingExtra
+from forum.installation import require_extra
 from forum.surfaces.cli import common_options, submit_options
 from forum.surfaces.cli.common_options import FILE, PORT
 from forum.surfaces.cli.logging_options import log_format, log_line, log_to_stderr
@@ -158,8 +159,7 @@ def serve(
 
     Defaults come from [server] in forum.toml, or from variables like FORUM_SERVER_PORT.
     """
-    with require_extra("server"):
-        from forum.surfaces.http.server_process import ListenAddress, run_server
+    from forum.surfaces.http.server_process import ListenAddress, run_server
 
     if bool(place.tls_cert) != bool(place.tls_key):
         raise click.UsageError("--tls-cert and --tls-key: one does not work without the other")
@@ -204,8 +204,7 @@ def _make_token_verifier(settings: Settings) -> "TokenVerifier | None":
     """Return the verifier for tokens of the first project's OIDC issuer, or None."""
     if "oidc" not in settings.doors:
         return None
-    with require_extra("server"):
-        from forum.surfaces.http.oidc import OidcTokenVerifier, read_issuer
+    from forum.surfaces.http.oidc import OidcTokenVerifier, read_issuer
 
     return OidcTokenVerifier(read_issuer(settings.doors["oidc"]))
 

@@ -22,7 +22,7 @@ from forum.surfaces.cli.output import print_json
 )
 @common_options.as_json
 def init(*, new_log: bool, as_json: bool) -> None:
-    """Create a ledger in this folder: forum.toml, a signing key, a policy, a local witness.
+    """Create a ledger in this folder: forum.toml, a signing key, a trust file, a local witness.
 
     If OPENAI_API_KEY, OPENAI_BASE_URL or ANTHROPIC_API_KEY is set, forum.toml shows the model that
     uses it, commented out, by the name of the variable.  No key is copied.
@@ -48,20 +48,30 @@ def init(*, new_log: bool, as_json: bool) -> None:
             "policy": str(forum.policy_file),
             "data": str(forum.settings.data),
         }
+        key_file = str(forum.settings.key_file)
         agents = load_team_settings(forum.settings).agents
     offers = offered_models(os.environ, agents.values())
     if as_json:
         print_json("forum.init/1", facts | {"offers": offers})
         return
     click.echo(f"{'made' if fresh else 'found'} the ledger {facts['origin']}")
-    click.echo(f"  {'settings':<8} {path.absolute()}{' (new)' if written else ''}")
-    for name in ("key", "witness", "policy", "data"):
-        click.echo(f"  {name:<8} {facts[name]}")
+    places = {
+        "settings": f"{path.absolute()}{' (new)' if written else ''}",
+        "data": facts["data"],
+        "signing key": key_file,
+        "trust file": f"{facts['policy']}",
+    }
+    for name, place in places.items():
+        click.echo(f"  {name:<11} {place}")
     for offer in offers:
         echo_offer(offer, is_written=written)
-    step = "" if agents else f"name a model in {PROJECT_FILE}, then: "
-    click.echo(f'next: {step}forum submit "Name three rivers."', err=True)
-    click.echo("check the installation: forum doctor", err=True)
+    aside = "" if agents else "          # works without a model"
+    click.echo(f'next: forum submit "Name three rivers."{aside}', err=True)
+    click.echo(
+        "      forum run --max-usd 5 -- python agent.py   # an agent that you have", err=True
+    )
+    if not agents:
+        click.echo(f"to connect a model: [models.capable] in {PROJECT_FILE}", err=True)
 
 
 @click.group(cls=common_options.FullHelpGroup)

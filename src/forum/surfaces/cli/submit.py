@@ -39,7 +39,7 @@ from forum.work.policy import write_policy
 @click.argument("request", required=False)
 @click.option(
     "--plan",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=common_options.FILE,
     help="The tasks that answer it: JSON or TOML.",
 )
 @submit_options
@@ -87,8 +87,8 @@ def submit(
     reject_unusable_agents(order.policy, order.plan, here=not detach)
     if is_echo_only(order):
         click.echo(
-            "no agent configured: the scripted agent repeats the instruction; "
-            "use --cmd, --model or --script, or name one in forum.toml",
+            "No model is connected: a scripted agent repeats the request.  Connect one with "
+            "--model, with --cmd PROGRAM, or as [models.capable] in forum.toml.",
             err=True,
         )
     if has_ineffective_cap(order):

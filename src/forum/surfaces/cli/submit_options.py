@@ -35,7 +35,6 @@ from forum.work.roster import Roster
 
 T = TypeVar("T")
 
-_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _COUNT = click.IntRange(min=0)
 
 
@@ -164,7 +163,7 @@ agent_options = common_options.collect_options(
     click.option(
         "--agent", multiple=True, metavar="NAME=CMD", help="A program for tasks that name it."
     ),
-    click.option("--script", type=_FILE, help="Ask a scripted agent (JSON or TOML)."),
+    click.option("--script", type=common_options.FILE, help="Ask a scripted agent (JSON or TOML)."),
     click.option("--price-usd", type=usd, help="What one call of these programs costs."),
     click.option(
         "--tokens", type=_COUNT, metavar="N", help="The most tokens of one call of these programs."
@@ -195,7 +194,11 @@ team_options = common_options.collect_options(
     "team",
     TeamOptions,
     click.option("--lane", metavar="NAME", help="Have this lane of the roster do it."),
-    click.option("--roster", type=_FILE, help="A roster of your own (TOML) in place of Forum's."),
+    click.option(
+        "--roster",
+        type=common_options.FILE,
+        help="A roster of your own (TOML) in place of Forum's.",
+    ),
     click.option(
         "--team/--solo",
         default=None,
@@ -395,7 +398,8 @@ def _decide(planner: planning.Planner, order: RunRequest, wishes: SubmitOptions)
     if team is None and wishes.agents.names_default:
         team = False  # a default agent named by option overrides the setting
     route = wishes.team.routing_choice if order.plan is None else None
-    if order.plan is None and not lane and planner.is_routed(order.policy, team=team, route=route):
+    is_routed = planner.is_routed(order.policy, team=team, route=route)
+    if order.plan is None and not lane and is_routed and not is_echo_only(order):
         # Loading the router takes a second or two the first time on a machine: say what the user
         # waits for.
         common_options.echo_info("routing: looking for the lane that the request belongs to")

@@ -19,17 +19,24 @@ from forum.surfaces.cli.units import format_duration
 from forum.surfaces.formatting import (
     describe_rejection,
     explain_failure,
+    first_line,
     format_rfc3339,
+    format_usd,
+    pluralize,
     rejected_demand,
     short_id,
     strip_control_characters,
 )
 from forum.surfaces.reported_runs import describe_provenance
-from forum.surfaces.schemas.transcripts import TranscriptForm, TranscriptStep
+from forum.surfaces.schemas.transcripts import TranscriptForm, TranscriptStep, exchange_forms
 from forum.work import kinds as work_kinds
 from forum.work import report_kinds
+from forum.work.conversation.decoder import describe_attachment
+from forum.work.conversation.messages import ChatMessage, ChatRole, ModelExchange
+from forum.work.conversation.run_steps import ConversationStep, find_steps, read_exchanges
 from forum.work.plan import read_plan
 from forum.work.policy import ToolCall
+from forum.work.report_kinds import Operation
 from forum.work.run_record import RunRecord
 
 _OMITTED_FACTS: tuple[type[Facts], ...] = (
@@ -51,17 +58,19 @@ _uses = msgspec.json.Decoder(tuple[ToolCall, ...])
 
 def transcript_form(record: RunRecord, view: RunView) -> TranscriptForm:
     """Return a transcript as its JSON form."""
-    steps = tuple(_step_form(record, view, located) for located in _shown_entries(record))
+    steps = tuple(step_form(record, view, located) for located in _shown_entries(record))
     return TranscriptForm(
         run=record.run,
         steps=steps,
         why=explain_failure(view) or None,
         provenance=view.state.provenance,
         coverage=describe_provenance(view.state),
+        exchanges=exchange_forms(record),
     )
 
 
-def _step_form(record: RunRecord, view: RunView, located: LocatedEntry) -> TranscriptStep:
+def step_form(record: RunRecord, view: RunView, located: LocatedEntry) -> TranscriptStep:
+    """Return an entry of a transcript as its JSON form."""
     entry = located.entry
     bodies = {
         name: record.read(located, name) for name in entry.bodies if name not in _OMITTED_BODIES
@@ -87,15 +96,140 @@ def transcript_lines(record: RunRecord, view: RunView) -> Iterator[str]:
     columns = terminal_width()
     yield click.style(f"known as {describe_provenance(view.state)}", dim=True)
     yield ""
-    for located in _shown_entries(record):
-        yield from _format_heading(view, located, columns)
-        for name in located.entry.bodies:
-            if name not in _OMITTED_BODIES:
-                yield from _format_body(record, located, name, columns)
+    for block in transcript_blocks(record):
+        if isinstance(block, LocatedEntry):
+            yield from _format_heading(view, block, columns)
+            for name in block.entry.bodies:
+                if name not in _OMITTED_BODIES and name != "names":
+                    yield from _format_body(record, block, name, columns)
+        else:
+            yield from _format_exchange(view, *block, columns)
         yield ""
     why = explain_failure(view)
     if why:
         yield from (click.style(line, fg="red") for line in wrap_lines(why, columns))
+
+
+Block = LocatedEntry | tuple[ConversationStep, ModelExchange]
+
+
+def transcript_blocks(record: RunRecord) -> Iterator[Block]:
+    """Yield what a transcript shows: entries, and the steps of other programs as messages.
+
+    Steps stand where their first entries stand, in the order in which they began: a program may
+    report a step before the steps that led to it.  The last entry of a step is part of it.
+    """
+    steps = [
+        step
+        for step in find_steps(record.entries)
+        if isinstance(step.first.entry.facts, _REPORTED_STEPS)
+    ]
+    firsts = {step.first.leaf for step in steps}
+    lasts = {step.last.leaf for step in steps if step.last} - firsts
+    exchanges = read_exchanges(record, steps)
+    for located in _shown_entries(record):
+        if located.leaf in firsts:
+            yield next(exchanges)
+        elif located.leaf not in lasts:
+            yield located
+
+
+_REPORTED_STEPS = (report_kinds.ReportBeginFacts, report_kinds.ReportStepFacts)
+
+
+def message_lines(record: RunRecord, columns: int, most: int) -> list[str]:
+    """Return the messages of a run that Forum does not drive, one line for each of the first."""
+    steps = [step for step in find_steps(record.entries) if step.op is Operation.MODEL]
+    lines: list[str] = []
+    for step, exchange in read_exchanges(record, steps):
+        for message in exchange.messages:
+            if len(lines) == most:
+                return [*lines, f"  more: forum show {short_id(record.run)} --transcript"]
+            text = first_line(" ".join(describe_message(message)), columns - 14)
+            label = f"{label_message(step, message):<10}"
+            lines.append(f"  {click.style(label, dim=True)} {text}")
+    return lines
+
+
+def label_message(step: ConversationStep, message: ChatMessage) -> str:
+    """Return who says a message; an error is nobody's words, and says what became of the call."""
+    if message.role is not ChatRole.ERROR:
+        return message.role.value
+    if step.outcome is kinds.Outcome.DENIED:
+        return "refused:"
+    return "error:" if step.outcome in (None, kinds.Outcome.OK) else "failed:"
+
+
+def describe_step(step: ConversationStep, exchange: ModelExchange) -> str:
+    """Return a step in one line: its model, outcome, time, cost and tokens."""
+    if step.is_command:
+        what = "program"
+    elif step.op is Operation.MODEL:
+        what = step.model or exchange.model or step.name
+    else:
+        what = f"{step.op} {step.name}"
+    parts = [
+        f"{step.outcome or 'open'}{f' ({step.code})' if step.code else ''}",
+        format_duration(step.micros) if step.last else "",
+        f"${format_usd(step.spent.usd)}" if step.spent.usd else "",
+        f"{step.input_tokens:,} + {step.output_tokens:,} tokens" if step.spent.tokens else "",
+        exchange.stop_reason if exchange.stop_reason not in _USUAL_STOPS else "",
+    ]
+    agent = f"{step.agent}: " if step.agent not in ("", what, step.name) else ""
+    return f"{agent}{what}: {', '.join(filter(None, parts))}"
+
+
+_USUAL_STOPS = frozenset({"", "stop", "end_turn", "tool_calls", "tool_use", "STOP"})
+"""Reasons of which the messages say as much."""
+
+
+def describe_message(message: ChatMessage) -> list[str]:
+    """Return a message as texts: what is said, tool calls, results, attachments."""
+    texts = [f"(reasoning) {message.reasoning}"] if message.reasoning else []
+    texts += [message.text] if message.text else []
+    texts += [f"calls {call.name} {call.arguments}" for call in message.calls]
+    texts += [result.text for result in message.results]
+    texts += [f"({describe_attachment(attachment)})" for attachment in message.attachments]
+    return [*texts, f"({message.note})"] if message.note else texts
+
+
+def _format_exchange(
+    view: RunView, step: ConversationStep, exchange: ModelExchange, columns: int
+) -> Iterator[str]:
+    """Yield a step: a line about it, then what was sent and what came back as messages."""
+    color = "cyan" if step.outcome is None else "green"
+    color = color if step.outcome in (None, kinds.Outcome.OK) else "red"
+    passed = step.started - view.state.begun
+    yield from _heading_lines(
+        step.located.index, passed, describe_step(step, exchange), columns, color
+    )
+    if exchange.repeated:
+        yield f"  ({pluralize(exchange.repeated, 'message')} as before)"
+    for message in exchange.request:
+        label = label_message(step, message)
+        yield from _format_message(label, message, step.first, "input", columns)
+    for message in exchange.reply:
+        label = label_message(step, message)
+        body = "error" if "error" in step.located.entry.bodies else "output"
+        yield from _format_message(label, message, step.located, body, columns)
+    for located, name in ((step.first, "input"), (step.located, "output")):
+        commitment = located.entry.bodies.get(name)
+        shown = exchange.request if name == "input" else exchange.reply
+        if commitment and commitment.size and not shown and not exchange.repeated:
+            yield f"  ({label_body(name)}: erased, or not in this bundle)"
+
+
+def _format_message(
+    label: str, message: ChatMessage, located: LocatedEntry, body: str, columns: int
+) -> Iterator[str]:
+    place = located.index if located.index is not None else short_id(located.leaf.hex())
+    rest = f"forum ledger get {place} --body {body}"
+    role = f"  {label:<10} "
+    for text in describe_message(message):
+        clean = strip_control_characters(text.replace("\r\n", "\n").expandtabs(4).strip("\n"))
+        for line in wrap_text(clean, columns, " " * len(role), rest):
+            yield click.style(role, bold=True) + line[len(role) :] if role.strip() else line
+            role = " " * len(role)
 
 
 def _shown_entries(record: RunRecord) -> Iterator[LocatedEntry]:
@@ -113,12 +247,17 @@ def _summarize_entry(view: RunView, located: LocatedEntry) -> str:
 
 
 def _format_heading(view: RunView, located: LocatedEntry, columns: int) -> Iterator[str]:
-    index = "#-" if located.index is None else f"#{located.index}"
-    passed = format_duration(located.entry.ts - view.state.begun)
-    lines = wrap_lines(_summarize_entry(view, located), columns - 16)
-    color = _color(located)
-    for number, line in enumerate(lines):
-        lead = f"{index:<6} {passed:>7}  " if number == 0 else " " * 16
+    passed = located.entry.ts - view.state.begun
+    summary = _summarize_entry(view, located)
+    return _heading_lines(located.index, passed, summary, columns, _color(located))
+
+
+def _heading_lines(
+    index: int | None, passed: int, summary: str, columns: int, color: str | None
+) -> Iterator[str]:
+    place = "#-" if index is None else f"#{index}"
+    for number, line in enumerate(wrap_lines(summary, columns - 16)):
+        lead = f"{place:<6} {format_duration(passed):>7}  " if number == 0 else " " * 16
         yield f"{click.style(lead, dim=True)}{click.style(line, fg=color, bold=True)}"
 
 

@@ -1,17 +1,25 @@
 """`forum up`: server, worker and local witness in one process."""
 
+import sys
 from contextlib import ExitStack
 from functools import partial
 from importlib import import_module
 
 import click
 
-from forum.app import Forum
+from forum.app import Forum, bind_sockets
 from forum.config import WorkerCapacity
-from forum.errors import require_extra
+from forum.errors import PortUnusable
+from forum.installation import require_extra
 from forum.surfaces.cli import common_options, submit_options
-from forum.surfaces.cli.browser import open_in_browser, private_page
+from forum.surfaces.cli.browser import (
+    can_open_browser,
+    open_in_browser,
+    print_sign_in,
+    private_page,
+)
 from forum.surfaces.cli.logging_options import (
+    LogFormat,
     log_format,
     log_line,
     log_to_stderr,
@@ -30,6 +38,7 @@ from forum.surfaces.cli.startup_notice import announce_runs
 from forum.surfaces.cli.worker import STOP_TIMEOUT_S, tasks_option
 from forum.work.team_settings import TeamSettings
 
+_HOST = "127.0.0.1"
 OTLP_PORT = 4318
 """The port of OTLP over HTTP."""
 
@@ -81,10 +90,12 @@ def up(  # noqa: PLR0913  one for each option
 
     Of [server] in forum.toml, `port` and `open_loopback` hold here too.
     """
-    check_open_loopback("127.0.0.1", open_loopback=open_loopback, require_keys=require_keys)
+    check_open_loopback(_HOST, open_loopback=open_loopback, require_keys=require_keys)
     settings = common_options.current_settings()
     team = submit_options.served_team_settings(settings, agents, here=True)
-    check_server_parts(otlp=otlp, open_browser=open_browser)
+    if otlp:
+        check_otlp_installed()
+    port = choose_port(port) if open_browser else port
     with log_to_stderr(log_format), Forum(settings, log_warning) as forum:
         forum.keys.initialise()
         announce_runs(forum, say=log_line)
@@ -96,19 +107,30 @@ def up(  # noqa: PLR0913  one for each option
             otlp=otlp,
             open_loopback=open_loopback,
             open_browser=open_browser,
+            prints_sign_in=log_format == LogFormat.TEXT and common_options.is_terminal(sys.stderr),
         )
 
 
-def check_server_parts(*, otlp: bool = False, open_browser: bool) -> None:
-    """Refuse, before anything is opened, what is not installed or built."""
-    with require_extra("server"):
-        import_module("forum.surfaces.http.server_process")
-        from forum.surfaces.http.dashboard import NOT_BUILT, is_built
-    if otlp:
-        with require_extra("otel"):
-            import_module("forum.surfaces.http.otlp")
-    if open_browser and not is_built():
-        raise click.UsageError(NOT_BUILT)
+def choose_port(port: int) -> int:
+    """Return a port that can be listened on: another one if nobody chose this one and it is taken.
+
+    Raises `PortUnusable` at once for a port that somebody chose, before anything is prepared.
+    """
+    source = click.get_current_context().get_parameter_source("port")
+    try:
+        for listener in bind_sockets(_HOST, port):
+            listener.close()
+    except PortUnusable:
+        if source is not click.core.ParameterSource.DEFAULT:
+            raise
+        return 0
+    return port
+
+
+def check_otlp_installed() -> None:
+    """Refuse --otlp, before anything is opened, where its packages are not installed."""
+    with require_extra("otel"):
+        import_module("forum.surfaces.http.otlp")
 
 
 def serve_and_work(  # noqa: PLR0913  what a command may choose
@@ -120,11 +142,16 @@ def serve_and_work(  # noqa: PLR0913  what a command may choose
     otlp: bool = False,
     open_loopback: bool = False,
     open_browser: bool,
+    prints_sign_in: bool = False,
+    sign_in_again: str = "Later, paste the output of: forum token",
 ) -> None:
-    """Serve a ledger on this machine and carry out its runs, until a signal."""
+    """Serve a ledger on this machine and carry out its runs, until a signal.
+
+    `prints_sign_in` prints an address with a code on stderr, which must be a terminal then.
+    """
     from forum.surfaces.http.auth import ServerConfig
     from forum.surfaces.http.server_process import ListenAddress, run_server
-    from forum.surfaces.http.sign_in import OneTimeSignIn
+    from forum.surfaces.http.sign_in import CODE_TTL_S, OneTimeSignIn
     from forum.surfaces.http.tenant import Tenant
 
     forum.access.operator_token()
@@ -137,13 +164,16 @@ def serve_and_work(  # noqa: PLR0913  what a command may choose
     # The server holds `work` open, so the worker starts before the first request is served and
     # ends after the last one.
     config = ServerConfig([Tenant(forum, work, team=team)], open_loopback=open_loopback)
-    at = ListenAddress("127.0.0.1", port, more_ports=(OTLP_PORT,) if otlp else ())
-    sign_in = OneTimeSignIn(forum.access.operator_token)
+    at = ListenAddress(_HOST, port, more_ports=(OTLP_PORT,) if otlp else ())
+    sign_in = OneTimeSignIn(forum.access.operator_token, forum.origin, lambda: forum.policy)
     with ExitStack() as undo:
 
-        def open_dashboard(address: str) -> None:
-            if open_browser:
-                page = undo.enter_context(private_page())
+        def let_person_in(address: str) -> bool:
+            if prints_sign_in:
+                print_sign_in(address, sign_in.issue_code(), sign_in_again)
+            if open_browser and can_open_browser():
+                page = undo.enter_context(private_page(CODE_TTL_S))
                 open_in_browser(page, f"{address}#/sign-in/{sign_in.issue_code()}", log_line)
+            return prints_sign_in
 
-        run_server(config, at, log_line, [*load_extensions(config), sign_in], open_dashboard)
+        run_server(config, at, log_line, [*load_extensions(config), sign_in], let_person_in)

@@ -13,10 +13,14 @@ from forum.errors import Malformed, NoSuchRun, TamperDetected
 from forum.surfaces.cli import EXIT_REJECTED, common_options, output
 from forum.surfaces.formatting import first_line, pluralize
 from forum.surfaces.schemas.reports import pack_form, report_form
-from forum.surfaces.schemas.stories import BundleReport, StoryForm, story_form
+from forum.surfaces.schemas.stories import BundleReport, StoryForm, WitnessLine, story_form
 from forum.surfaces.verify_page import build_page
-from forum.verify import PackResult, Report, State
+from forum.verify import Finding, PackFinding, PackProblem, PackResult, Problem, Report, State
 
+_NO_TRUST = (
+    "Nothing was checked: you named no key. Name your trust file with --policy, or the log's key "
+    "with --key."
+)
 _ANSWER_LINES = 12
 _MAX_REQUEST_SHOWN = 300
 _MAX_FINDINGS = 20
@@ -24,8 +28,8 @@ _MAX_FINDINGS = 20
 
 @common_options.command(
     examples=(
-        "forum verify run.zip --policy policy",
-        "forum verify october.zip --policy policy",
+        "forum verify run.zip --policy trust",
+        "forum verify october.zip --policy trust",
         "forum verify --page verify.html",
         "forum show run.zip --transcript",
     ),
@@ -50,9 +54,10 @@ def verify(
 ) -> None:
     """Check a bundle, offline, without trusting the log or the bundle, and tell what it proves.
 
-    Keys and policy are yours: what a bundle encloses is not believed.  Exit status 0 only if
-    the run is intact, complete and independently witnessed; 3 otherwise.  A file that is no zip
-    file, was truncated, packed again or altered is told apart.
+    Keys and trust file are yours: what a bundle encloses is not believed.  Exit status 0 only if
+    the run is intact, complete and witnessed; 3 otherwise.  Witnesses that your trust file does
+    not mark as another organization's count as the writer's own: self-witnessed.  A file that is
+    no zip file, was truncated, packed again or altered is told apart.
 
     Of an evidence pack, compute every figure again, and name each row that was changed.
 
@@ -60,7 +65,7 @@ def verify(
     """
     if page is not None:
         if bundle is not None or keys or policy is not None or seen:
-            raise click.UsageError("--page takes no bundle, keys, policy or checkpoints.")
+            raise click.UsageError("--page takes no bundle, keys, trust file or checkpoints.")
         _write_page(page, as_json=as_json)
         return
     if bundle is None:
@@ -68,7 +73,7 @@ def verify(
     trust = common_options.read_trust(keys, policy, seen)
     if is_pack_file(bundle):
         result = verify_pack_file(bundle, trust)
-        lines = _pack_lines(result)
+        lines = _pack_lines(bundle, result)
         output.print_result("forum.pack-report/1", pack_form(result), lines, as_json=as_json)
         raise SystemExit(0 if result.ok else EXIT_REJECTED)
     report = verify_bundle_file(bundle, trust, output.make_progress_bar("verified"))
@@ -78,26 +83,45 @@ def verify(
     if as_json:
         form = BundleReport(**asdict(report_form(report)), story=story)
         output.print_json("forum.report/1", form)
-    # Nothing could be read, so a report of the three claims would be empty.
-    elif not report.origin:
-        what = report.findings[0].detail
-        click.echo(f"{click.style('✗', fg='red')} {bundle} cannot be verified")
-        click.echo("\n".join(output.wrap_lines(what, output.terminal_width(), "  ")))
-        click.echo("  nothing in it was checked (bundle-altered)")
     else:
-        output.print_report(report, as_json=as_json)
-        if story is not None:
-            click.echo("\n".join(_story_lines(story, report)))
+        if not trust.log_keys:
+            click.echo(click.style(_NO_TRUST, fg="yellow"))
+        _print_report(bundle, report, story)
     raise SystemExit(0 if report.ok else EXIT_REJECTED)
 
 
-def _pack_lines(result: PackResult) -> Iterator[str]:
+def _print_report(bundle: Path, report: Report, story: StoryForm | None) -> None:
+    if report.is_unread:
+        # Nothing was checked, so a report of the three claims would be empty.
+        click.echo("\n".join(_unread_lines(bundle, report.findings[0])))
+        return
+    output.print_report(report, as_json=False)
+    if story is not None:
+        click.echo("\n".join(_story_lines(story, report)))
+
+
+def _unread_lines(file: Path, finding: Finding | PackFinding) -> Iterator[str]:
+    """Yield why nothing of a file was checked."""
+    yield f"{click.style('✗', fg='red')} {file} cannot be verified"
+    yield from output.wrap_lines(finding.detail, output.terminal_width(), "  ")
+    if finding.problem in (Problem.SIGNATURE_REJECTED, PackProblem.LOG_PART):
+        yield f"  You need the trust file of that log. {common_options.TRUST_FILE_HINT}"
+    yield f"  nothing in it was checked ({finding.problem})"
+
+
+def _pack_lines(file: Path, result: PackResult) -> Iterator[str]:
     """Yield the result of checking a pack as text."""
+    if result.is_unread:
+        yield from _unread_lines(file, result.findings[0])
+        return
     yield f"{result.origin or 'unreadable'}  size {result.size}  root {result.root[:16]}"
     if result.since:
         yield f"an evidence pack, from {result.since} until {result.until}"
-    for word in ("intact", "complete", "independent", "figures", "attested"):
-        yield from output.claim_lines(word.capitalize(), getattr(result, word))
+    yield from output.claim_lines("Intact", result.intact)
+    yield from output.claim_lines("Complete", result.complete)
+    yield from output.witness_lines(result.independent, result.witnessing)
+    yield from output.claim_lines("Figures", result.figures)
+    yield from output.claim_lines("Attested", result.attested)
     columns = output.terminal_width()
     for finding in result.findings[:_MAX_FINDINGS]:
         yield from output.wrap_lines(str(finding), columns, "  ")
@@ -139,7 +163,7 @@ def _story_lines(story: StoryForm, report: Report) -> Iterator[str]:
     facts = [
         ("run", story.run),
         ("request", story.request or ("" if story.name else "(erased)")),
-        ("name", story.name or ""),
+        ("title", story.title or ""),
         ("known", story.known),
         ("gaps", story.gaps or ""),
         (
@@ -160,10 +184,9 @@ def _story_lines(story: StoryForm, report: Report) -> Iterator[str]:
         )
         for decision in story.decisions
     ]
-    facts += [
-        ("witness", _witness(witness.witness, witness.at, witness.same_machine))
-        for witness in story.witnesses
-    ] or [("witness", "nobody; whose cosignatures count, says --policy")]
+    facts += [("witness", _witness(witness)) for witness in story.witnesses] or [
+        ("witness", "nobody that your trust file names (--policy)")
+    ]
     for name, words in facts:
         if words:
             text = first_line(words, _MAX_REQUEST_SHOWN)
@@ -188,17 +211,19 @@ def _answer_lines(story: StoryForm, columns: int) -> Iterator[str]:
 def _ended(story: StoryForm) -> str:
     if story.ended_at is None or story.outcome is None:
         return "not yet, when this was exported"
-    return f"{story.outcome.value}, {_moment(story.ended_at)}"
+    return f"{story.word}, {_moment(story.ended_at)}"
 
 
 def _cost(story: StoryForm) -> str:
     spent = story.spent
-    return f"${spent.usd}, {pluralize(spent.calls, 'call')}, {pluralize(spent.tokens, 'token')}"
+    words = f"${spent.usd}, {pluralize(spent.calls, 'call')}, {pluralize(spent.tokens, 'token')}"
+    return f"{words}, {story.refused} refused by a cap" if story.refused else words
 
 
-def _witness(name: str, at: str, same_machine: bool) -> str:  # noqa: FBT001  as it is recorded
-    place = ", on the writer's own machine" if same_machine else ""
-    return f"{name} saw it {_moment(at)}{place}"
+def _witness(sighting: WitnessLine) -> str:
+    whose = "another organization's, says your trust file" if sighting.independent else ""
+    whose = "on the writer's own machine" if sighting.same_machine else whose
+    return f"{sighting.witness} saw it {_moment(sighting.at)}{whose and f', {whose}'}"
 
 
 def _moment(at: str) -> str:

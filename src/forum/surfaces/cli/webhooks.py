@@ -8,7 +8,6 @@ import click
 import msgspec
 
 from forum.app import Forum, new_salt, now
-from forum.errors import require_extra
 from forum.ledger.entry import LOG_RUN
 from forum.ledger.kinds import Outcome
 from forum.surfaces.cli import EXIT_FAILED, common_options
@@ -98,9 +97,8 @@ def _read_delivery_state(forum: Forum, webhook: "Webhook") -> "DeliveryState":
 
 
 def _send(forum: Forum, webhook: "Webhook") -> "DeliveryResult":
-    with require_extra("server"):
-        from forum.surfaces.http.webhook_client import open_client, post_message
-        from forum.surfaces.http.webhooks import build_test_message, read_secrets
+    from forum.surfaces.http.webhook_client import open_client, post_message
+    from forum.surfaces.http.webhooks import build_test_message, read_secrets
 
     secrets = read_secrets(webhook, os.environ)
     message = build_test_message(forum.origin, now(), new_salt())

@@ -1,9 +1,11 @@
 """The dashboard: its built files at `/ui/`, and the redirect from `/`.
 
-The files are built from `web/` and are part of a release.  They hold no data of a ledger, so
-everybody may have them: the pages ask for a key and show it to the API.
+The files are built from `web/` and committed, so that nobody needs Node to install Forum; the gate
+builds them again and compares.  They hold no data of a ledger, so everybody may have them: the
+pages ask for a key and show it to the API.
 """
 
+import gzip
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,7 +22,6 @@ from forum.surfaces.http.request_pipeline import SECURITY_HEADERS, accepts_gzip
 PREFIX = "/ui/"
 BUILT_FILES = Path(__file__).parent / "ui"
 _INDEX = "index.html"
-NOT_BUILT = "the dashboard is not built in this checkout: run `just web`"
 _MEDIA_TYPES = {
     ".css": "text/css; charset=utf-8",
     ".html": "text/html; charset=utf-8",
@@ -28,7 +29,6 @@ _MEDIA_TYPES = {
     ".json": "application/json",
     ".svg": "image/svg+xml",
 }
-_COMPRESSED = ".gz"
 # Vite names a file by its content, so that another content has another address.
 _is_hashed = re.compile(r"assets/.+-[\w-]{8}\.\w+").fullmatch
 
@@ -51,19 +51,14 @@ class StaticFile:
     """A built file, as it is sent."""
 
     content: bytes
-    compressed: bytes | None
+    compressed: bytes
     media_type: str
     caching: str
     etag: str
 
 
-def is_built() -> bool:
-    """Return whether this installation has the dashboard; a checkout may not."""
-    return (BUILT_FILES / _INDEX).exists()
-
-
 def read_built_files(folder: Path = BUILT_FILES) -> Mapping[str, StaticFile]:
-    """Return the files of the dashboard by their path below `/ui/`; none if it is not built."""
+    """Return the files of the dashboard by their path below `/ui/`."""
     return {
         path.relative_to(folder).as_posix(): _read_file(path, path.relative_to(folder).as_posix())
         for path in sorted(folder.rglob("*"))
@@ -72,10 +67,10 @@ def read_built_files(folder: Path = BUILT_FILES) -> Mapping[str, StaticFile]:
 
 
 def _read_file(path: Path, name: str) -> StaticFile:
-    content, beside = path.read_bytes(), path.with_name(path.name + _COMPRESSED)
+    content = path.read_bytes()
     return StaticFile(
         content=content,
-        compressed=beside.read_bytes() if beside.exists() else None,
+        compressed=gzip.compress(content, mtime=0),
         media_type=_MEDIA_TYPES[path.suffix],
         caching="public, max-age=31536000, immutable" if _is_hashed(name) else "no-cache",
         etag=f'"{sha256(content).hexdigest()}"',
@@ -89,18 +84,20 @@ def dashboard_routes(folder: Path = BUILT_FILES) -> list[Route]:
     async def send_file(request: Request) -> Response:
         file = files.get(request.path_params["path"] or _INDEX)
         if file is None:
-            return _not_found(request, "" if files else NOT_BUILT)
+            return _not_found(request)
         return _send(request, file)
 
-    async def redirect(request: Request) -> Response:
-        """Send a browser to the dashboard; programs get the same 404 as elsewhere."""
-        if "text/html" not in request.headers.get("accept", ""):
-            return _not_found(request)
+    async def redirect(_: Request) -> Response:
         # A path alone: the Host header is chosen by the client.
         return RedirectResponse(PREFIX, 307, {**SECURITY_HEADERS, "Vary": "Accept"})
 
+    async def redirect_browser(request: Request) -> Response:
+        """Send a browser to the dashboard; programs get the same 404 as elsewhere."""
+        is_browser = "text/html" in request.headers.get("accept", "")
+        return await redirect(request) if is_browser else _not_found(request)
+
     return [
-        Route("/", redirect, methods=["GET"]),
+        Route("/", redirect_browser, methods=["GET"]),
         Route(PREFIX.rstrip("/"), redirect, methods=["GET"]),
         Route(PREFIX + "{path:path}", send_file, methods=["GET"]),
     ]
@@ -115,12 +112,12 @@ def _send(request: Request, file: StaticFile) -> Response:
     }
     if request.headers.get("if-none-match") == file.etag:
         return Response(None, 304, headers)
-    if file.compressed is not None and accepts_gzip(request):
+    if accepts_gzip(request):
         headers["Content-Encoding"] = "gzip"
         return Response(file.compressed, 200, headers, file.media_type)
     return Response(file.content, 200, headers, file.media_type)
 
 
-def _not_found(request: Request, why: str = "") -> Response:
-    refusal = ProblemError(ProblemType.NOT_FOUND, why, SECURITY_HEADERS)
+def _not_found(request: Request) -> Response:
+    refusal = ProblemError(ProblemType.NOT_FOUND, "", SECURITY_HEADERS)
     return problem_response(refusal, request.url.path)

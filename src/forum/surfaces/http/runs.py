@@ -22,6 +22,7 @@ from forum.surfaces.http.request_pipeline import MAX_INLINE_BODY_BYTES
 from forum.surfaces.requests import AskForm, check_gate_authority, run_request_from_form
 from forum.surfaces.schemas import gates, runs
 from forum.surfaces.schemas.comparison import DiffForm, compare_runs
+from forum.surfaces.schemas.transcripts import TranscriptPage, transcript_page
 from forum.work.plan import read_new_plan
 from forum.work.policy import Answer
 
@@ -70,6 +71,7 @@ class DecisionAsk(Struct, frozen=True, forbid_unknown_fields=True):
     subject: GateSubject
     answer: Answer
     digest: Annotated[str, Meta(pattern="^[0-9a-f]{64}$", description="Of what was looked at.")]
+    reason: gates.DecisionReason = ""
 
 
 class EditAsk(Struct, frozen=True, forbid_unknown_fields=True):
@@ -161,6 +163,22 @@ def get_run(context: RequestContext) -> runs.RunForm:
     return runs.run_form(forum.reads.view_run(context.path_param("run"), last))
 
 
+class TranscriptAsk(Struct, frozen=True, forbid_unknown_fields=True):
+    """Which part of a transcript."""
+
+    after: Annotated[
+        int, Meta(ge=0, lt=2**53, description="How many steps are left out; as `next` says.")
+    ] = 0
+    limit: Annotated[int, Meta(ge=1, le=200)] = 50
+
+
+def get_transcript(context: RequestContext) -> TranscriptPage:
+    """Return the calls of models and tools of a run, decoded into messages."""
+    ask: TranscriptAsk = context.query
+    record = context.desk.forum.reads.read_run_record(context.path_param("run"))
+    return transcript_page(record, ask.after, ask.limit)
+
+
 def diff_runs(context: RequestContext) -> DiffForm:
     """Compare two runs by the rules of `forum diff`."""
     names = context.path_param("run"), context.path_param("other")
@@ -234,16 +252,16 @@ def show_gate(context: RequestContext) -> gates.ShownGateForm:
     """Show what waits for approval."""
     run, subject = context.path_param("run"), context.query.subject
     reads = context.desk.forum.reads
-    gate, shown = reads.read_gate(run, subject)
-    (located,) = reads.locate_gates([(run, gate)])
-    return gates.shown_gate_form(located, shown)
+    return gates.shown_gate_form(reads.explain_gate(run, subject))
 
 
 def decide_gate(context: RequestContext) -> gates.DecisionForm:
     """Approve or reject what has the digest of what was looked at."""
     form, run = context.body, context.path_param("run")
     by = context.principal.approver
-    context.desk.forum.runs.decide_gate(run, form.subject, form.answer, form.digest, by)
+    context.desk.forum.runs.decide_gate(
+        run, form.subject, form.answer, form.digest, by, form.reason
+    )
     return gates.DecisionForm(run, form.subject, form.answer, form.digest)
 
 
@@ -285,6 +303,11 @@ RUNS = (
         "GET", "/api/v1/runs/{run}", "get_run", READERS,
         "Look at a run, as it stands or as it stood", get_run,
         reply=runs.RunForm, query=UntilAsk, tag="runs",
+    ),
+    Endpoint(
+        "GET", "/api/v1/runs/{run}/transcript", "get_transcript", READERS,
+        "Read the calls of a run as messages", get_transcript,
+        reply=TranscriptPage, query=TranscriptAsk, tag="runs",
     ),
     Endpoint(
         "GET", "/api/v1/runs/{run}/diff/{other}", "diff_runs", READERS,

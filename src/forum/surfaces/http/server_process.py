@@ -19,7 +19,7 @@ from forum.app import bind_sockets
 from forum.surfaces.cpu_limits import shorten_thread_switches
 from forum.surfaces.http.application import ServerExtension, make_app, startup_error_of
 from forum.surfaces.http.auth import ServerConfig
-from forum.surfaces.http.dashboard import PREFIX, is_built
+from forum.surfaces.http.dashboard import PREFIX
 from forum.surfaces.http.grpc_refusal import PREFACE, GrpcRefusal
 
 HEADER_TIMEOUT_S = 10.0
@@ -287,12 +287,17 @@ def _raise_connection_limit() -> int:
 
 
 def _announce(
-    server_config: ServerConfig, at: ListenAddress, url: str, say: Callable[[str], None]
+    server_config: ServerConfig,
+    at: ListenAddress,
+    url: str,
+    say: Callable[[str], None],
+    *,
+    is_person_told: bool,
 ) -> None:
     """Say where the server listens, and what clients have to show."""
     origins = ", ".join(tenant.forum.origin for tenant in server_config.desks)
     say(f"serving {origins} at {url}")
-    if is_built():
+    if not is_person_told:
         say(f"dashboard: {url}{PREFIX}")
     for other in at.more_ports:
         say(f"the same at {url.partition(':')[0]}://{at.host}:{other}")
@@ -305,12 +310,13 @@ def _announce(
             "--open-loopback: every program of every user of this machine, and whoever a proxy "
             "or a tunnel lets in, may submit requests and read everything; nobody may approve"
         )
-    else:
+    elif not is_person_told:
         say("clients show a key, or on this machine: Authorization: Bearer $(forum token)")
 
 
-def _ignore(_address: str) -> None:
+def _tell_nobody(_address: str) -> bool:
     """Do nothing once the server listens."""
+    return False
 
 
 def run_server(
@@ -318,9 +324,13 @@ def run_server(
     at: ListenAddress,
     say: Callable[[str], None],
     annexes: Sequence[ServerExtension] = (),
-    on_start: Callable[[str], None] = _ignore,
+    on_start: Callable[[str], bool] = _tell_nobody,
 ) -> None:
-    """Serve until SIGTERM or Ctrl-C; `on_start` gets the address of the dashboard."""
+    """Serve until SIGTERM or Ctrl-C.
+
+    `on_start` gets the address of the dashboard, before anything is logged, and returns whether it
+    has told a person how to sign in.
+    """
     shorten_thread_switches()
     app = make_app(server_config, annexes)
     config = uvicorn.Config(
@@ -344,8 +354,8 @@ def run_server(
     def announce(host: str, port: int) -> None:
         scheme = "https" if at.tls_cert else "http"
         url = f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
-        _announce(server_config, at, url, say)
-        on_start(url + PREFIX)
+        is_person_told = on_start(url + PREFIX)
+        _announce(server_config, at, url, say, is_person_told=is_person_told)
 
     # Bound before the ledgers are opened, so that a port in use is reported immediately.
     sockets = [

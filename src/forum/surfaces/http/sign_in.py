@@ -1,7 +1,12 @@
-"""Sign-in of the browser that `forum up --open` starts.
+"""Sign-in of the browser of the person who started `forum up`.
 
 The browser gets a code in the fragment of an address, which is sent to no server, and exchanges it
 once for the operator's token.  The token itself is in no argument, address, file or log.
+
+With the token come the public keys of the log, which the browser pins unless it has others.  From
+then on it notices when the log is rewritten, shortened or signed by another key.  It trusts this
+machine for the keys themselves: that they are the right ones, only a person can say who got them
+another way.
 """
 
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -16,6 +21,7 @@ from msgspec import Meta, Struct
 from forum.surfaces.http.auth import Authenticator
 from forum.surfaces.http.endpoints import NO_SCOPES, Endpoint, RequestContext
 from forum.surfaces.http.problems import ProblemError, ProblemType
+from forum.tlog import WitnessPolicy
 
 PATH = "/ui/sign-in"
 CODE_TTL_S = 300.0
@@ -30,23 +36,27 @@ class SignInAsk(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class SignInReply(Struct, frozen=True):
-    """The credential for the API."""
+    """The credential for the API, and the keys of the log."""
 
     key: str
+    origin: str
+    policy: Annotated[str, Meta(description="The trust file of the log, as text.")]
 
 
 class OneTimeSignIn:
-    """Exchanges one code for the operator's token, once and for a short time."""
+    """Exchanges codes for the operator's token, each once and for a short time."""
 
-    def __init__(self, operator_token: Callable[[], str]) -> None:
-        self._operator_token = operator_token
-        self._code: str | None = None
-        self._expires = 0.0
+    def __init__(
+        self, operator_token: Callable[[], str], origin: str, policy: Callable[[], WitnessPolicy]
+    ) -> None:
+        self._operator_token, self._origin, self._policy = operator_token, origin, policy
+        self._expiry_by_code: dict[bytes, float] = {}
 
     def issue_code(self) -> str:
-        """Return a new code; the one before is no longer valid."""
-        self._code, self._expires = token_urlsafe(_CODE_BYTES), monotonic() + CODE_TTL_S
-        return self._code
+        """Return a new code."""
+        code = token_urlsafe(_CODE_BYTES)
+        self._expiry_by_code[code.encode()] = monotonic() + CODE_TTL_S
+        return code
 
     def endpoints(self, door: Authenticator) -> Sequence[Endpoint]:  # noqa: ARG002  the code is the credential
         """Return the exchange.  The dashboard alone uses it, so it is no operation of the API."""
@@ -65,10 +75,13 @@ class OneTimeSignIn:
     async def exchange(self, context: RequestContext) -> SignInReply:
         """Return the token for the code.  Raises `ProblemError` for another, used or old one."""
         ask: SignInAsk = context.body
-        code = self._code
-        is_valid = code is not None and compare_digest(code.encode(), ask.code.encode())
-        if not is_valid or monotonic() > self._expires:
+        # All codes are compared, each in constant time: the time tells nothing about any of them.
+        given = ask.code.encode()
+        found = [code for code in self._expiry_by_code if compare_digest(code, given)]
+        # Removed before the reply: a reply that is lost must not be repeatable.
+        expiries = [self._expiry_by_code.pop(code, 0.0) for code in found]
+        if not any(monotonic() <= expiry for expiry in expiries):
             why = "this code was used or has expired; paste a key, or the output of `forum token`"
             raise ProblemError(ProblemType.FORBIDDEN, why)
-        self._code = None  # before the reply: a reply that is lost must not be repeatable
-        return SignInReply(self._operator_token())
+        trust_file = self._policy().text_for_others()
+        return SignInReply(self._operator_token(), self._origin, trust_file)

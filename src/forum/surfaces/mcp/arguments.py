@@ -14,6 +14,7 @@ from forum.deliberation.symposium.schemas import Persona
 from forum.errors import Malformed
 from forum.surfaces import requests
 from forum.surfaces.schemas.costs import CostsFilter
+from forum.surfaces.schemas.gates import DecisionReason
 from forum.surfaces.schemas.runs import RunsFilter
 from forum.work.panel import MAX_ROUNDS, MAX_SEATS
 from forum.work.plan import RunBudget
@@ -233,6 +234,14 @@ class RunAsk(Struct, frozen=True, forbid_unknown_fields=True):
     run: RunName
 
 
+class TranscriptPageAsk(Struct, frozen=True, forbid_unknown_fields=True):
+    """Which run, and which part of its transcript."""
+
+    run: RunName
+    after: Annotated[int, Meta(ge=0, lt=2**53, description="As `next` of the page before.")] = 0
+    limit: Annotated[int, Meta(ge=1, le=200)] = 20
+
+
 class CancelAsk(Struct, frozen=True, forbid_unknown_fields=True):
     """Which run, by all of its name."""
 
@@ -306,6 +315,7 @@ class DecideAsk(SubjectAsk, frozen=True, forbid_unknown_fields=True):
     digest: Annotated[
         str, Meta(pattern="^[0-9a-f]{64}$", description="Of what was looked at, as `gate` tells.")
     ]
+    reason: DecisionReason = ""
 
 
 ArgumentsT = TypeVar("ArgumentsT", bound=Struct)

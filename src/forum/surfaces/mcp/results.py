@@ -132,7 +132,7 @@ def describe_run(view: RunView) -> str:
 def _describe_reported_run(view: RunView, so_far: str) -> str:
     """Describe a run that Forum does not drive, and how it is known."""
     state = view.state
-    word = state.outcome.value if state.outcome else state.state.value
+    word = formatting.view_word(view)
     gaps = describe_gaps(state)
     parts = [
         f"Run {view.run}: {word}",
@@ -147,7 +147,7 @@ def _describe_work_done(view: RunView) -> str:
     """Describe the work done: turns for a panel, tasks otherwise."""
     state = view.state
     if state.is_reported:
-        return f"{formatting.pluralize(len(state.report.spans), 'span')} recorded"
+        return f"{formatting.pluralize(len(state.report.spans), 'step')} recorded"
     if turns := formatting.panel_turns(state):
         return f"{formatting.pluralize(formatting.count_taken_turns(turns), 'turn')} taken"
     planned = formatting.pluralize(state.planned, "task")

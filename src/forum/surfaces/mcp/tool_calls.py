@@ -123,7 +123,7 @@ def _describe_progress(state: Run) -> str:
         count = formatting.pluralize(formatting.count_taken_turns(turns), "turn")
         return f"{count} taken{_list_running(running)}"
     if state.is_reported:
-        return formatting.pluralize(len(state.report.spans), "span")
+        return formatting.pluralize(len(state.report.spans), "step")
     if not state.planned:
         return "no plan yet"
     worked = formatting.work_tasks(state)

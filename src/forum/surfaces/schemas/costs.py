@@ -121,6 +121,24 @@ class CostsForm(Struct, frozen=True):
             "runs that began before these: a request adds up about ten thousand runs at most."
         ),
     ]
+    runs_refused: Annotated[
+        int,
+        Meta(description="In how many of the runs a cap refused a call, however they ended."),
+    ] = 0
+    calls_refused: Annotated[int, Meta(description="How many calls caps refused.")] = 0
+    refused: Annotated[
+        tuple[fields.RunId, ...], Meta(description="The newest of these runs, at most a hundred.")
+    ] = ()
+    runs_overrun: Annotated[
+        int,
+        Meta(
+            description="In how many of the runs a provider billed more than the bound of a call. "
+            "They are stopped, and are not among `runs_stopped`."
+        ),
+    ] = 0
+    overrun: Annotated[
+        tuple[fields.RunId, ...], Meta(description="The newest of these, at most a hundred.")
+    ] = ()
 
 
 def costs_form(table: CostTable) -> CostsForm:
@@ -139,6 +157,11 @@ def costs_form(table: CostTable) -> CostsForm:
         stopped=tuple(table.stopped),
         runs_altered=table.altered_runs,
         next=table.next,
+        runs_refused=table.refused_runs,
+        calls_refused=table.refused_calls,
+        refused=tuple(table.refused),
+        runs_overrun=table.overrun_runs,
+        overrun=tuple(table.overrun),
     )
 
 

@@ -6,9 +6,18 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from forum.app import LocatedGate
+from forum.app import ExplainedGate, LocatedGate
 from forum.surfaces.formatting import format_rfc3339
-from forum.surfaces.schemas.fields import Index, Moment, RunId
+from forum.surfaces.gate_effects import describe_gate_effects
+from forum.surfaces.schemas.fields import (
+    AmountForm,
+    CapForm,
+    Index,
+    Moment,
+    RunId,
+    amount_form,
+    cap_form,
+)
 from forum.work.policy import Answer
 from forum.work.run_fold import Gate
 
@@ -22,6 +31,17 @@ Subject = Annotated[
 Digest = Annotated[
     str,
     Meta(description="The digest of what a gate shows; a decision names it."),
+]
+
+
+MAX_REASON_CHARS = 20_000
+DecisionReason = Annotated[
+    str,
+    Meta(
+        max_length=MAX_REASON_CHARS,
+        description="Why; recorded with the decision, in a body that can be erased.",
+        examples=["Checked against the budget of March."],
+    ),
 ]
 
 
@@ -68,17 +88,6 @@ class LocatedGateForm(GateForm, frozen=True):
     ]
 
 
-class ShownGateForm(LocatedGateForm, frozen=True):
-    """A gate with what waits at it."""
-
-    shown: str
-
-
-def shown_gate_form(located: LocatedGate, shown: bytes) -> ShownGateForm:
-    """Return a gate of a run with what it shows; bytes that are no text are replaced."""
-    return ShownGateForm(*_located_facts(located), shown.decode(errors="replace"))
-
-
 class GateResult(Struct, frozen=True):
     """What a task has said that a decision is about."""
 
@@ -86,26 +95,38 @@ class GateResult(Struct, frozen=True):
     result: str
 
 
-class ExplainedGateForm(ShownGateForm, frozen=True):
+class ShownGateForm(LocatedGateForm, frozen=True):
     """A gate with what waits at it, and with what the decision is about."""
 
+    shown: str
     request: Annotated[str | None, Meta(description="Null if it was erased.")]
     results: Annotated[
         tuple[GateResult, ...],
         Meta(description="Of the tasks that it waits for; of an effect, also what its agent said."),
     ]
+    if_approved: Annotated[str, Meta(description="What an approval leads to.")]
+    if_rejected: Annotated[str, Meta(description="What a rejection leads to.")]
+    spent: AmountForm
+    cap: CapForm
+    reason: Annotated[str | None, Meta(description="Why it was decided so, if that was told.")]
 
 
-def explained_gate_form(
-    located: LocatedGate,
-    shown: bytes,
-    request: str | None,
-    results: Iterable[tuple[str, bytes]],
-) -> ExplainedGateForm:
-    """Return a gate of a run with all that whoever decides should see."""
-    forms = tuple(GateResult(task, data.decode(errors="replace")) for task, data in results)
-    words = shown.decode(errors="replace")
-    return ExplainedGateForm(*_located_facts(located), words, request, forms)
+def shown_gate_form(question: ExplainedGate) -> ShownGateForm:
+    """Return a gate of a run with everything that a decision at it is about."""
+    effects = describe_gate_effects(question)
+    return ShownGateForm(
+        *_located_facts(question.located),
+        shown=question.shown.decode(errors="replace"),
+        request=question.request,
+        results=tuple(
+            GateResult(task, data.decode(errors="replace")) for task, data in question.results
+        ),
+        if_approved=effects.if_approved,
+        if_rejected=effects.if_rejected,
+        spent=amount_form(question.spent),
+        cap=cap_form(question.cap, question.milliseconds),
+        reason=question.reason,
+    )
 
 
 def _gate_facts(gate: Gate) -> tuple[str, str, Answer | None, DecidedBy | None, Answer, str]:

@@ -25,6 +25,15 @@ class FindingForm(Struct, frozen=True):
     claim: Annotated[verify.Claim, Meta(description="The claim that it refutes.")]
 
 
+_WitnessState = Annotated[
+    verify.WitnessState,
+    Meta(
+        description="Who has seen it: `independent` only if your trust file marks a witness that "
+        "cosigned it as another organization's; otherwise `self-witnessed` or `none`."
+    ),
+]
+
+
 class ReportForm(Struct, frozen=True):
     """What was checked, what was found, and what was not checked."""
 
@@ -55,6 +64,7 @@ class ReportForm(Struct, frozen=True):
         verify.Coverage,
         Meta(description="How the runs are known, and which steps are known to be missing."),
     ] = verify.Coverage()
+    witnessing: _WitnessState = verify.WitnessState.NONE
 
 
 def report_form(report: verify.Report) -> ReportForm:
@@ -88,6 +98,7 @@ class PackForm(Struct, frozen=True):
     findings: tuple[verify.PackFinding, ...]
     found: Annotated[int, Meta(description="How many findings there are; a hundred are listed.")]
     not_checked: tuple[str, ...]
+    witnessing: _WitnessState = verify.WitnessState.NONE
 
 
 def pack_form(result: verify.PackResult) -> PackForm:

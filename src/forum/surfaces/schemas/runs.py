@@ -30,6 +30,19 @@ from forum.work import kinds
 from forum.work.acceptance_criteria import Check
 from forum.work.report_kinds import Provenance
 from forum.work.run_fold import RunState, TaskState
+from forum.work.run_words import count_cap_refusals
+
+_Word = Annotated[
+    str,
+    Meta(
+        description="The one word for its state that all surfaces show: `ok`, `failed`, `budget`, "
+        "`overrun`, `waiting` and others.",
+        examples=["ok"],
+    ),
+]
+_Refused = Annotated[
+    int, Meta(description="How many calls a cap refused, of a run that Forum does not drive.")
+]
 
 
 class RoutedForm(Struct, frozen=True):
@@ -157,6 +170,15 @@ class RunForm(Struct, frozen=True):
     notes: Annotated[
         tuple[RunNoteForm, ...], Meta(description="Notes in a run that Forum does not drive.")
     ] = ()
+    word: _Word = ""
+    refused: _Refused = 0
+    title: Annotated[
+        str | None,
+        Meta(
+            description="What a run that Forum does not drive is shown as: its command or name, "
+            "and the first message to a model. Null for a run with a request."
+        ),
+    ] = None
 
 
 def run_form(view: RunView) -> RunForm:
@@ -215,6 +237,9 @@ def run_form(view: RunView) -> RunForm:
         spans=span_forms(view),
         gaps=gap_forms(view),
         notes=note_forms(view),
+        word=formatting.view_word(view),
+        refused=count_cap_refusals(state),
+        title=view.title or None,
     )
 
 
@@ -250,6 +275,22 @@ class RunLine(Struct, frozen=True):
             "database. All else is then told by its entries; verify the ledger."
         ),
     ] = False
+    title: Annotated[
+        str | None,
+        Meta(
+            description="What a run that Forum does not drive is shown as: its command or name, "
+            "and the first message to a model. Null for a run with a request.",
+            examples=["agent.py: Name three rivers."],
+        ),
+    ] = None
+    models: Annotated[
+        tuple[str, ...], Meta(description="The models that were called, the dearest first.")
+    ] = ()
+    seconds: Annotated[
+        fields.Seconds | None, Meta(description="How long it took; null while it goes on.")
+    ] = None
+    word: _Word = ""
+    refused: _Refused = 0
 
 
 def _run_line(listed: ListedRun) -> RunLine:
@@ -260,6 +301,8 @@ def _run_line(listed: ListedRun) -> RunLine:
         state=listed.state,
         outcome=summary.outcome,
         stopped=summary.stopped,
+        word=listed.word,
+        refused=summary.refused,
         passed=summary.passed,
         tasks=summary.tasks,
         spent=fields.amount_form(summary.spent),
@@ -273,6 +316,9 @@ def _run_line(listed: ListedRun) -> RunLine:
         lane=summary.lane or None,
         unpriced=summary.unpriced,
         altered=listed.is_altered,
+        title=listed.title or None,
+        models=summary.models,
+        seconds=round((listed.ended - summary.begun) / 1e6, 3) if listed.ended else None,
     )
 
 
@@ -293,7 +339,11 @@ class RunsFilter(Struct, frozen=True, forbid_unknown_fields=True):
     until: Until = None
     text: Annotated[
         str,
-        Meta(max_length=200, description="Only runs whose request or name contains this text."),
+        Meta(
+            max_length=200,
+            description="Only runs whose request, name, prompts, replies or tool calls contain "
+            "this text.",
+        ),
     ] = ""
     lane: Annotated[
         str,
@@ -338,8 +388,15 @@ class RunsPage(RunsForm, frozen=True):
             "hold fewer runs than asked for, or none, and still have a next one."
         ),
     ]
+    unsearched: Annotated[
+        int,
+        Meta(
+            description="How many runs are missing here although not all of their texts were "
+            "searched: they are too large, or in an archive that cannot be reached."
+        ),
+    ] = 0
 
 
 def runs_page(page: RunPage) -> RunsPage:
     """Return a page of runs in its form."""
-    return RunsPage(runs_form(page.runs).runs, page.next)
+    return RunsPage(runs_form(page.runs).runs, page.next, page.unsearched)

@@ -7,7 +7,12 @@ from msgspec import Meta, Struct
 
 from forum.app import RunView
 from forum.ledger.kinds import Outcome, RunOpenFacts
-from forum.surfaces.formatting import explain_failure, format_rfc3339, undecided_headline
+from forum.surfaces.formatting import (
+    explain_failure,
+    format_rfc3339,
+    undecided_headline,
+    view_word,
+)
 from forum.surfaces.reported_runs import describe_gaps, describe_provenance
 from forum.surfaces.schemas import fields
 from forum.surfaces.schemas.reported import ProvenanceWord
@@ -16,6 +21,7 @@ from forum.verify import Report
 from forum.work.kinds import AcceptedFacts, GateDecisionByFacts, GateDecisionFacts
 from forum.work.report_kinds import Operation, ReportSourceFacts
 from forum.work.run_record import RunRecord
+from forum.work.run_words import count_cap_refusals, is_cap_refusal
 
 
 class DecisionLine(Struct, frozen=True):
@@ -34,6 +40,7 @@ class WitnessLine(Struct, frozen=True):
     witness: str
     at: fields.Moment
     same_machine: bool
+    independent: bool = False
 
 
 class StoryForm(Struct, frozen=True):
@@ -58,6 +65,14 @@ class StoryForm(Struct, frozen=True):
     name: Annotated[str | None, Meta(description="The name of a run that Forum does not drive.")]
     spans: int
     gaps: Annotated[str | None, Meta(description="Steps that are known to be missing.")]
+    title: Annotated[
+        str | None,
+        Meta(description="The command or name of such a run, and its first message to a model."),
+    ] = None
+    word: Annotated[str, Meta(description="The one word for its state that all surfaces show.")] = (
+        ""
+    )
+    refused: Annotated[int, Meta(description="How many calls a cap refused.")] = 0
 
 
 class BundleReport(ReportForm, frozen=True, kw_only=True):
@@ -87,25 +102,38 @@ def story_form(record: RunRecord, view: RunView, report: Report) -> StoryForm:
         decisions=tuple(_decisions(record)),
         witnesses=tuple(
             WitnessLine(
-                sighting.witness, format_rfc3339(1_000_000 * sighting.time), sighting.same_machine
+                witness=sighting.witness,
+                at=format_rfc3339(1_000_000 * sighting.time),
+                same_machine=sighting.same_machine,
+                independent=sighting.independent,
             )
             for sighting in report.sightings
         ),
         provenance=state.provenance,
         known=describe_provenance(state),
         name=view.name or None,
+        title=view.title or None,
         spans=len(state.report.spans),
         gaps=describe_gaps(state) or None,
+        word=view_word(view),
+        refused=count_cap_refusals(state),
     )
 
 
 def _models(view: RunView) -> dict[str, int]:
-    """Count the calls of each model, by the name that it gave itself where it gave one."""
+    """Count the calls of each model, by the name that it gave itself where it gave one.
+
+    Calls that a cap refused were not made.
+    """
     own = (task for task in view.state.tasks.values() if task.delegated is None)
     calls = (call for task in own for call in task.calls)
     named = [(call.replied and call.replied.model) or call.called.model for call in calls]
     spans = view.state.report.spans.values()
-    named += [span.model for span in spans if span.op is Operation.MODEL and span.model]
+    named += [
+        span.model
+        for span in spans
+        if span.op is Operation.MODEL and span.model and not is_cap_refusal(span.ended)
+    ]
     return dict(sorted(Counter(named).items()))
 
 

@@ -4,8 +4,113 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from forum.ledger.kinds import Outcome
+from forum.surfaces.formatting import format_rfc3339
 from forum.surfaces.schemas import fields
 from forum.surfaces.schemas.reported import ProvenanceWord
+from forum.work.conversation.messages import ChatMessage, ModelExchange
+from forum.work.conversation.run_steps import ConversationStep, find_steps, read_exchanges
+from forum.work.report_kinds import Operation
+from forum.work.run_record import RunRecord
+
+
+class ExchangeForm(Struct, frozen=True):
+    """A call of a model, a use of a tool, or another step, as messages."""
+
+    entry: Annotated[
+        fields.Index | None, Meta(description="The entry that ends the step, or begins it.")
+    ]
+    began_entry: Annotated[fields.Index | None, Meta(description="The entry that begins it.")]
+    strand: str
+    op: Operation
+    name: str
+    agent: str | None
+    model: str | None
+    outcome: Annotated[Outcome | None, Meta(description="Null while the step goes on.")]
+    code: Annotated[str | None, Meta(description="The type of an error, or a status.")]
+    began: fields.Moment
+    seconds: fields.Seconds
+    spent: fields.AmountForm
+    input_tokens: int
+    output_tokens: int
+    stop_reason: Annotated[str | None, Meta(description="Why the model stopped, in its words.")]
+    repeated: Annotated[
+        int,
+        Meta(
+            description="How many messages at the beginning of the request are left out here, "
+            "because an earlier request has them."
+        ),
+    ]
+    request: Annotated[
+        tuple[ChatMessage, ...], Meta(description="What was sent; empty if it was erased.")
+    ]
+    reply: Annotated[
+        tuple[ChatMessage, ...], Meta(description="What came back; empty if it was erased.")
+    ]
+
+
+class TranscriptPage(Struct, frozen=True):
+    """Steps of a run as messages, in the order of their beginnings."""
+
+    run: fields.RunId
+    exchanges: tuple[ExchangeForm, ...]
+    total: Annotated[int, Meta(description="How many steps the run has.")]
+    next: Annotated[
+        int | None, Meta(description="`after` of the next page; null at the end of the run.")
+    ]
+
+
+_MAX_PAGE_CHARS = 4_000_000
+"""About how much text one page of a transcript has."""
+
+
+def transcript_page(record: RunRecord, after: int, limit: int) -> TranscriptPage:
+    """Return some steps of a run in their form."""
+    steps = find_steps(record.entries)
+    exchanges: list[ExchangeForm] = []
+    size = 0
+    for step, exchange in read_exchanges(record, steps, after):
+        if len(exchanges) == limit or size > _MAX_PAGE_CHARS:
+            break
+        exchanges.append(exchange_form(step, exchange))
+        size += exchange.size
+    reached = after + len(exchanges)
+    return TranscriptPage(
+        run=record.run,
+        exchanges=tuple(exchanges),
+        total=len(steps),
+        next=reached if exchanges and reached < len(steps) else None,
+    )
+
+
+def exchange_forms(record: RunRecord) -> tuple[ExchangeForm, ...]:
+    """Return all steps of a run in their form."""
+    steps = find_steps(record.entries)
+    return tuple(exchange_form(*pair) for pair in read_exchanges(record, steps))
+
+
+def exchange_form(step: ConversationStep, exchange: ModelExchange) -> ExchangeForm:
+    """Return a step with its messages in its form."""
+    return ExchangeForm(
+        entry=step.located.index,
+        began_entry=step.first.index,
+        strand=step.first.entry.strand,
+        op=step.op,
+        name=step.name,
+        agent=step.agent or None,
+        model=step.model or exchange.model or None,
+        outcome=step.outcome,
+        code=step.code or None,
+        began=format_rfc3339(step.started),
+        seconds=round(step.micros / 1e6, 6),
+        spent=fields.amount_form(step.spent),
+        input_tokens=step.input_tokens,
+        output_tokens=step.output_tokens,
+        stop_reason=exchange.stop_reason or None,
+        repeated=exchange.repeated,
+        request=exchange.request,
+        reply=exchange.reply,
+    )
 
 
 class TranscriptStep(Struct, frozen=True):
@@ -34,3 +139,7 @@ class TranscriptForm(Struct, frozen=True):
     coverage: Annotated[
         str, Meta(description="How Forum knows of the run, and what may be missing in it.")
     ]
+    exchanges: Annotated[
+        tuple[ExchangeForm, ...],
+        Meta(description="The calls of models and tools as messages, in their order."),
+    ] = ()

@@ -8,6 +8,7 @@ worker; the page starts it.
 
 import ast
 import base64
+import json
 import re
 from hashlib import sha256
 from importlib.resources import files
@@ -33,7 +34,12 @@ _WORKER_MODULES = (
     "report_checker",
     "log_keys",
     "verifier",
+    "pack_tables",
+    "pack_counts",
+    "pack_log",
+    "pack",
     "view",
+    "story",
     "contents",
     "kind_tables",
     "worker",
@@ -74,20 +80,32 @@ def _join(names: tuple[str, ...]) -> str:
     return script
 
 
+_TABLES = {
+    "kind_tables": ("CHOICE_TABLE", "KIND_TABLE"),
+    "pack_tables": ("KNOWN_QUERIES", "KNOWN_LIMITS", "KNOWN_MAPS", "EVENT_TABLE"),
+}
+"""The modules that are made of tables of the stand-alone verifier, with the names of these."""
+
+
 def _source(name: str) -> str:
-    return _kind_tables() if name == "kind_tables" else _read(f"{name}.js")
+    return _make_tables(_TABLES[name]) if name in _TABLES else _read(f"{name}.js")
 
 
-def _kind_tables() -> str:
-    """Return the module with the tables of kinds, which are those of the stand-alone verifier."""
+def _make_tables(names: tuple[str, ...]) -> str:
+    """Return a module with tables of the stand-alone verifier."""
     tree = ast.parse((files("forum.verify") / "standalone.py").read_text("utf-8"))
     tables = {
-        ast.unparse(node.targets[0]): ast.literal_eval(node.value)
+        ast.unparse(node.targets[0]): node.value
         for node in tree.body
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
+        if isinstance(node, ast.Assign)
     }
-    names = ("CHOICE_TABLE", "KIND_TABLE")
-    return "".join(f"export const {name} = `{tables[name]}`;\n" for name in names)
+    values = {name: ast.literal_eval(tables[name]) for name in names}
+    return "".join(f"export const {name} = {_write(value)};\n" for name, value in values.items())
+
+
+def _write(value: object) -> str:
+    """Return a text of several lines as it is, and all else as JSON."""
+    return f"`{value}`" if isinstance(value, str) and "\n" in value else json.dumps(value)
 
 
 def _strip(source: str) -> str:

@@ -65,7 +65,7 @@ function findEmptyLine(data) {
  * @param {(note: Uint8Array) => void} checkNote
  * @returns {Proof}
  */
-function readProof(data, checkNote) {
+export function readProof(data, checkNote) {
   const cut = findEmptyLine(data);
   const head = cut < 0 ? data : data.subarray(0, cut);
   const note = cut < 0 ? new Uint8Array() : data.subarray(cut + 2);
@@ -85,7 +85,7 @@ function readProof(data, checkNote) {
  * @param {Uint8Array} proof
  * @returns {PastCheckpoint}
  */
-function readPast(size, note, proof) {
+export function readPast(size, note, proof) {
   const lines = readUtf8(proof).split("\n");
   require(!lines.pop(), "the consistency proof ends within a line");
   const sized = readCheckpoint(readNote(note).text).size === size;

@@ -27,7 +27,7 @@ const MAX_ENTRY_SIZE = 4096;
 const MAX_PARENTS = 16;
 const MAX_NESTING = 16;
 
-const HASH = /^[0-9a-f]{64}$/;
+export const HASH = /^[0-9a-f]{64}$/;
 // Visible ASCII without quote and backslash.
 const LABEL = /^[!#-[\]-~]{1,128}$/;
 const MEDIA_TYPE = /^[!#-[\]-~]{1,64}$/;

@@ -52,9 +52,19 @@ export function exactNumber(number) {
   return number <= Number.MAX_SAFE_INTEGER ? Number(number) : number;
 }
 
+/** With the problems that only the log part of a pack can have. @type {Map<string, string>} */
+export const PACK_REFUTED_CLAIMS = new Map([
+  ...REFUTED_CLAIMS,
+  ["root-mismatch", INTACT],
+  ["entry-missing", COMPLETE],
+  ["tail-cut", COMPLETE],
+]);
+
 /** A collector of findings; beyond a thousand, it only counts them. */
 export class Findings {
-  constructor() {
+  /** @param {Map<string, string>} refuted */
+  constructor(refuted = REFUTED_CLAIMS) {
+    this.refuted = refuted;
     /** @type {Finding[]} */
     this.listed = [];
     this.count = 0;
@@ -70,7 +80,7 @@ export class Findings {
    * @param {Entry | null} entry
    */
   add(problem, detail, index = null, entry = null) {
-    const claim = REFUTED_CLAIMS.get(problem) ?? "";
+    const claim = this.refuted.get(problem) ?? "";
     const at = index === null ? null : exactNumber(index);
     const place = entry && `${entry.run}/${entry.strand}/${entry.n}`;
     const finding = { problem, claim, detail, index: at, entry: place };

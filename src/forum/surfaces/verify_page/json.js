@@ -2,7 +2,9 @@ import { readUtf8 } from "./bytes.js";
 import { reject, require } from "./rejected.js";
 import { firstCharacters } from "./text.js";
 
-/** @typedef {string | number | boolean | null | JsonValue[] | Map<string, JsonValue>} JsonValue */
+/**
+ * @typedef {string | number | bigint | boolean | null | JsonValue[] | Map<string, JsonValue>} JsonValue
+ */
 
 const MAX_JSON_DEPTH = 900;
 const SPACE = /[ \t\n\r]*/y;
@@ -128,7 +130,9 @@ class JsonReader {
     if (number) {
       if (number[2] || number[3]) rejectFloat(number[0]);
       if (number[1] === "-0") this.canonical = false;
-      return Number(number[1]);
+      const value = Number(number[1]);
+      // A larger integer is kept as it is: sums of amounts may be large.
+      return Number.isSafeInteger(value) ? value : BigInt(number[1]);
     }
     const constant = this.match(CONSTANT)?.[0] ?? reject("not JSON");
     if (/[NI]/.test(constant)) rejectFloat(constant);
@@ -153,4 +157,51 @@ export function readJson(data) {
   const value = reader.readDocument();
   require(reader.canonical, "JSON that is not in canonical form");
   return value;
+}
+
+/**
+ * Parse JSON whose form is compared elsewhere; of members with one name, the last counts.
+ * @param {Uint8Array} data
+ */
+export function readLooseJson(data) {
+  return new JsonReader(readUtf8(data)).readDocument();
+}
+
+/**
+ * Return JSON in canonical form, or as Python writes it with an indent of one space.
+ * @param {JsonValue} value
+ * @param {string | null} margin  the line break and indent of this value; null for none
+ * @returns {string}
+ */
+export function writeJson(value, margin = null) {
+  const isMap = value instanceof Map;
+  if (!isMap && !Array.isArray(value)) {
+    return typeof value === "bigint" ? String(value) : JSON.stringify(value);
+  }
+  const inner = margin === null ? null : `${margin} `;
+  const colon = margin === null ? ":" : ": ";
+  const items = isMap
+    ? [...value].map(([name, item]) => JSON.stringify(name) + colon + writeJson(item, inner))
+    : value.map((item) => writeJson(item, inner));
+  const [open, close] = isMap ? "{}" : "[]";
+  if (!items.length) return open + close;
+  return margin === null
+    ? open + items.join(",") + close
+    : open + inner + items.join(`,${inner}`) + margin + close;
+}
+
+/**
+ * Return whether two values are the same, in whatever order their members are.
+ * @param {JsonValue | undefined} left
+ * @param {JsonValue | undefined} right
+ * @returns {boolean}
+ */
+export function equalJson(left, right) {
+  if (left instanceof Map && right instanceof Map) {
+    return left.size === right.size && [...left].every(([name, item]) => right.has(name) && equalJson(item, right.get(name)));
+  }
+  if (Array.isArray(left) && Array.isArray(right)) {
+    return left.length === right.length && left.every((item, at) => equalJson(item, right[at]));
+  }
+  return left === right;
 }

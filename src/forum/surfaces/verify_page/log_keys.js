@@ -26,30 +26,47 @@ import { checkConsistency, checkInclusion, hashLeaf } from "./tree.js";
 const ROTATION_MARK = writeUtf8('"key.rotate/1"');
 
 /**
- * Return the key rotation that an entry records, if it records one and is in the tree.
- * @param {BundleContents} bundle
+ * Return the key rotation that an entry records, if it records one of this log.
+ * @param {string} origin
  * @param {bigint} index
- * @param {Checkpoint} tree
+ * @param {Uint8Array} data
  * @param {Kinds} kinds
  * @returns {KeyRotation | null}
  */
-function readKeyRotation(bundle, index, tree, kinds) {
-  const data = bundle.entry(index);
-  const proof = bundle.proof(index);
+export function readKeyRotation(origin, index, data, kinds) {
+  if (!includesBytes(data, ROTATION_MARK)) return null;
   const read = () => {
     const { kind, run, strand, log, facts } = readEntry(data, kinds);
     if (kind !== "key.rotate/1" || run !== "log" || strand !== "keys") return null;
     const oldKey = readKey(facts.get("old"));
     const newKey = readKey(facts.get("vkey"));
-    const ours = [oldKey, newKey].every((key) => isLogKey(key, bundle.origin));
-    const rotates = ours && oldKey.text !== newKey.text && log === bundle.origin;
-    require(rotates, "not a rotation of this log");
-    require(proof.at === index, "the proof is for another entry");
-    checkInclusion(proof.nodes, hashLeaf(data), index, tree);
+    const ours = [oldKey, newKey].every((key) => isLogKey(key, origin));
+    require(ours && oldKey.text !== newKey.text && log === origin, "not a rotation of this log");
     return { at: index, oldKey, newKey };
   };
   // What is wrong with it is reported when the entry is checked.
   return unlessRejected(read, () => null);
+}
+
+/**
+ * Return the rotations of a bundle that are proven to be in the tree.
+ * @param {BundleContents} bundle
+ * @param {Checkpoint} tree
+ * @param {Kinds} kinds
+ */
+function readRotations(bundle, tree, kinds) {
+  return bundle.entries.flatMap((index) => {
+    const data = bundle.entry(index);
+    const rotation = readKeyRotation(bundle.origin, index, data, kinds);
+    if (!rotation) return [];
+    const prove = () => {
+      const proof = bundle.proof(index);
+      require(proof.at === index, "the proof is for another entry");
+      checkInclusion(proof.nodes, hashLeaf(data), index, tree);
+      return [rotation];
+    };
+    return unlessRejected(prove, () => []);
+  });
 }
 
 /**
@@ -86,11 +103,12 @@ function readSignedTree(data, keys) {
 
 /**
  * Return the checkpoint and the earlier ones that it continues, whoever signed them.
- * @param {BundleContents} bundle
+ * @param {Uint8Array} newest
+ * @param {import("./bundle.js").PastCheckpoint[]} earlier
  * @param {Checkpoint} tree
  */
-function continuedNotes(bundle, tree) {
-  const continued = bundle.past.filter((past) =>
+export function continuedNotes(newest, earlier, tree) {
+  const continued = earlier.filter((past) =>
     unlessRejected(
       () => {
         checkConsistency(past.nodes, readCheckpoint(readNote(past.note).text), tree);
@@ -99,48 +117,55 @@ function continuedNotes(bundle, tree) {
       () => false,
     ),
   );
-  return [bundle.checkpoint, ...continued.map((past) => past.note)];
+  return [newest, ...continued.map((past) => past.note)];
+}
+
+/**
+ * Return the keys of the log that follow from the rotations in a bundle.
+ * @param {BundleContents} bundle
+ * @param {Key[]} pinned
+ * @param {Kinds} kinds
+ */
+export function bundleKeys(bundle, pinned, kinds) {
+  const tree = unlessRejected(
+    () => readCheckpoint(readNote(bundle.checkpoint).text),
+    () => null,
+  );
+  if (!tree) return new LogKeys(bundle.origin, pinned, [], []);
+  const notes = continuedNotes(bundle.checkpoint, bundle.past, tree);
+  return new LogKeys(bundle.origin, pinned, readRotations(bundle, tree, kinds), notes);
 }
 
 /** The keys of the log that follow from the reader's keys by key rotations. */
 export class LogKeys {
   /**
-   * @param {BundleContents} bundle
+   * @param {string} origin
    * @param {Key[]} pinned
-   * @param {Kinds} kinds
+   * @param {KeyRotation[]} rotations
+   * @param {Uint8Array[]} notes  the checkpoints of one history
    */
-  constructor(bundle, pinned, kinds) {
-    this.accepted = pinned.filter((key) => isLogKey(key, bundle.origin));
+  constructor(origin, pinned, rotations, notes) {
+    this.accepted = pinned.filter((key) => isLogKey(key, origin));
     /** The smallest tree that a key may sign. @type {Map<string, bigint>} */
     this.since = new Map();
     /** The largest tree that a key may sign. @type {Map<string, bigint>} */
     this.until = new Map();
-    const tree = unlessRejected(
-      () => readCheckpoint(readNote(bundle.checkpoint).text),
-      () => null,
-    );
-    if (tree) this.#acceptRotations(bundle, tree, kinds);
+    if (rotations.length && this.accepted.length) this.#acceptRotations(rotations, notes);
   }
 
   /**
-   * @param {BundleContents} bundle
-   * @param {Checkpoint} tree
-   * @param {Kinds} kinds
+   * @param {KeyRotation[]} rotations
+   * @param {Uint8Array[]} notes
    */
-  #acceptRotations(bundle, tree, kinds) {
-    const rotations = bundle.entries
-      .filter((index) => includesBytes(bundle.entry(index), ROTATION_MARK))
-      .map((index) => readKeyRotation(bundle, index, tree, kinds))
-      .filter((rotation) => rotation !== null);
-    if (!rotations.length || !this.accepted.length) return;
+  #acceptRotations(rotations, notes) {
     const rotated = rotations.flatMap(({ oldKey, newKey }) => [oldKey, newKey]);
     const keys = uniqueKeys([...this.accepted, ...rotated]);
-    const trees = continuedNotes(bundle, tree)
+    const trees = notes
       .map((note) => readSignedTree(note, keys))
       .filter((signed) => signed !== null && signed.signers.size > 0);
     const known = /** @type {SignedTree[]} */ (trees);
     for (const rotation of rotations) this.#acceptRotation(rotation, rotation.oldKey, known);
-    for (const rotation of rotations.reverse()) {
+    for (const rotation of [...rotations].reverse()) {
       this.#acceptRotation(rotation, rotation.newKey, known);
     }
   }

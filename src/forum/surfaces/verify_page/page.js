@@ -7,14 +7,10 @@
 /** @typedef {import("./view.js").Section} Section */
 
 const ENTRIES_AT_ONCE = 200;
-const BEGIN = "Choose a bundle, and say whom you trust.";
-const PACK =
-  "Not verified: this is an evidence pack, and this page verifies bundles of single runs. Nothing in it was checked. " +
-  "Check the pack with: python3 verify.py PACK --policy POLICY, or: forum verify PACK --policy POLICY. " +
-  "To check one of its runs here, unpack it and choose a file of the folder runs.";
+const BEGIN = "Nothing is checked yet. Choose a file, and say whom you trust.";
 // A state is told by word and mark as well as by color.
 /** @type {Record<string, string>} */
-const MARKS = { holds: "✓", fails: "✗", unknown: "?" };
+const MARKS = { holds: "✓", fails: "✗", unknown: "?", warn: "!" };
 
 /**
  * @param {string} id
@@ -69,8 +65,7 @@ function takeMessage(message) {
   if (message.view) showReport(message.view);
   else if (message.entries) showEntries(message.entries);
   else if (message.parts) showParts(message.shown, message.parts);
-  else if (message.pack) say(PACK, true);
-  else if (message.refused) say(`Not verified. Your keys or policy: ${message.refused}`, true);
+  else if (message.refused) say(`Not verified. Your keys or trust file: ${message.refused}`, true);
   else say(`Verifying: ${message.done} of ${message.total} entries`);
 }
 
@@ -94,7 +89,13 @@ async function verifyChosen() {
 /** @param {ReportView} view */
 function showReport(view) {
   say(chosen?.name ?? "");
-  find("summary").textContent = view.summary;
+  find("summary").textContent = `${MARKS[view.tone]} ${view.summary}`;
+  find("summary").className = view.tone;
+  find("story").hidden = !view.story.length;
+  find("story-title").textContent = view.storyTitle;
+  find("story-lines").replaceChildren(
+    ...view.story.flatMap(({ name, text }) => [make("dt", name), make("dd", text)]),
+  );
   find("claims").replaceChildren(...view.claims.map(makeClaim));
   find("sections").replaceChildren(...view.sections.map(makeSection));
   find("contents").open = false;
@@ -107,10 +108,12 @@ function showReport(view) {
 }
 
 /** @param {ClaimView} claim */
-function makeClaim({ name, state, tone, reason }) {
+function makeClaim({ name, state, tone, meaning, reason }) {
   const row = make("div", "", tone);
   const mark = make("dd", `${MARKS[tone]} ${state}`, "mark");
-  row.append(make("dt", name), mark, make("dd", reason, "reason"));
+  const why = make("dd", "", "reason");
+  why.append(make("strong", meaning), make("span", reason));
+  row.append(make("dt", name), mark, why);
   return row;
 }
 
@@ -164,7 +167,7 @@ function showParts(index, parts) {
 }
 
 /**
- * Take files that were dropped: a zip file is the bundle, another one the policy.
+ * Take files that were dropped: a zip file is the bundle or pack, another one the trust file.
  * @param {FileList} files
  */
 async function takeFiles(files) {

@@ -3,7 +3,7 @@ import { LOG_KEY, WITNESS_KEY, readKey } from "./note.js";
 import { reject, require, unlessRejected } from "./rejected.js";
 import { quote } from "./text.js";
 
-/** The reader's policy: C2SP tlog-policy. */
+/** The reader's trust file: C2SP tlog-policy, and our line `independent NAME`. */
 
 /** @typedef {import("./note.js").Key} Key */
 /** @typedef {import("./checkpoint.js").Cosignature} Cosignature */
@@ -20,13 +20,15 @@ export class Policy {
     this.groups = [];
     /** @type {string[]} */
     this.quorums = [];
-    require(!data.some(isControl), "the policy contains a control character");
-    require(data.at(-1) === 0x0a, "the policy does not end in a newline");
+    /** The witnesses that the reader marks as another organization's. @type {string[]} */
+    this.independent = [];
+    require(!data.some(isControl), "the trust file contains a control character");
+    require(data.at(-1) === 0x0a, "the trust file does not end in a newline");
     for (const words of readLines(data)) {
       if (words.length && !words[0].startsWith("#")) this.#readLine(words);
     }
     const quorums = this.quorums.length;
-    if (quorums !== 1) reject(`the policy has ${quorums} quorum lines, not one`);
+    if (quorums !== 1) reject(`the trust file has ${quorums} quorum lines`);
     this.#checkNothingTwice();
   }
 
@@ -35,6 +37,13 @@ export class Policy {
     for (const keys of [this.logs, [...this.witnesses.values()]]) {
       const distinct = new Set(keys.map((key) => key.material.join()));
       require(distinct.size === keys.length, "a key is listed twice");
+    }
+    const marks = this.independent;
+    require(new Set(marks).size === marks.length, "a witness is marked twice");
+    const logs = new Set(this.logs.map((key) => key.material.join()));
+    for (const [name, key] of this.witnesses) {
+      const isOwn = marks.includes(name) && logs.has(key.material.join());
+      if (isOwn) reject(`${key.name} has the key of the log`);
     }
     const members = this.groups.flatMap((group) => group.members);
     require(new Set(members).size === members.length, "a group member is listed twice");
@@ -54,6 +63,11 @@ export class Policy {
       this.#addGroup(name, words[2], words.slice(3), names);
     } else if (first === "quorum" && count === 2 && (name === "none" || names.has(name))) {
       this.quorums.push(name);
+    } else if (first === "independent" && count === 2 && this.witnesses.has(name)) {
+      // Whoever chose this name says that the witness is on the machine of its log.
+      const witness = this.witnesses.get(name)?.name ?? "";
+      if (isLocalWitness(witness)) reject(`${witness} is on the machine of its log`);
+      this.independent.push(name);
     } else {
       reject(`invalid line, or a name that is taken or undefined: ${quote(words.join(" "))}`);
     }
@@ -91,6 +105,21 @@ export class Policy {
   }
 
   /**
+   * Return whether the reader marks a witness as run by another organization.
+   *
+   * A mark does not say of which log, so it counts only if the file and the other keys that the
+   * reader has named are of one.
+   * @param {Key} key
+   * @param {Key[]} named
+   */
+  isIndependent(key, named = []) {
+    const logs = [...named, ...this.logs];
+    if (new Set(logs.map((log) => log.name)).size > 1) return false;
+    if (logs.some((log) => log.material.join() === key.material.join())) return false;
+    return this.independent.some((name) => this.witnesses.get(name)?.text === key.text);
+  }
+
+  /**
    * Return the earliest time, in seconds, by which the quorum had cosigned; 0 if unknown.
    *
    * A cosignature with time 0 states no time: it counts for the quorum, but not here.
@@ -112,6 +141,14 @@ export class Policy {
     }
     return needed.get(this.quorums[0]) ?? 1;
   }
+}
+
+/**
+ * Return whether the name of a witness says that it is on the writer's own machine.
+ * @param {string} witness
+ */
+export function isLocalWitness(witness) {
+  return witness.toLowerCase().startsWith("forum.local/witness/");
 }
 
 /** @param {number} byte */

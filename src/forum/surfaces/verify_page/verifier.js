@@ -2,10 +2,10 @@ import { BundleContents, bodyKey } from "./bundle.js";
 import { equalBytes, toHex } from "./bytes.js";
 import { openCheckpoint, readCosignatures } from "./checkpoint.js";
 import { readEntry } from "./entry.js";
-import { COMPLETE, Findings, HOLDS, INDEPENDENT, INTACT, NOT_CHECKED, exactNumber } from "./findings.js";
-import { LogKeys } from "./log_keys.js";
+import { COMPLETE, FAILS, Findings, HOLDS, INDEPENDENT, INTACT, NOT_CHECKED, exactNumber } from "./findings.js";
+import { bundleKeys } from "./log_keys.js";
 import { uniqueKeys } from "./note.js";
-import { consistentTimes } from "./policy.js";
+import { consistentTimes, isLocalWitness } from "./policy.js";
 import { require, unlessRejected } from "./rejected.js";
 import { ReportChecker, isToldByOthers } from "./report_checker.js";
 import { MAX_CLOCK_SKEW_US, MAX_TIME, RunChecker } from "./run_checker.js";
@@ -29,7 +29,11 @@ import { checkConsistency, checkInclusion, hashLeaf } from "./tree.js";
  * @typedef {{keys: Key[], policy: Policy | null, seen: Uint8Array[]}} Trust
  */
 
-/** @typedef {{witness: string, time: number | bigint, same_machine: boolean}} Sighting */
+/**
+ * @typedef {{
+ *   witness: string, time: number | bigint, same_machine: boolean, independent: boolean,
+ * }} Sighting
+ */
 
 /**
  * The report, with the members of `verify.py --json`.
@@ -39,10 +43,17 @@ import { checkConsistency, checkInclusion, hashLeaf } from "./tree.js";
  *   found: number, not_checked: string[], entries: number, runs: number, open_runs: string[],
  *   bodies: {ok: number, redacted: number, missing: number, mismatch: number}, pending: number,
  *   sightings: Sighting[], epochs: never[], notices: string[], coverage: Coverage,
+ *   witnessing: string,
  * }} Report
  */
 
 const PROGRESS_STEP = 500;
+
+export const NOTHING_CHECKED = notChecked("nothing was checked");
+export const NO_KEY = notChecked("you named no key of the log: nothing was checked");
+export const NO_TRUST_FILE = notChecked(
+  "you named no trust file: whether witnesses have seen it was not checked",
+);
 
 /**
  * Return the results of a map by rising size.
@@ -64,10 +75,11 @@ class BundleVerifier {
     this.bundle = bundle;
     this.kinds = kinds;
     this.findings = new Findings();
+    this.trust = trust;
     this.policy = trust.policy;
     this.memories = trust.seen;
     const pinned = uniqueKeys([...trust.keys, ...(trust.policy?.logs ?? [])]);
-    this.logKeys = new LogKeys(bundle, pinned, kinds);
+    this.logKeys = bundleKeys(bundle, pinned, kinds);
     this.keys = uniqueKeys([...pinned, ...this.logKeys.accepted]);
     this.run = new RunChecker(bundle, this.findings);
     this.reports = new ReportChecker(this.findings);
@@ -101,7 +113,7 @@ class BundleVerifier {
       this.#checkEntry(index);
     });
     if (this.policy && !this.policy.isSatisfiedBy(this.seen)) {
-      this.findings.add("not-witnessed", "the witnesses of the policy have not cosigned it");
+      this.findings.add("not-witnessed", "the witnesses of your trust file have not cosigned it");
     }
     this.run.finish();
     this.#checkStrays();
@@ -300,17 +312,15 @@ class BundleVerifier {
   /** Return the results of the three claims, each with a reason. */
   #judgeClaims() {
     const { findings, keys, policy } = this;
-    const noKey = notChecked("no key was given: name the log's key with --key");
-    const noPolicy = notChecked("no policy was given: name witnesses with --policy");
     const proven = `${this.bundle.entries.length} entries, each proven in the signed tree`;
     const listed = this.run.closed && !this.run.unlisted;
     const unknown = "the run was open, or its list of strands redacted, when this was exported";
     return {
-      intact: keys.length ? findings.judgeClaim(INTACT, proven) : noKey,
+      intact: keys.length ? findings.judgeClaim(INTACT, proven) : NO_KEY,
       complete: keys.length
         ? findings.judgeClaim(COMPLETE, this.#closedReason(), listed ? "" : unknown)
-        : noKey,
-      independent: policy ? findings.judgeClaim(INDEPENDENT, this.#cosignedReason()) : noPolicy,
+        : NO_KEY,
+      independent: policy ? findings.judgeClaim(INDEPENDENT, describeWitnesses(this.seen, this.policy)) : NO_TRUST_FILE,
     };
   }
 
@@ -322,15 +332,6 @@ class BundleVerifier {
     return isToldByOthers(this.reports.coverage())
       ? `${reason}; what was not recorded cannot be missing here, see coverage`
       : reason;
-  }
-
-  #cosignedReason() {
-    const names = [...new Set(this.seen.map(({ key }) => key.name))].sort(compareText);
-    let reason = `cosigned by ${names.join(", ")}`;
-    if (names.length && names.every(isLocalWitness)) {
-      reason += ", a witness on the writer's own machine: as strong as that machine's owner";
-    }
-    return this.policy?.minWitnesses() === 1 ? `${reason}; one witness decides the time` : reason;
   }
 
   #listNotChecked() {
@@ -346,12 +347,13 @@ class BundleVerifier {
   /** @returns {Report} */
   #report() {
     const { bundle, run, tree } = this;
+    const claims = this.#judgeClaims();
     return {
       ...unreadableReport(this.findings),
       origin: bundle.origin,
       size: tree ? exactNumber(tree.size) : 0,
       root: tree ? toHex(tree.root) : "",
-      ...this.#judgeClaims(),
+      ...claims,
       not_checked: this.#listNotChecked(),
       entries: bundle.entries.length,
       runs: run.openings,
@@ -361,9 +363,11 @@ class BundleVerifier {
         witness: key.name,
         time: exactNumber(time),
         same_machine: isLocalWitness(key.name),
+        independent: Boolean(this.policy?.isIndependent(key, this.trust.keys)),
       })),
       notices: this.notices,
       coverage: this.reports.coverage(),
+      witnessing: judgeWitnessing(this.trust, claims.independent, this.seen),
     };
   }
 }
@@ -372,16 +376,8 @@ class BundleVerifier {
  * @param {string} reason
  * @returns {Judgement}
  */
-function notChecked(reason) {
+export function notChecked(reason) {
   return { state: NOT_CHECKED, reason };
-}
-
-/**
- * Return whether the name of a witness says that it is on the writer's own machine.
- * @param {string} witness
- */
-export function isLocalWitness(witness) {
-  return witness.startsWith("forum.local/witness/");
 }
 
 /**
@@ -412,6 +408,73 @@ function unreadableReport(findings) {
     epochs: [],
     notices: [],
     coverage: { driven: 0, relayed: 0, wrapped: 0, reported: 0, gaps: [] },
+    witnessing: "none",
+  };
+}
+
+/**
+ * Return one sentence if all trusted keys are of other logs than this one, or nothing.
+ * @param {Trust} trust
+ * @param {string} origin
+ * @param {string} what
+ */
+export function describeForeign({ keys, policy }, origin, what) {
+  const all = [...keys, ...(policy?.logs ?? [])].map((key) => key.name);
+  const names = [...new Set(all)].sort(compareText);
+  if (!names.length || names.includes(origin)) return "";
+  let ends = [...names, origin].map(shortenOrigin);
+  if (new Set(ends).size < ends.length) ends = [...names, origin];
+  const yours = policy ? "trust file is for" : "key is of";
+  const logs = names.length === 1 ? "log" : "logs";
+  return `Your ${yours} the ${logs} ${ends.slice(0, -1).join(" and ")}; this ${what} is of ${ends.at(-1)}.`;
+}
+
+/** @param {string} origin */
+function shortenOrigin(origin) {
+  const characters = [...origin];
+  return characters.length <= 20 ? origin : `…${characters.slice(-8).join("")}`;
+}
+
+/**
+ * Return who has cosigned, and how much that is worth.
+ * @param {Cosignature[]} seen
+ * @param {Policy | null} policy
+ */
+export function describeWitnesses(seen, policy) {
+  const names = [...new Set(seen.map(({ key }) => key.name))].sort(compareText);
+  let reason = `cosigned by ${names.join(", ")}`;
+  if (names.length && names.every(isLocalWitness)) {
+    reason += ", a witness on the writer's own machine: as strong as that machine's owner";
+  }
+  return policy?.minWitnesses() === 1 ? `${reason}; one witness decides the time` : reason;
+}
+
+/**
+ * Return who has seen it: only the reader's own mark makes a witness independent.
+ * @param {Trust} trust
+ * @param {Judgement} claim
+ * @param {Cosignature[]} seen
+ */
+export function judgeWitnessing({ keys, policy }, claim, seen) {
+  if (claim.state !== HOLDS || !policy) return "none";
+  return seen.some(({ key }) => policy.isIndependent(key, keys)) ? "independent" : "self-witnessed";
+}
+
+/**
+ * Return the report on a bundle of another log than those whose keys the reader trusts.
+ * @param {string} origin
+ * @param {string} sentence
+ * @returns {Report}
+ */
+function foreignReport(origin, sentence) {
+  const findings = new Findings();
+  findings.add("signature-rejected", sentence);
+  return {
+    ...unreadableReport(findings),
+    origin,
+    intact: { state: FAILS, reason: sentence },
+    complete: NOTHING_CHECKED,
+    independent: NOTHING_CHECKED,
   };
 }
 
@@ -425,7 +488,12 @@ function unreadableReport(findings) {
  */
 export function verifyBundle(data, trust, kinds, showProgress = () => {}) {
   const report = unlessRejected(
-    () => new BundleVerifier(new BundleContents(data), trust, kinds).verify(showProgress),
+    () => {
+      const bundle = new BundleContents(data);
+      const foreign = describeForeign(trust, bundle.origin, "bundle");
+      if (foreign) return foreignReport(bundle.origin, foreign);
+      return new BundleVerifier(bundle, trust, kinds).verify(showProgress);
+    },
     (error) => {
       const findings = new Findings();
       findings.add("bundle-altered", error.message);

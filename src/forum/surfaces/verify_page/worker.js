@@ -7,9 +7,10 @@ import { readKey } from "./note.js";
 import { Policy } from "./policy.js";
 import { Rejected } from "./rejected.js";
 import { escapeText } from "./text.js";
+import { isPack, verifyPack } from "./pack.js";
 import { verifyBundle } from "./verifier.js";
-import { viewReport } from "./view.js";
-import { Archive } from "./zip.js";
+import { tellStory } from "./story.js";
+import { viewPackReport, viewReport } from "./view.js";
 
 /** The worker: verifies bundles beside the page, which stays usable meanwhile. */
 
@@ -53,19 +54,6 @@ function listTrusted({ keys, policy }) {
 }
 
 /**
- * Return whether a file is an evidence pack, and not the bundle of one run.
- * @param {Uint8Array} data
- */
-function isPack(data) {
-  try {
-    return new Archive(data).members.has("log/end.note");
-  } catch (error) {
-    if (!(error instanceof Rejected)) throw error;
-    return false;
-  }
-}
-
-/**
  * Verify a bundle, and post progress and the report.
  * @param {Question} question
  */
@@ -73,14 +61,16 @@ function answer(question) {
   const trust = readTrust(question);
   verified = new Uint8Array(question.bundle);
   reader = null;
+  const showProgress = (/** @type {number} */ done, /** @type {number} */ total) =>
+    self.postMessage({ done, total });
+  const trusted = listTrusted(trust);
   if (isPack(verified)) {
-    self.postMessage({ pack: true });
+    const report = verifyPack(verified, trust, KINDS, showProgress);
+    self.postMessage({ view: viewPackReport(report, trusted) });
     return;
   }
-  const report = verifyBundle(verified, trust, KINDS, (done, total) =>
-    self.postMessage({ done, total }),
-  );
-  self.postMessage({ view: viewReport(report, listTrusted(trust)) });
+  const report = verifyBundle(verified, trust, KINDS, showProgress);
+  self.postMessage({ view: viewReport(report, trusted, tellStory(verified, KINDS)) });
 }
 
 self.onmessage = ({ data }) => {

@@ -1,7 +1,7 @@
 import { equalBytes, readUtf8, toHex, writeUtf8 } from "./bytes.js";
-import { reject, require } from "./rejected.js";
+import { reject } from "./rejected.js";
 import { sha256 } from "./sha256.js";
-import { compareText } from "./text.js";
+import { compareText, firstCharacters, quote } from "./text.js";
 
 /** A zip archive in canonical form: files stored without compression, sorted, undated. */
 
@@ -70,6 +70,51 @@ function commonFields(version, name, member) {
   ];
 }
 
+const NOT_A_ZIP = "not-a-zip: it does not begin as a zip file does, so it is no evidence bundle";
+const TRUNCATED = "truncated: it ends before its directory does; copy or download it again";
+const REZIPPED = "re-zipped: another program has packed its files again; ask for the file as Forum wrote it";
+const NOT_A_BUNDLE = "not-a-bundle: it is a zip file, but none that forum ledger export or forum evidence wrote";
+const ALTERED = "altered: its bytes are not those that were packed";
+/** A name in the directory that every bundle (an entry, a proof) or every evidence pack has. */
+const LISTED = /PK\x01\x02[^]{42}(?:[^\x00]{0,255}\/)?(?:(?:entries|proofs)\/[0-9]{16}\.|log\/end\.note)/;
+const END_SIZE = 22;
+const MAX_COMMENT = 0xffff;
+const LISTED_BYTES = 1 << 20;
+
+/**
+ * Return the most likely reason why bytes are not a canonical archive.
+ * @param {Uint8Array} data
+ * @param {string} otherwise
+ */
+function explainFault(data, otherwise) {
+  const head = toLatin1(data.subarray(0, 4));
+  if (head !== "PK\x03\x04" && head !== "PK\x05\x06") return NOT_A_ZIP;
+  const tail = toLatin1(data.subarray(Math.max(0, data.length - LISTED_BYTES)));
+  const end = tail.lastIndexOf("PK\x05\x06");
+  const rest = tail.length - end;
+  if (end < 0 || rest < END_SIZE || rest > END_SIZE + MAX_COMMENT) return TRUNCATED;
+  return LISTED.test(tail) ? otherwise : NOT_A_BUNDLE;
+}
+
+/**
+ * Return whether a file was altered in place, when only its checksum differs, or packed again.
+ * @param {string} name
+ * @param {Uint8Array} ours
+ * @param {Uint8Array} there
+ */
+function headerFault(name, ours, there) {
+  const corrected = there.slice();
+  corrected.set(ours.subarray(14, 18), 14);
+  return equalBytes(corrected, ours) ? `${ALTERED} (${quote(firstCharacters(name, 80))})` : REZIPPED;
+}
+
+/** @param {Uint8Array} data */
+function toLatin1(data) {
+  let text = "";
+  for (let at = 0; at < data.length; at += 4096) text += String.fromCharCode(...data.subarray(at, at + 4096));
+  return text;
+}
+
 /** The files of an archive, of which every byte was compared with the only one that it can be. */
 export class Archive {
   /** @param {Uint8Array} data */
@@ -82,10 +127,10 @@ export class Archive {
     this.wide = this.#isWide();
     for (const piece of this.#directory(at)) {
       const there = data.subarray(at, at + piece.length);
-      require(equalBytes(there, piece), "altered zip directory");
+      if (!equalBytes(there, piece)) reject(explainFault(data, ALTERED));
       at += piece.length;
     }
-    require(at === data.length, "data after the zip directory");
+    if (at !== data.length) reject(explainFault(data, ALTERED));
   }
 
   /**
@@ -111,11 +156,13 @@ export class Archive {
       const name = readUtf8(rawName);
       const sorted = before === null || compareText(before, name) < 0;
       const inside = start + size <= data.length;
-      require(inside && sorted, "the files of the archive are truncated or not in order");
+      if (!inside) reject(explainFault(data, ALTERED));
+      if (!sorted) reject(explainFault(data, REZIPPED));
       const content = data.subarray(start, start + size);
       const member = { start, size, crc: crc32(content), digest: toHex(sha256(content)) };
       const header = packFields([4, LOCAL_HEADER], ...commonFields(20, rawName, member), [2, 0]);
-      require(equalBytes(header, data.subarray(at, at + 30)), "altered zip header");
+      const there = data.subarray(at, at + 30);
+      if (!equalBytes(header, there)) reject(explainFault(data, headerFault(name, header, there)));
       members.set(name, member);
       at = start + size;
       before = name;

@@ -1,0 +1,335 @@
+"""What operating systems do differently: the Linux way, and a portable way beside it.
+
+No other module may use a call, a file or a program that only Linux has; a test reads the sources.
+A portable way does the same as the Linux way, a little later or with one more process.  What has no
+portable way is refused: `confinement_problem` says why programs cannot be confined here.
+
+This file is also a script, which runs a program that ends with the process that started it:
+
+    python -I -S platform_calls.py PARENT LOCK PROGRAM [ARGUMENT...]
+
+It is run outside of Forum's environment and starts often, so this module imports only the standard
+library, and the slower parts of it where they are used.
+"""
+
+import atexit
+import errno
+import fcntl
+import os
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from signal import SIGKILL
+from threading import Lock, Thread
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ctypes import _Pointer, c_void_p
+
+SYSTEM: str = sys.platform
+"""The operating system, as `sys.platform` names it."""
+
+_PR_SET_PDEATHSIG, _PR_GET_PDEATHSIG, _PR_SET_DUMPABLE = 1, 2, 4
+_UNSUPPORTED = (errno.ENOSYS, errno.EPERM, errno.EINVAL, errno.ENOTSUP, errno.ENOTTY)
+"""Errors of a system call that the kernel does not have, or that a container forbids."""
+
+
+# The exit of a child process, noticed without reaping it.
+
+
+def open_exit_handle(child: int) -> int:
+    """Return a file descriptor that becomes readable when a child process exits.
+
+    The child is not reaped, so that its process id stays its own.  Close the descriptor after use.
+    """
+    if sys.platform == "linux" and hasattr(os, "pidfd_open"):
+        try:
+            return os.pidfd_open(child)
+        except OSError as error:
+            if error.errno not in _UNSUPPORTED:
+                raise
+    return _wait_in_thread(child)
+
+
+def _wait_in_thread(child: int) -> int:
+    reading, writing = os.pipe()
+    Thread(target=_report_exit, args=(child, writing), daemon=True).start()
+    return reading
+
+
+def _report_exit(child: int, writing: int) -> None:
+    try:
+        _wait_without_reaping(child)
+        # Closing alone is not enough: a forked process may have a copy of this end of the pipe.
+        with suppress(BrokenPipeError):
+            os.write(writing, b"\n")
+    finally:
+        os.close(writing)
+
+
+def _wait_without_reaping(child: int) -> None:
+    """Wait until a child process has exited, or is no child of this process."""
+    import ctypes
+
+    # `os.waitid` is missing on macOS before Python 3.13; the function of the C library is not.
+    libc = ctypes.CDLL(None, use_errno=True)
+    by_process_id, result = 1, ctypes.create_string_buffer(256)  # larger than any siginfo_t
+    options = os.WEXITED | os.WNOWAIT
+    while libc.waitid(by_process_id, ctypes.c_uint(child), result, options):
+        if ctypes.get_errno() != errno.EINTR:
+            return
+
+
+# Files that survive a loss of power.
+
+
+def sync_file(descriptor: int) -> None:
+    """Write a file to the disk, or the names in a folder."""
+    if sys.platform == "darwin":
+        # There fsync leaves the data in the cache of the drive.  Some file systems lack the other.
+        with suppress(OSError):
+            fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
+            return
+    os.fsync(descriptor)
+
+
+# An environment that other processes of the same user cannot read.
+
+
+def hide_environment() -> None:
+    """Keep other programs of this user from reading the environment of this process.
+
+    Linux also keeps debuggers out.  Elsewhere the values are only removed from where the system
+    shows them.  Root can always read them.
+    """
+    if not (_has_prctl() and _prctl(_PR_SET_DUMPABLE, 0) == 0):
+        _blank_environment()
+
+
+def _blank_environment() -> None:
+    """Overwrite the environment that the process was started with, and set it again elsewhere."""
+    import ctypes
+
+    variables = dict(os.environb)
+    block, index = _environment_block(), 0
+    while address := block[index]:
+        name, _, value = ctypes.string_at(address).partition(b"=")
+        ctypes.memset(address + len(name) + 1, 0, len(value))
+        index += 1
+    for name, value in variables.items():
+        # `putenv` alone would overwrite the old value in its old place, where that is long enough.
+        os.unsetenv(name)
+        os.putenv(name, value)
+
+
+def _environment_block() -> "_Pointer[c_void_p]":
+    import ctypes
+
+    pointer = ctypes.POINTER(ctypes.c_void_p)
+    libc = ctypes.CDLL(None)
+    # On macOS libraries do not see the variable `environ`, and call a function for its address.
+    get_address = getattr(libc, "_NSGetEnviron", None)
+    if get_address is None:
+        return pointer.in_dll(libc, "environ")
+    get_address.restype = ctypes.POINTER(pointer)
+    block: _Pointer[c_void_p] = get_address().contents
+    return block
+
+
+# Programs that end with the process that started them, even if that is killed.
+
+_NO_LOCK = "-"
+_POLL_INTERVAL_S = 0.2
+_life_files: list[tuple[int, int, str]] = []
+"""Files that this process keeps locked: process id, descriptor, path."""
+_LIFE_FILES_LOCK = Lock()
+
+
+def command_that_ends_with_parent(argv: Sequence[str]) -> tuple[str, ...]:
+    """Return the command that runs a program which is killed when this process ends.
+
+    A server lives for minutes between calls.  If its worker is killed, it should notice that its
+    input has ended; a server that is busy does so late, and one that ignores it never.
+    """
+    lock = _NO_LOCK if _has_prctl() else _locked_file()
+    return (sys.executable, "-I", "-S", __file__, str(os.getpid()), lock, *argv)
+
+
+def _has_prctl() -> bool:
+    import ctypes
+
+    if not hasattr(ctypes.CDLL(None), "prctl"):
+        return False
+    result = ctypes.c_int()
+    return _prctl(_PR_GET_PDEATHSIG, ctypes.addressof(result)) == 0
+
+
+def _prctl(option: int, argument: int) -> int:
+    """Change or read a setting of this process; return 0, or -1 if the kernel refuses."""
+    import ctypes
+
+    zero = ctypes.c_ulong(0)
+    result: int = ctypes.CDLL(None).prctl(option, ctypes.c_ulong(argument), zero, zero, zero)
+    return result
+
+
+def _locked_file() -> str:
+    """Return the path of a file that is locked for as long as this process lives.
+
+    The kernel releases the lock however the process ends.
+    """
+    import tempfile
+
+    me = os.getpid()
+    with _LIFE_FILES_LOCK:
+        for process, descriptor, path in _life_files:
+            # A forked process has the list, but not the locks.  Old temporary files are cleaned up.
+            if process == me and _is_same_file(descriptor, path):
+                return path
+        descriptor, path = tempfile.mkstemp(prefix="forum-", suffix=".lock")
+        fcntl.lockf(descriptor, fcntl.LOCK_EX)
+        _life_files.append((me, descriptor, path))
+        atexit.register(_remove_own_file, me, path)
+        return path
+
+
+def _is_same_file(descriptor: int, path: str) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.stat(path, follow_symlinks=False))  # noqa: PTH116
+    except OSError:
+        return False
+
+
+def _remove_own_file(owner: int, path: str) -> None:
+    if os.getpid() == owner:
+        with suppress(OSError):
+            os.unlink(path)  # noqa: PTH108  as `os.open` takes it
+
+
+def _run_until_parent_ends(parent: int, lock: str, argv: list[str]) -> None:
+    """Replace this process by a program that is killed when the parent ends."""
+    if lock != _NO_LOCK:
+        _start_watcher(lock)
+    # The kernel keeps this setting when the program takes the place of this process.
+    elif _prctl(_PR_SET_PDEATHSIG, SIGKILL):
+        sys.exit(f"{argv[0]}: not started, because it could outlive Forum: prctl failed")
+    if os.getppid() != parent:
+        sys.exit(1)  # the parent died before the setting took effect
+    try:
+        os.execvp(argv[0], argv)  # noqa: S606  # the operator configured the command
+    except OSError as error:
+        sys.exit(f"{argv[0]}: {error.strerror}")
+
+
+def _start_watcher(lock: str) -> None:
+    """Start a process that kills this one, whatever program it becomes, when the lock is free."""
+    program, (reading, writing) = os.getpid(), os.pipe()
+    if os.fork() == 0:
+        try:
+            # A session of its own: Ctrl-C, and the end of the program's process group, spare it.
+            os.setsid()
+            # A second fork, so that the program has no child that it does not know.
+            if os.fork() == 0:
+                _watch(program, lock, writing)
+        finally:
+            os._exit(0)
+    os.wait()
+    os.close(writing)
+    if not os.read(reading, 1):
+        sys.exit("not started, because it could outlive Forum: the watching process has failed")
+    os.close(reading)
+
+
+def _watch(program: int, lock: str, writing: int) -> None:
+    """Kill a program as soon as the lock of its parent is free; return when the program is gone."""
+    descriptor = os.open(lock, os.O_RDWR)
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    # The watcher must not hold the program's pipes: their readers wait for end of file.
+    for number in (0, 1, 2):
+        os.dup2(nowhere, number)
+    os.write(writing, b"\n")
+    os.close(writing)
+    # An id is not used again within one interval: the kernel gives out all others before.
+    while _exists(program):
+        with suppress(BlockingIOError, PermissionError):
+            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(program, SIGKILL)
+            with suppress(OSError):
+                os.unlink(lock)  # noqa: PTH108  pathlib is slow to import
+            return
+        time.sleep(_POLL_INTERVAL_S)
+
+
+def _exists(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # it has become another user's, as with sudo
+        return True
+    return True
+
+
+# Confinement of programs, by bubblewrap.
+
+_BUBBLEWRAP = "bwrap"
+KERNEL_FILE_SYSTEMS = ("--proc", "/proc", "--dev", "/dev")
+"""Arguments that show a confined program its own processes and a few devices."""
+
+
+def confinement_problem() -> tuple[str, str] | None:
+    """Return why programs cannot be confined on this machine and what to do, or None.
+
+    There is no portable way: where there is a problem, a program that must be confined is not run.
+    """
+    import shutil
+
+    if SYSTEM != "linux":
+        return (
+            f"confinement needs Linux, and this is {SYSTEM}",
+            "run Forum in a Linux container or virtual machine",
+        )
+    if shutil.which(_BUBBLEWRAP) is None:
+        return "bubblewrap is not installed", "apt install bubblewrap"
+    return None
+
+
+def confining_command(*, with_network: bool) -> tuple[str, ...]:
+    """Return the beginning of a command that confines a program: no rights, its own processes.
+
+    `with_network` keeps the network namespace of the caller.
+    """
+    return (
+        _BUBBLEWRAP, "--unshare-user", "--disable-userns", "--unshare-pid", "--unshare-ipc",
+        "--unshare-uts", "--unshare-cgroup-try", "--die-with-parent", "--cap-drop", "ALL",
+        *(() if with_network else ("--unshare-net",)),
+    )  # fmt: skip
+
+
+def network_namespace_command() -> tuple[str, ...]:
+    """Return the beginning of a command that runs a program of ours in a network of its own."""
+    return (
+        _BUBBLEWRAP, "--unshare-user", "--uid", "0", "--gid", "0", "--unshare-net",
+        "--unshare-pid", "--die-with-parent", "--cap-add", "ALL", "--dev-bind", "/", "/", "--",
+    )  # fmt: skip
+
+
+def missing_features() -> list[str]:
+    """Return what this machine lacks of what Forum uses on Linux, and what happens instead."""
+    missing = []
+    if not hasattr(os, "pidfd_open"):
+        missing.append("no pidfd: a thread waits for the exit of each program")
+    if not _has_prctl():
+        missing.append(
+            "no prctl: if Forum is killed, a second process ends its programs; a debugger of the "
+            "same user can read the keys of `forum run`"
+        )
+    if problem := confinement_problem():
+        missing.append(f"no confinement: {problem[0]}")
+    return missing
+
+
+if __name__ == "__main__":
+    _run_until_parent_ends(int(sys.argv[1]), sys.argv[2], sys.argv[3:])

@@ -1,0 +1,85 @@
+"""No surface that a writer serves says independent by the writer's own marks."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from forum.app import Forum, open_witness
+from forum.ledger.body import text_content
+from forum.ledger.kinds import Scope
+from forum.surfaces.http.application import make_app
+from forum.surfaces.http.auth import ServerConfig
+from forum.surfaces.http.sign_in import OneTimeSignIn
+from forum.surfaces.http.tenant import Tenant
+from forum.tlog import WitnessPolicy
+from forum.verify import WitnessState
+from tests.e2e.project import Project
+from tests.surfaces.halls import hall, open_forum
+from tests.surfaces.talks import ERAS, Talk, in_process, talk
+
+SURFACES = Path(__file__).parents[2] / "src/forum/surfaces"
+BY_MARKS = re.compile(r"\bread_trust\b|\bdescribe_witnessing\b|\bpolicy\.encode\b")
+"""What says independent by the marks of this machine's operator, or hands them out."""
+
+
+@pytest.fixture
+def forum(tmp_path: Path) -> Iterator[Forum]:
+    """Open a ledger whose writer has given his own witness a name from elsewhere, and marked it."""
+    open_witness(tmp_path / "state/witness", "witness.example.org/own")
+    with open_forum(tmp_path) as made:
+        made.log.record_note(text_content("hello"))
+        policy = made.policy_file
+    text = policy.read_bytes().replace(b" local ", b" w\xff ").replace(b"m local", b"m w\xff")
+    policy.write_bytes(text + b"independent w\xff\n")
+    with open_forum(tmp_path) as marked:
+        assert marked.policy.independent
+        yield marked
+
+
+def test_the_operator_reads_his_own_marks(forum: Forum) -> None:
+    """He is the reader of his own trust file."""
+    assert forum.log.verify(forum.log.read_trust()).witnessing is WitnessState.INDEPENDENT
+
+
+def test_a_client_of_the_server_does_not(forum: Forum, tmp_path: Path) -> None:
+    """Neither over HTTP nor over MCP: the client has marked nobody."""
+    with hall(ServerConfig([Tenant(forum)]), operator=True) as client:
+        over_http = client.post("/api/v1/verification").json()
+
+    async def ask(begun: Talk) -> Any:  # noqa: ANN401  any JSON object
+        assert "self-witnessed: holds" in str((await begun.call("verify")).content)
+        return await begun.well("verify")
+
+    over_mcp = talk(in_process(Project(tmp_path, {}, forum), Scope.AUDIT), ask, ERAS[0])
+    for report in (over_http, over_mcp):
+        assert report["ok"]
+        assert report["witnessing"] == "self-witnessed"
+        assert [sighting["independent"] for sighting in report["sightings"]] == [False]
+
+
+def test_a_browser_that_signs_in_gets_no_marks(forum: Forum) -> None:
+    """And a name that is not UTF-8 does not cost the person the code."""
+    sign_in = OneTimeSignIn(lambda: "token", forum.origin, lambda: forum.policy)
+    app = make_app(ServerConfig([Tenant(forum)]), [sign_in])
+    with TestClient(app, "http://localhost", client=("127.0.0.1", 40000)) as client:
+        reply = client.post("/ui/sign-in", json={"code": sign_in.issue_code()})
+
+    assert reply.status_code == 200, reply.text
+    pinned = WitnessPolicy.parse(reply.json()["policy"].encode())
+    assert pinned.independent == ()
+    assert pinned.witness_keys == forum.policy.witness_keys
+
+
+def test_what_is_served_never_reads_the_marks() -> None:
+    """So it is for endpoints and tools that are added later."""
+    served = [
+        path for part in ("http", "mcp", "schemas") for path in (SURFACES / part).rglob("*.py")
+    ]
+    assert served
+    assert [str(path) for path in served if BY_MARKS.search(path.read_text())] == []
+    assert BY_MARKS.search("forum.log.verify(forum.log.read_trust())")
+    assert not BY_MARKS.search("forum.log.read_trust_for_others()")

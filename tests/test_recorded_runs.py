@@ -1,0 +1,262 @@
+"""Runs of other programs: how they are listed, searched and read, and that erasure reaches all."""
+
+import json
+from pathlib import Path
+
+import msgspec
+import psycopg
+import pytest
+from msgspec.structs import replace
+
+from forum.app import Forum, RunPage, RunQuery, new_run_id, run_list, run_search
+from forum.config import Settings
+from forum.ledger.body import BytesContent
+from forum.ledger.kinds import Outcome, RedactionReason
+from forum.ledger.log import Ledger
+from forum.ledger.strand import Attachment
+from forum.surfaces.schemas.transcripts import transcript_page
+from forum.work.conversation.messages import ChatMessage, ChatRole
+from forum.work.report_drafts import begin_draft, source_draft, step_draft
+from forum.work.report_kinds import (
+    Operation,
+    ReportBeginFacts,
+    ReportProvenance,
+    ReportSourceFacts,
+    ReportStepFacts,
+    span_strand,
+)
+from forum.work.run_summary import SUMMARY_VERSION
+from tests.support import fresh_origin, upgraded
+
+PROMPT, REPLY = "Where is the zanzibar vault?", "Below the quetzalcoatl fountain."
+RELAYED = ReportSourceFacts(ReportProvenance.RELAYED, by="forum-run")
+
+
+class RecordedLog:
+    """One log in one of the databases, with an archive beside it."""
+
+    def __init__(self, folder: Path, database: str | None) -> None:
+        self.folder, self.database, self.archive = folder, database, folder / "archive"
+        data = folder / "data"
+        self.settings = Settings(
+            data, folder / "state", data / "log.key", origin=fresh_origin(), database=database
+        )
+        with self.open() as forum:
+            forum.keys.initialise()
+
+    def open(self) -> Forum:
+        """Open the log as another process would."""
+        return Forum(self.settings)
+
+    def stored_bytes(self) -> bytes:
+        """Return all that the database has, in files or in rows."""
+        if self.database is None:
+            return b"".join(p.read_bytes() for p in self.folder.rglob("*") if p.is_file())
+        with psycopg.connect(self.database) as db:
+            names = db.execute(
+                "SELECT schemaname, tablename FROM pg_tables "
+                "WHERE schemaname NOT IN ('pg_catalog', 'information_schema')"
+            ).fetchall()
+            rows = b""
+            for schema, table in names:
+                # Binary, so that bytes are not shown in hexadecimal.
+                with (
+                    db.cursor() as cursor,
+                    cursor.copy(
+                        psycopg.sql.SQL(
+                            "COPY (SELECT * FROM {}.{}) TO STDOUT (FORMAT binary)"
+                        ).format(psycopg.sql.Identifier(schema), psycopg.sql.Identifier(table))
+                    ) as copy,
+                ):
+                    rows += b"".join(bytes(part) for part in copy)
+            return rows
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def recorded(request: pytest.FixtureRequest, tmp_path: Path) -> RecordedLog:
+    """Return a new log, in each database that we have."""
+    url = upgraded(request.getfixturevalue("postgres_url")) if request.param == "postgres" else None
+    return RecordedLog(tmp_path, url)
+
+
+def encode(name: str, value: object) -> Attachment:
+    """Return a body as JSON."""
+    return Attachment(name, BytesContent(json.dumps(value).encode()), "application/json")
+
+
+def streamed(text: str) -> Attachment:
+    """Return a reply of chat completions, streamed in pieces of three characters."""
+    pieces = [text[at : at + 3] for at in range(0, len(text), 3)]
+    chunks: list[object] = [{"choices": [{"index": 0, "delta": {"content": p}}]} for p in pieces]
+    chunks.append({"model": "gpt-5", "choices": [{"delta": {}, "finish_reason": "stop"}]})
+    stream = "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in chunks) + "data: [DONE]\n\n"
+    return Attachment("output", BytesContent(stream.encode()), "text/event-stream")
+
+
+def record(
+    ledger: Ledger,
+    prompt: str = PROMPT,
+    reply: str = REPLY,
+    option: str = "xylophone",
+    *,
+    closed: bool = True,
+) -> str:
+    """Record a run as `forum run` does: a program that calls a model once."""
+    run = new_run_id()
+    main = ledger.open_run(run, "operator", source_draft(run, "python", RELAYED), new=True)
+    root = ledger.new_strand(run, span_strand("root"))
+    program = ReportBeginFacts(Operation.STEP, "python", "root")
+    command = encode("input", ["python", "agent.py", "--tune", option])
+    assert main.head is not None
+    begun = begin_draft(run, program, [command], capped=False)
+    root.append(replace(begun, parents=(main.head,)))
+    request = {"model": "gpt-5", "messages": [{"role": "user", "content": prompt}], "stream": True}
+    call = ReportBeginFacts(Operation.MODEL, "gpt-5", "call", within="root", model="gpt-5", calls=1)
+    strand = ledger.new_strand(run, span_strand("call"))
+    assert root.head is not None
+    asked = begin_draft(run, call, [encode("input", request)], capped=False)
+    strand.append(replace(asked, parents=(root.head,)))
+    if closed:
+        step = ReportStepFacts(
+            op=Operation.MODEL,
+            name="gpt-5",
+            outcome=Outcome.OK,
+            span="call",
+            within="root",
+            micros=250_000,
+            model="gpt-5",
+            input_tokens=41,
+            output_tokens=12,
+            usd=5000,
+        )
+        strand.append(step_draft(run, step, [streamed(reply)], begun=call))
+        ended = ReportStepFacts(Operation.STEP, "python", Outcome.OK, "root")
+        root.append(step_draft(run, ended, (), begun=program))
+        ledger.close_run(main, "operator", Outcome.OK)
+    return run
+
+
+def search(forum: Forum, text: str) -> list[str]:
+    """Return the runs that a search finds."""
+    return [run.run for run in forum.reads.list_runs(RunQuery(text=text), None, 20).runs]
+
+
+def test_a_recorded_run_is_listed_searched_and_read(recorded: RecordedLog) -> None:
+    """By its command and first message, with its model and time; also while it goes on."""
+    with recorded.open() as forum:
+        with forum.log.open_writer() as ledger:
+            done, goes_on = record(ledger), record(ledger, "Name a river.", closed=False)
+        forum.log.publish()
+        newest, oldest = forum.reads.list_runs(RunQuery(), None, 20).runs
+        page = transcript_page(forum.reads.read_run_record(done), 0, 50)
+        rest = transcript_page(forum.reads.read_run_record(done), 1, 50)
+        open_page = transcript_page(forum.reads.read_run_record(goes_on), 0, 1)
+        view = forum.reads.view_run(done)
+
+        assert (oldest.run, newest.run) == (done, goes_on)
+        assert oldest.title == view.title == f"agent.py: {PROMPT}"
+        assert newest.title == "agent.py: Name a river."
+        assert (oldest.summary.models, newest.summary.models) == (("gpt-5",), ("gpt-5",))
+        assert oldest.ended > oldest.summary.begun
+        # Words of prompts, of streamed replies and of commands, in any case; no names of members.
+        assert search(forum, "ZANZIBAR") == search(forum, "quetzalcoatl fountain") == [done]
+        assert search(forum, "xylophone") == [goes_on, done]
+        assert search(forum, "messages") == search(forum, "finish_reason") == []
+
+    command, call = page.exchanges
+    assert command.request == (ChatMessage(ChatRole.COMMAND, "python agent.py --tune xylophone"),)
+    assert call.request == (ChatMessage(ChatRole.USER, PROMPT),)
+    assert call.reply == (ChatMessage(ChatRole.ASSISTANT, REPLY),)
+    assert (call.model, call.spent.usd, call.seconds) == ("gpt-5", "0.000005", 0.25)
+    assert (page.next, rest.exchanges, open_page.next) == (None, (call,), 1)
+
+
+def test_erasure_reaches_title_search_and_every_byte(recorded: RecordedLog) -> None:
+    """Nothing that a list or a search has kept says what was erased."""
+    # Other tests use the same database.
+    secrets = [f"{word}-{fresh_origin()}" for word in ("prompt", "reply", "option")]
+    with recorded.open() as forum:
+        with forum.log.open_writer() as ledger:
+            run = record(ledger, *secrets)
+        forum.log.publish()
+        forum.reads.list_runs(RunQuery(text=secrets[0]), None, 20)  # which stores summaries
+        assert secrets[0].encode() in recorded.stored_bytes()
+        forum.log.redact(f"{run}/span/call/0", "input", RedactionReason.REQUEST)
+        assert forum.reads.list_runs(RunQuery(), None, 1).runs[0].title == "agent.py"
+        forum.log.redact(f"{run}/span/call/1", "output", RedactionReason.REQUEST)
+        forum.log.redact(f"{run}/span/root/0", "input", RedactionReason.REQUEST)
+        (listed,) = forum.reads.list_runs(RunQuery(), None, 1).runs
+        page = transcript_page(forum.reads.read_run_record(run), 0, 50)
+
+        assert (listed.title, listed.is_altered) == ("python", False)
+        assert forum.reads.view_run(run).title == "python"
+        assert [search(forum, word) for word in secrets] == [[], [], []]
+        assert [(step.request, step.reply) for step in page.exchanges] == [((), ()), ((), ())]
+    assert [word for word in secrets if word.encode() in recorded.stored_bytes()] == []
+
+
+def test_an_archived_run_is_listed_and_searched_as_before(recorded: RecordedLog) -> None:
+    """Out of reach, it is listed by its name, and a search says that it was not searched."""
+    with recorded.open() as forum:
+        with forum.log.open_writer() as ledger:
+            run = record(ledger)
+        forum.log.publish()
+        forum.log.archive_runs(2**60, str(recorded.archive))
+        (listed,) = forum.reads.list_runs(RunQuery(), None, 1).runs
+        found = search(forum, "zanzibar")
+    recorded.archive.rename(recorded.folder / "elsewhere")
+    with recorded.open() as forum:
+        (unreachable,) = forum.reads.list_runs(RunQuery(), None, 1).runs
+        page = forum.reads.list_runs(RunQuery(text="zanzibar"), None, 1)
+
+    assert (listed.title, found) == (f"agent.py: {PROMPT}", [run])
+    assert unreachable.run == run
+    assert (page.runs, page.unsearched) == ((), 1)
+
+
+def test_a_search_says_what_it_has_not_searched(
+    recorded: RecordedLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A page that ends at the limit has a next one; a run that is too large is counted."""
+    monkeypatch.setattr(run_list, "_SEARCHED_PAGE_SIZE", 2)
+    monkeypatch.setattr(run_list, "MAX_SEARCHED_BYTES", 100)
+
+    def read_page(forum: Forum, before: str | None) -> RunPage:
+        return forum.reads.list_runs(RunQuery(text="zanzibar"), before, 20, max_scanned=1000)
+
+    with recorded.open() as forum:
+        with forum.log.open_writer() as ledger:
+            names = [record(ledger, PROMPT if n == 0 else f"River {n}?") for n in range(5)]
+        forum.log.publish()
+        pages = [read_page(forum, None)]
+        while pages[-1].next is not None:
+            pages.append(read_page(forum, pages[-1].next))
+        monkeypatch.setattr(run_search, "MAX_RUN_BYTES", 50)
+        large = read_page(forum, None)
+
+    assert len(pages) > 2
+    assert [run.run for page in pages for run in page.runs] == [names[0]]
+    assert sum(page.unsearched for page in pages) == 0
+    assert (large.runs, large.unsearched) == ((), 4)
+
+
+def test_a_summary_of_an_older_release_is_replaced(recorded: RecordedLog) -> None:
+    """Runs that were listed before an upgrade get their titles, too, and the log verifies."""
+    with recorded.open() as forum:
+        with forum.log.open_writer() as ledger:
+            run = record(ledger)
+        forum.log.publish()
+        forum.reads.list_runs(RunQuery(), None, 1)
+        row = forum.store.summaries([run])[run]
+        old = msgspec.json.encode(msgspec.json.decode(row.data)[:17])
+        keys = forum.write_keys
+        assert keys is not None
+        older = row._replace(version=1, data=old)
+        forum.store.save_summaries([older._replace(tag=keys.tag_summary(*older[:4]))])
+        (listed,) = forum.reads.list_runs(RunQuery(), None, 1).runs
+        stored = forum.store.summaries([run])[run]
+        report = forum.log.verify(forum.log.read_trust())
+
+    assert (listed.title, listed.is_altered) == (f"agent.py: {PROMPT}", False)
+    assert (stored, stored.version) == (row, SUMMARY_VERSION)
+    assert not report.found

@@ -1,0 +1,1 @@
+"""A system without the calls of Linux, for tests on Linux."""
