@@ -12,6 +12,8 @@ await page.keyboard.press("a");
 await page.getByRole("dialog").waitFor();
 const digest = await page.locator("dialog code").innerText();
 await page.keyboard.press("Enter");
+// The list forgets the gate. Its card stays, and says what became of the decision.
+await page.getByText("Nothing else waits").waitFor();
 await page.getByText("The decision is in the log").waitFor();
 await page.goto(`${url}/ui/#/run/${run}`);
 await page.locator(".facts-line .tone-ok").first().waitFor();
