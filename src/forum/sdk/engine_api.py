@@ -27,6 +27,7 @@ from forum.ledger.kinds import Outcome
 from forum.planning import AgentRegistry, CallerAuthority
 from forum.work.panel import COUNCIL_VERSION, Council, Panel, Seat
 from forum.work.plan import Plan, RunBudget, Task, write_plan
+from forum.work.kinds import COVERAGE
 from forum.work.policy import Answer, Extension, Policy, ToolSpec, write_policy
 from forum.work.routing import Route
 from forum.work.run_fold import Run
@@ -63,6 +64,11 @@ class RunResult(msgspec.Struct, frozen=True):
     """The subjects of the gates that wait for a decision."""
     usd: float
     """The cost of its calls, in dollars."""
+    flags: tuple[str, ...] = ()
+    """Why the answer may be about something else, by its words: `off-topic`, `no-number`, `echo`.
+
+    A flag fails nothing.
+    """
 
 
 @overload
@@ -167,6 +173,9 @@ class SubmittedRun:
             answer=view.answer.decode(errors="replace") if view.answer is not None else None,
             waiting=tuple(gate.opened.subject for _, gate in view.gates),
             usd=view.state.spent.usd / NANO_USD,
+            flags=tuple(
+                check.reason for _, check in view.state.checks if check.subject == COVERAGE
+            ),
         )
 
     def shown_at(self, subject: str) -> str:

@@ -20,7 +20,7 @@ from forum.ledger.ports import UNLIMITED, Amount
 from forum.work import kinds
 from forum.work.acceptance_criteria import Check
 from forum.work.judging import Judgement
-from forum.work.policy import ASK_TOOL, TEAM_RULES, Policy, ToolCall
+from forum.work.policy import ASK_TOOL, COVERAGE_RULES, TEAM_RULES, Policy, ToolCall
 from forum.work.prompt import Quotation
 
 MAX_LOST_CALLS = 8
@@ -155,9 +155,15 @@ def _advance_v1(policy: Policy, state: CallState, event: CallEvent) -> CallState
 
 # Version 2 has the same transitions. It differs in who is called: results that do not fit are
 # summarized first, and another model than the worker is preferred as judge (`Policy.judge_of`).
-RULES: Mapping[int, Advance] = {1: _advance_v1, TEAM_RULES: _advance_v1}
+# Version 3 has them too. Its answers are compared with their requests (`Policy.checks_coverage`),
+# which decides whether the intent is judged.
+RULES: Mapping[int, Advance] = {
+    1: _advance_v1,
+    TEAM_RULES: _advance_v1,
+    COVERAGE_RULES: _advance_v1,
+}
 """The transition function of each released version of the rules."""
-CURRENT_RULES = TEAM_RULES
+CURRENT_RULES = COVERAGE_RULES
 """The version that new runs follow."""
 
 

@@ -251,11 +251,21 @@ class VerdictFacts(Facts, frozen=True):
     """How many of them no entry supports."""
 
 
+COVERAGE = "coverage"
+"""The subject of the check that compares the words of an answer with those of its request.
+
+It is recorded only where it flags the answer, and a flag fails nothing: its outcome is
+`indeterminate`.
+"""
+NOT_CONFIRMED = "not-confirmed"
+"""The reason of a finding of the intent judge that the words of the answer do not confirm."""
+
+
 class CheckFacts(Facts, frozen=True):
     """The answer was looked at before it was given.  Body: what was said of it."""
 
     subject: str
-    """`intent`, `delivery`, or the name of the verifying tool."""
+    """`coverage`, `intent`, `delivery`, or the name of the verifying tool."""
     outcome: Outcome
     check: Check
     reason: str = ""

@@ -37,6 +37,12 @@ MIN_PROMPT_TOKENS = 256
 TEAM_RULES = 2
 """The version of the call rules since which every role of a team sees the request and the plan."""
 
+COVERAGE_RULES = 3
+"""The version since which code compares the words of every answer with those of its request.
+
+A finding is recorded as a flag, and fails a run only together with a judge of the intent.
+"""
+
 PROMPT_VERSION = 2
 """The version of the role prompts. A change of any of them is a new version.
 
@@ -307,6 +313,8 @@ class Policy(_PolicyPart, frozen=True):
     """The version of the call rules, set when the run is accepted; 0: none was recorded."""
     prompts: Count = 0
     """The version of the role prompts, set when the run is accepted; 0: before versions."""
+    doubted: bool = False
+    """Whether the intent of an answer is judged only where the check of its words flags it."""
 
     def check(self, plan: Plan | None) -> None:
         """Check that a plan uses only agents, lanes, tools and gates that exist.
@@ -404,6 +412,11 @@ class Policy(_PolicyPart, frozen=True):
         return self.rules >= TEAM_RULES and bool(self.roles)
 
     @property
+    def checks_coverage(self) -> bool:
+        """Whether code compares the words of the answer with those of the request."""
+        return self.rules >= COVERAGE_RULES and self.panel is None
+
+    @property
     def read_bytes(self) -> int:
         """How much of a text is read for a prompt; in a team, the prompt's tokens limit it then."""
         return MAX_READ_BYTES if self.is_team else self.input_bytes
@@ -491,7 +504,7 @@ class Policy(_PolicyPart, frozen=True):
         }
         roles = {role: agent for role, agent in self.roles.items() if role is not Role.SUMMARIZER}
         return msgspec.structs.replace(
-            self, lanes=lanes, agents=agents, roles=roles, rules=0, prompts=0
+            self, lanes=lanes, agents=agents, roles=roles, rules=0, prompts=0, doubted=False
         )
 
     def with_reject_default(self) -> "Policy":

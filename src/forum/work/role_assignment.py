@@ -50,7 +50,12 @@ def build_team_policy(
     )
     if not roles:
         return filled
-    return msgspec.structs.replace(filled, roles=_assign_roles(filled) | policy.roles)
+    # A judge that nobody named costs a call for each answer, so it is asked only in doubt.
+    return msgspec.structs.replace(
+        filled,
+        roles=_assign_roles(filled) | policy.roles,
+        doubted=Role.INTENT not in policy.roles,
+    )
 
 
 def _find_lane(roster: Roster, name: str) -> Lane:

@@ -11,7 +11,7 @@ from forum.ledger.entry import Entry, Facts
 from forum.ledger.log import LocatedEntry
 from forum.ledger.ports import NO_LIMIT
 from forum.surfaces.cli.output import format_entry
-from forum.surfaces.cli.run_view import describe_judge, describe_route
+from forum.surfaces.cli.run_view import describe_check, describe_judge, describe_route
 from forum.surfaces.formatting import describe_stop_entry, format_usd, pluralize, turn_name
 from forum.surfaces.reported_runs import describe_gap
 from forum.work import kinds, oversight_kinds, report_kinds
@@ -84,7 +84,8 @@ def _judged(entry: Entry[kinds.VerdictFacts]) -> str:
 def _checked(entry: Entry[kinds.CheckFacts]) -> str:
     facts = entry.facts
     by = describe_judge(facts.judge, facts.independence)
-    outcome = _outcome(facts.outcome, facts.reason)
+    reason = f" ({facts.reason})" if facts.reason else ""
+    outcome = f"{describe_check(facts)}{reason}"
     return f"the answer was checked ({facts.subject}): {outcome}, by {facts.check.value}{by}"
 
 
