@@ -25,8 +25,10 @@ NONSENSE = (
         ),
         (
             "Welche Hochverfügbarkeit empfiehlst du für PostgreSQL, mit welchen Risiken?",
-            "Die Fachkraft findet und behebt Schwächen, kümmert sich um Lecks, um Phishing und um "
-            "andere Angriffe auf Unternehmen.",
+            (
+                "Die Fachkraft findet und behebt Schwächen, kümmert sich um Lecks, um Phishing und um "
+                "andere Angriffe auf Unternehmen."
+            ),
             CoverageFinding.OFF_TOPIC,
         ),
         ("多瑙河有多长?", "香蕉是一种水果", CoverageFinding.OFF_TOPIC),

@@ -25,9 +25,9 @@ from forum.config import load_settings
 from forum.engine import IdempotencyKey, RunRequest
 from forum.ledger.kinds import Outcome
 from forum.planning import AgentRegistry, CallerAuthority
+from forum.work.kinds import COVERAGE
 from forum.work.panel import COUNCIL_VERSION, Council, Panel, Seat
 from forum.work.plan import Plan, RunBudget, Task, write_plan
-from forum.work.kinds import COVERAGE
 from forum.work.policy import Answer, Extension, Policy, ToolSpec, write_policy
 from forum.work.routing import Route
 from forum.work.run_fold import Run
