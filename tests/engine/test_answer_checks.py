@@ -1,19 +1,23 @@
 """What follows from the checks of an answer: flags, remarks, failures, and which answer is kept."""
 
 import json
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from forum.engine import RunRequest
 from forum.ledger.kinds import Outcome
+from forum.work.asks import is_single_ask
 from forum.work.coverage import Coverage, CoverageFinding
+from forum.work.kinds import SINGLE_ASK_STEP
 from forum.work.plan import Task
 from forum.work.policy import Chat, Policy, Role, Scripted, ScriptStep
 from forum.work.roles import synthesizer
 from forum.work.run_fold import Run
 from tests.engine.office import Office, plan, quick
-from tests.engine.team import said
+from tests.engine.team import JUDGE, YES, order, said, team
 from tests.engine.test_replay import play
 
 QUESTION = "What is the best high-availability setup for our Postgres? Compare options and risks."
@@ -176,3 +180,58 @@ def test_the_schema_of_an_answer_holds_every_result_that_it_is_made_from(office:
     assert json.loads(office.body(call, "schema"))["properties"]["parts"]["items"]["properties"][
         "text"
     ]["maxLength"] >= len(long)
+
+
+ELBE = Scripted({"*": (ScriptStep("The Elbe is 1094 km long."),)})
+AGENTS = {**team().agents, "judge": Scripted({**JUDGE.moves, "answer": (said(YES),)})}
+ONE = RunRequest("How long is the Elbe?", None, team())
+
+
+def test_a_request_with_one_ask_is_one_task_without_a_coordinator(
+    office: Office, tmp_path: Path
+) -> None:
+    """Code decides it, and the record says that it did."""
+    run = office.do(replace(ONE, policy=team(agents={**AGENTS, "worker": ELBE})))
+
+    assert run.outcome is Outcome.OK
+    assert "@coordinator" not in run.tasks
+    (plan_entry,) = [entry for entry in office.entries() if entry.kind == "plan/1"]
+    assert plan_entry.step == SINGLE_ASK_STEP
+    assert office.findings() == ()
+    assert play(office, tmp_path) == []
+
+
+def test_prompts_of_a_run_have_short_marks_under_a_secret_of_its_own(
+    office: Office, tmp_path: Path
+) -> None:
+    """The secret is drawn when the run is accepted, and recorded: a replay makes the same marks."""
+    office.do(order())
+    prompts = [office.body(e, "prompt") for e in office.entries() if e.kind == "call/1"]
+
+    assert prompts
+    assert all(b"begin: the request" in prompt for prompt in prompts)
+    assert not any(re.search(rb"--- [0-9a-f]{32} ", prompt) for prompt in prompts)
+    assert play(office, tmp_path) == []
+    assert Policy(prompts=3).needs_secret
+    assert not Policy(prompts=2).needs_secret
+
+
+@pytest.mark.parametrize(
+    ("request_text", "is_one"),
+    [
+        ("How long is the Danube?", True),
+        ("We have one machine. It holds 2 TB. How do we make it highly available?", True),
+        ("Write a haiku about rivers.", True),
+        ("Wie lang ist die Donau?", True),
+        ("Review this diff:\n```\n+why?\n+how?\n```", True),
+        ("Which pump should we buy, and what does it cost a year?", False),
+        ("What are the options? What are the risks?", False),
+        ("Plan the migration and write the scripts.", False),
+        ("Nenne drei Flüsse und erkläre, welcher der längste ist.", False),
+        ("Do this:\n1. one\n2. two", False),
+        ("I need something. It has to be short.", False),
+    ],
+)
+def test_code_tells_one_ask_from_several(request_text: str, *, is_one: bool) -> None:
+    """In doubt it is no single ask: then a Coordinator decides."""
+    assert is_single_ask(request_text) is is_one

@@ -26,8 +26,8 @@ NONSENSE = (
         (
             "Welche Hochverfügbarkeit empfiehlst du für PostgreSQL, mit welchen Risiken?",
             (
-                "Die Fachkraft findet und behebt Schwächen, kümmert sich um Lecks, um Phishing und um "
-                "andere Angriffe auf Unternehmen."
+                "Die Fachkraft findet und behebt Schwächen, kümmert sich um Lecks, um Phishing und "
+                "um andere Angriffe auf Unternehmen."
             ),
             CoverageFinding.OFF_TOPIC,
         ),

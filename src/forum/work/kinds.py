@@ -113,6 +113,10 @@ class RouteFacts(Facts, frozen=True):
     """The digest of the roster that was used."""
 
 
+SINGLE_ASK_STEP = "plan/one-ask"
+"""The step of a plan that code made although there is a Coordinator: the request is one ask."""
+
+
 class PlanFacts(Facts, frozen=True):
     """The plan to execute; the body holds every instruction in full."""
 

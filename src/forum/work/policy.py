@@ -43,11 +43,14 @@ COVERAGE_RULES = 3
 A finding is recorded as a flag, and fails a run only together with a judge of the intent.
 """
 
-PROMPT_VERSION = 2
+PROMPT_VERSION = 3
 """The version of the role prompts. A change of any of them is a new version.
 
 A run that was recorded with another version is replayed with its recorded prompts.
 """
+
+SHORT_MARK_PROMPTS = 3
+"""The version of the prompts since which their marks are short, and derived under a secret."""
 
 ASK_TOOL = "ask"
 """The tool by which an agent asks another one; the call is paid by the same run."""
@@ -313,6 +316,8 @@ class Policy(_PolicyPart, frozen=True):
     """The version of the call rules, set when the run is accepted; 0: none was recorded."""
     prompts: Count = 0
     """The version of the role prompts, set when the run is accepted; 0: before versions."""
+    marks: str = ""
+    """The secret from which the marks of prompts are derived, drawn when the run is accepted."""
     doubted: bool = False
     """Whether the intent of an answer is judged only where the check of its words flags it."""
 
@@ -491,6 +496,15 @@ class Policy(_PolicyPart, frozen=True):
             return self._without_versions()
         return msgspec.structs.replace(self, rules=version, prompts=PROMPT_VERSION)
 
+    @property
+    def needs_secret(self) -> bool:
+        """Whether the prompts of the run have marks for which no secret was drawn yet."""
+        return self.prompts >= SHORT_MARK_PROMPTS and not self.marks and self.panel is None
+
+    def with_secret(self, marks: bytes) -> "Policy":
+        """Return the policy with the secret of a new run; empty: it has to be drawn."""
+        return msgspec.structs.replace(self, marks=marks.hex())
+
     def _without_versions(self) -> "Policy":
         """Return the policy without the members that an earlier release does not know."""
         lanes = {
@@ -504,7 +518,14 @@ class Policy(_PolicyPart, frozen=True):
         }
         roles = {role: agent for role, agent in self.roles.items() if role is not Role.SUMMARIZER}
         return msgspec.structs.replace(
-            self, lanes=lanes, agents=agents, roles=roles, rules=0, prompts=0, doubted=False
+            self,
+            lanes=lanes,
+            agents=agents,
+            roles=roles,
+            rules=0,
+            prompts=0,
+            marks="",
+            doubted=False,
         )
 
     def with_reject_default(self) -> "Policy":

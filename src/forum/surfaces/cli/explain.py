@@ -81,6 +81,11 @@ def _judged(entry: Entry[kinds.VerdictFacts]) -> str:
     return f"attempt {facts.attempt} was not accepted ({facts.reason}{by}): {then}"
 
 
+def _planned(entry: Entry[kinds.PlanFacts]) -> str:
+    why = ", because the request is one ask" if entry.step == kinds.SINGLE_ASK_STEP else ""
+    return f"{entry.actor} made a plan of {pluralize(entry.facts.tasks, 'task')}{why}"
+
+
 def _checked(entry: Entry[kinds.CheckFacts]) -> str:
     facts = entry.facts
     by = describe_judge(facts.judge, facts.independence)
@@ -250,7 +255,7 @@ _DESCRIPTIONS: Mapping[type[Facts], Callable[[Entry[Any]], str]] = {
     ledger_kinds.ArchiveFacts: lambda e: f"{e.actor} archived run {e.facts.run}",
     kinds.AcceptedFacts: _accepted,
     kinds.RouteFacts: lambda e: f"the request was routed: {describe_route(e.facts)}",
-    kinds.PlanFacts: lambda e: f"{e.actor} made a plan of {pluralize(e.facts.tasks, 'task')}",
+    kinds.PlanFacts: _planned,
     kinds.CallFacts: _called,
     kinds.ReplyFacts: _replied,
     kinds.IntentFacts: lambda e: f"the tool {e.facts.tool} was about to be used",
