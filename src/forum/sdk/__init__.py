@@ -20,10 +20,10 @@ from forum.sdk.api import (
     traceparent,
 )
 from forum.sdk.engine_api import (
-    DeliberateOptions,
+    CouncilOptions,
     EngineSession,
+    RunOptions,
     RunResult,
-    SubmitOptions,
     SubmittedRun,
     agent,
     deliberate,
@@ -41,7 +41,7 @@ from forum.work.plan import Plan, Task
 
 __all__ = [
     "MAX_BATCH_ITEMS",
-    "DeliberateOptions",
+    "CouncilOptions",
     "EngineSession",
     "HookRules",
     "LossPolicy",
@@ -50,11 +50,11 @@ __all__ = [
     "ReportItem",
     "ReportResult",
     "ReportWriter",
+    "RunOptions",
     "RunResult",
     "RunScope",
     "SpanContext",
     "StepScope",
-    "SubmitOptions",
     "SubmittedRun",
     "Task",
     "agent",
