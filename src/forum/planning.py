@@ -471,8 +471,8 @@ class AgentRegistry(Planner):
         """Tell whether routing takes less than a millisecond, whatever the request says.
 
         So it does by words alone for a short text, and if the caller names the lane. A team and
-        a Classifier need more lanes, and a router that is not loaded yet takes seconds. Code of others that makes
-        an agent may take as long as it likes.
+        a Classifier need more lanes, and a router that is not loaded yet takes seconds. Code of
+        others that makes an agent may take as long as it likes.
         """
         whole = self.team_settings.team if team is None else team
         finds_more = whole or Role.CLASSIFIER in self.team_settings.roles
