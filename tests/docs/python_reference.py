@@ -9,15 +9,15 @@ from typing import Any
 import forum
 from forum import errors
 from forum.sdk import (
-    CouncilOptions,
+    DeliberateArguments,
     EngineSession,
     Plan,
     Recorder,
-    RunOptions,
     RunResult,
     RunScope,
     SpanContext,
     StepScope,
+    SubmitArguments,
     SubmittedRun,
     Task,
 )
@@ -25,7 +25,7 @@ from tests.docs.pages import ROOT
 
 PAGE = ROOT / "docs/reference/python.md"
 CLASSES = (Recorder, RunScope, StepScope, SpanContext, EngineSession, SubmittedRun)
-VALUES = (RunOptions, CouncilOptions, Task, Plan, RunResult)
+VALUES = (SubmitArguments, DeliberateArguments, Task, Plan, RunResult)
 """What is described by its members."""
 INTERNAL = {
     "after_fork_in_child", "take_back", "check_deadline", "check_process", "count_fault", "end_run",

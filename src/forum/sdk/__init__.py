@@ -20,10 +20,10 @@ from forum.sdk.api import (
     traceparent,
 )
 from forum.sdk.engine_api import (
-    CouncilOptions,
+    DeliberateArguments,
     EngineSession,
-    RunOptions,
     RunResult,
+    SubmitArguments,
     SubmittedRun,
     agent,
     deliberate,
@@ -41,7 +41,7 @@ from forum.work.plan import Plan, Task
 
 __all__ = [
     "MAX_BATCH_ITEMS",
-    "CouncilOptions",
+    "DeliberateArguments",
     "EngineSession",
     "HookRules",
     "LossPolicy",
@@ -50,11 +50,11 @@ __all__ = [
     "ReportItem",
     "ReportResult",
     "ReportWriter",
-    "RunOptions",
     "RunResult",
     "RunScope",
     "SpanContext",
     "StepScope",
+    "SubmitArguments",
     "SubmittedRun",
     "Task",
     "agent",

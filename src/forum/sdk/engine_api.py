@@ -55,7 +55,7 @@ class NamedTool(msgspec.Struct, frozen=True):
     tool: ToolSpec
 
 
-class CouncilOptions(TypedDict, total=False):
+class DeliberateArguments(TypedDict, total=False):
     """The options of `deliberate`."""
 
     agents: Sequence[Callable[..., Any]]
@@ -69,7 +69,7 @@ class CouncilOptions(TypedDict, total=False):
     calls: int | None
 
 
-class RunOptions(TypedDict, total=False):
+class SubmitArguments(TypedDict, total=False):
     """The options of `submit`."""
 
     plan: PlanValue | None
@@ -241,12 +241,12 @@ class EngineSession:
         self._registry = AgentRegistry(self._forum.settings)
         self._has_worker = False
 
-    def submit(self, request: str = "", **options: Unpack[RunOptions]) -> SubmittedRun:
+    def submit(self, request: str = "", **options: Unpack[SubmitArguments]) -> SubmittedRun:
         """Submit a request, or a plan that answers it, and return its run.
 
-        See `RunOptions`.  Raises `BadPlan`, `Malformed`, `AgentUnusable`.
+        See `SubmitArguments`.  Raises `BadPlan`, `Malformed`, `AgentUnusable`.
         """
-        _check_options("submit", options, RunOptions)
+        _check_options("submit", options, SubmitArguments)
         plan, agents, tools = (
             options.get("plan"),
             options.get("agents", ()),
@@ -272,12 +272,12 @@ class EngineSession:
         )
         return self._submit(decided, options.get("idempotency_key", ""))
 
-    def deliberate(self, question: str, **options: Unpack[CouncilOptions]) -> SubmittedRun:
+    def deliberate(self, question: str, **options: Unpack[DeliberateArguments]) -> SubmittedRun:
         """Have a council of agents deliberate on a question, and return its run.
 
-        See `CouncilOptions`.  Raises `BadPlan`, `Malformed`, `AgentUnusable`.
+        See `DeliberateArguments`.  Raises `BadPlan`, `Malformed`, `AgentUnusable`.
         """
-        _check_options("deliberate", options, CouncilOptions)
+        _check_options("deliberate", options, DeliberateArguments)
         agents = options.get("agents", ())
         policy = self._policy(agents, (), ())
         names = [_named_agent(function).name for function in agents] or [""]
@@ -420,12 +420,12 @@ def default_engine() -> EngineSession:
     return _default
 
 
-def submit(request: str = "", **options: Unpack[RunOptions]) -> SubmittedRun:
+def submit(request: str = "", **options: Unpack[SubmitArguments]) -> SubmittedRun:
     """Submit a request or a plan in the current folder; see `EngineSession.submit`."""
     return default_engine().submit(request, **options)
 
 
-def deliberate(question: str, **options: Unpack[CouncilOptions]) -> SubmittedRun:
+def deliberate(question: str, **options: Unpack[DeliberateArguments]) -> SubmittedRun:
     """Have a council deliberate in the current folder; see `EngineSession.deliberate`."""
     return default_engine().deliberate(question, **options)
 
