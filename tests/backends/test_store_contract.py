@@ -276,7 +276,9 @@ def test_a_batch_is_committed_in_its_order(store_factory: StoreFactory, seed: in
     """Whatever runs and strands it spans, old or new, and however the indexes are assigned."""
     store, random = store_factory(), Random(seed)
     chains = [
-        Chain(store.origin, run=run, strand=strand) for run in "cab" for strand in ("main", "z", "a")
+        Chain(store.origin, run=run, strand=strand)
+        for run in "cab"
+        for strand in ("main", "z", "a")
     ]
     order: list[EntryWrite] = []
     for size in (1, 5, 20, 2):
