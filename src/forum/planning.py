@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from enum import Enum
+from enum import Enum, StrEnum
 from functools import cached_property
 from hashlib import sha256
 from importlib.resources import files
@@ -32,9 +32,9 @@ from forum.work.kinds import Basis, RouteFacts
 from forum.work.model_weights import MODEL_WEIGHTS, ModelWeights, WeightsInspection
 from forum.work.panel import Panel, Symposium, fill_seats
 from forum.work.plan import Plan, RunBudget, Task, single_task_plan
-from forum.work.policy import Agent, Chat, Extension, LaneBrief, Library, Policy, Scripted
+from forum.work.policy import Agent, Chat, Extension, LaneBrief, Library, Policy, Role, Scripted
 from forum.work.roster import ELSEWHERE, Roster, Tier, read_roster
-from forum.work.routing import Router, RoutingStage, count_features
+from forum.work.routing import Route, Router, RoutingStage, count_features
 from forum.work.team_settings import TeamSettings, read_team_settings
 
 if TYPE_CHECKING:
@@ -213,6 +213,19 @@ class CallerAuthority(Enum):
     """Chooses among the configured agents and lanes, within the operator's limits."""
 
 
+class RouteNext(StrEnum):
+    """What becomes of a request after it was routed."""
+
+    LANE = "lane"
+    """It is carried out in the lane."""
+    CLASSIFIER = "classifier"
+    """No lane is certain: a model chooses one."""
+    NO_LANE = "no-lane"
+    """No lane is certain: one agent carries it out, without a lane's instructions and tools."""
+    NOT_ROUTED = "not-routed"
+    """No model is configured: requests are not routed."""
+
+
 class Planner:
     """Decides what will be carried out for a request, by the settings of one project."""
 
@@ -237,6 +250,13 @@ class Planner:
     def router(self) -> Router:
         """The router that finds the lane of a request."""
         return make_router(self.roster, self.team_settings.rung)
+
+    @cached_property
+    def base_policy(self) -> Policy:
+        """The policy with all configured agents, tools, servers and roles."""
+        team = self.team_settings
+        policy = Policy(tools=team.tools, servers=team.servers, roles=team.roles)
+        return msgspec.structs.replace(policy, agents=team.agents) if team.agents else policy
 
     def decide(
         self,
@@ -300,7 +320,8 @@ class Planner:
         """Return a request with its lane, to be carried out by one agent or by a team.
 
         For one agent the plan is a single task, in the lane if there is one. A team makes its own
-        plan; if no lane is certain, its Classifier chooses among the nearest ones.
+        plan. If no lane is certain, the Classifier chooses among the nearest ones: in a team, and
+        for one agent if the settings name a Classifier.
         """
         from forum.engine import RouteDecision
 
@@ -312,30 +333,45 @@ class Planner:
                 role_assignment.route_facts(route, self.roster), msgspec.json.encode(route)
             )
             lane = decision.facts.lane
+        is_classified = not lane and (team or Role.CLASSIFIER in order.policy.roles)
         policy = role_assignment.build_team_policy(
             order.policy,
             self.roster,
-            self._lane_candidates(order.request, decision.facts, team=team),
+            self._lane_candidates(order.request, decision.facts, several=team or is_classified),
             roles=team,
         )
         if team:
             policy = fill_context_lengths(policy)
             return replace(order, policy=policy, route=decision if lane else None)
-        plan = single_task_plan(order.request, lane)
+        if is_classified:
+            # Only a team has its requests planned: without one, the engine plans a single task in
+            # the lane that the Classifier chooses.
+            roles = {role: name for role, name in policy.roles.items() if role != Role.COORDINATOR}
+            policy = fill_context_lengths(msgspec.structs.replace(policy, roles=roles))
+            return replace(order, policy=policy)
         if not lane:
-            worker = role_assignment.agent_for(Tier.CAPABLE, policy.agents)
             # Tools belong to lanes. Without a certain lane nobody has granted any tools.
+            worker = role_assignment.agent_for(Tier.CAPABLE, policy.agents)
             policy = _withhold_tools(policy, LaneBrief(agent=worker))
-            plan = Plan((Task("answer", order.request, agent=worker),))
+        plan = role_assignment.plan_single_task(order.request, lane, policy)
         return replace(order, policy=policy, plan=plan, route=decision)
 
-    def _lane_candidates(self, request: str, facts: RouteFacts, *, team: bool) -> dict[str, int]:
+    def next_step(self, route: Route) -> RouteNext:
+        """Return what becomes of a request with this route, by the settings of the project."""
+        if not self.is_routed(self.base_policy):
+            return RouteNext.NOT_ROUTED
+        if route.lane:
+            return RouteNext.LANE
+        has_classifier = self.team_settings.team or Role.CLASSIFIER in self.team_settings.roles
+        return RouteNext.CLASSIFIER if has_classifier else RouteNext.NO_LANE
+
+    def _lane_candidates(self, request: str, facts: RouteFacts, *, several: bool) -> dict[str, int]:
         """Return the lanes that a run may use, with the router's confidence in thousandths.
 
-        A team chooses among the nearest lanes, unless the submitter has chosen.
+        A team and a Classifier choose among the nearest lanes, unless the submitter has chosen.
         """
         candidates = {facts.lane: facts.confidence} if facts.lane else {}
-        if team and facts.basis is not Basis.GIVEN:
+        if several and facts.basis is not Basis.GIVEN:
             ranked = self.router.rank_lanes(request, role_assignment.MAX_CANDIDATES)
             candidates |= {name: round(1000 * confidence) for name, confidence in ranked}
         return candidates
@@ -415,13 +451,6 @@ class AgentRegistry(Planner):
         self._policy_or_error: Policy | errors.ServerUnusable = errors.ServerUnusable("", "")
         self._refresh_at = -inf
 
-    @cached_property
-    def base_policy(self) -> Policy:
-        """The policy with all configured agents, tools, servers and roles."""
-        team = self.team_settings
-        policy = Policy(tools=team.tools, servers=team.servers, roles=team.roles)
-        return msgspec.structs.replace(policy, agents=team.agents) if team.agents else policy
-
     def warm_up(self) -> None:
         """Load everything that the first request would have to wait for.
 
@@ -441,13 +470,14 @@ class AgentRegistry(Planner):
     def can_route_inline(self, request: str, *, lane: str = "", team: bool | None = None) -> bool:
         """Tell whether routing takes less than a millisecond, whatever the request says.
 
-        So it does by words alone for a short text, and if the caller names the lane. A team looks
-        for more lanes, and a router that is not loaded yet takes seconds. Code of others that makes
-        an agent may take as long as it likes.
+        So it does by words alone for a short text, and if the caller names the lane. A team and
+        a Classifier need more lanes, and a router that is not loaded yet takes seconds. Code of
+        others that makes an agent may take as long as it likes.
         """
         whole = self.team_settings.team if team is None else team
+        finds_more = whole or Role.CLASSIFIER in self.team_settings.roles
         router: Router | None = self.__dict__.get("router")  # of `cached_property`
-        if whole or router is None or self._has_slow_agents:
+        if finds_more or router is None or self._has_slow_agents:
             return False
         # In bytes: scripts without spaces have more features for each character.
         is_short = len(request.encode(errors="surrogatepass")) <= _MAX_INLINE_REQUEST_BYTES

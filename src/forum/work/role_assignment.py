@@ -10,7 +10,7 @@ import msgspec
 
 from forum.errors import BadPlan
 from forum.work.kinds import Basis, RouteFacts
-from forum.work.plan import Plan
+from forum.work.plan import Plan, Task
 from forum.work.policy import LaneBrief, Policy, Role, model_of
 from forum.work.roster import Lane, Roster, Tier
 from forum.work.routing import Route
@@ -29,6 +29,12 @@ def agent_for(tier: Tier, agents: Collection[str]) -> str:
     place = _WEAKEST_FIRST.index(tier)
     wished = (*_WEAKEST_FIRST[place:], *reversed(_WEAKEST_FIRST[:place]))
     return next((tier.value for tier in wished if tier in agents), "")
+
+
+def plan_single_task(request: str, lane: str, policy: Policy) -> Plan:
+    """Return a plan with one task in a lane; without a lane it is for the capable agent."""
+    worker = "" if lane else agent_for(Tier.CAPABLE, policy.agents)
+    return Plan((Task("answer", request, lane=lane, agent=worker),))
 
 
 def build_team_policy(
