@@ -113,6 +113,14 @@ class Api(StrEnum):
     ANTHROPIC = "anthropic"
 
 
+OPERATION_PATHS = {
+    Api.CHAT: "/chat/completions",
+    Api.RESPONSES: "/responses",
+    Api.ANTHROPIC: "/messages",
+}
+"""The path of a call, which is appended to the base URL of an API."""
+
+
 class Chat(_PolicyPart, frozen=True, tag="chat", tag_field="kind"):
     """A model behind an HTTP API.
 
@@ -120,7 +128,7 @@ class Chat(_PolicyPart, frozen=True, tag="chat", tag_field="kind"):
     """
 
     url: str
-    """The base URL, to which `/chat/completions`, `/responses` or `/messages` is appended."""
+    """The base URL, to which the path of the API's operation is appended."""
     model: str
     api: Api = Api.CHAT
     key_env: str = ""

@@ -151,8 +151,10 @@ def read_shared_caps(file: str, tables: Mapping[str, Table]) -> tuple[SharedCap,
 def chat_agent(settings: Table) -> policy.Chat:
     """Return a model behind an API, with the API's default URL and key variable if not given.
 
-    Raises `ValueError`.
+    The URL may be the base URL or that of the API's operation, which also tells the API. Raises
+    `ValueError`.
     """
+    settings = _with_base_url(settings)
     spec = _convert(settings, _EndpointSettings)
     where = spec.url or _DEFAULT_ENDPOINTS[spec.api][0]
     if not _is_address(where):
@@ -176,6 +178,24 @@ def model_agent(settings: Table) -> policy.Chat | policy.Library:
         raise ValueError(f"it has no setting {key!r}; {suggest_or_list(key, names)}")
     table = _in_nano_dollars(dict(settings))
     return chat_agent(table) if into is policy.Chat else _convert(table, policy.Library)
+
+
+def _with_base_url(settings: Table) -> Table:
+    """Replace the address of an operation, such as `.../v1/chat/completions`, by its base URL."""
+    url = settings.get("url")
+    if not isinstance(url, str):
+        return settings
+    plain = url.rstrip("/")
+    for api, path in policy.OPERATION_PATHS.items():
+        if plain.endswith(path):
+            named = settings.get("api", api.value)
+            if named != api.value:
+                raise ValueError(
+                    f'api: it is "{named}", but url ends with {path}, which is "{api}"; '
+                    "correct one of them"
+                )
+            return {**settings, "url": plain.removesuffix(path), "api": api.value}
+    return settings
 
 
 class _EndpointSettings(msgspec.Struct, frozen=True):
