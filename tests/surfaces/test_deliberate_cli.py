@@ -26,6 +26,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forum.deliberation.council_kinds import Accord, End, Ground
+from forum.deliberation.symposium.kinds import ReplayPin
 from forum.errors import StoreFailed
 from forum.surfaces.cli import session_folders
 from forum.surfaces.cli.panel_view import dissent_lines, panel_lines
@@ -700,6 +701,70 @@ def test_a_session_is_carried_out_again_only_if_all_pins_are_held(
     assert (unknown.exit_code, json.loads(unknown.stdout)["pin"]) == (7, "adapter")
     assert other.exit_code == 7
     assert "the pin `runtime` cannot be held" in other.stderr
+
+
+@pytest.mark.slow
+def test_a_replay_tells_what_it_checked_and_keeps_what_it_executed(
+    user: Terminal, examples: Path
+) -> None:
+    """Every pin is checked or assumed; the folder beside holds the session as it went now."""
+    hold(user, examples)
+    folder = user.folder / "sessions" / SESSION
+    again = ("deliberate", "execution-replay", str(folder))
+    by_script = (*again, "--script", str(examples / SCRIPT), "--output", "again")
+    told = {name: user.ask(*words) for name, words in (("record", again), ("script", by_script))}
+    words = user.call(*again, "--output", "sessions")
+    twice = user.call(*again, "--output", "sessions")
+
+    for form in told.values():
+        pins = (*form["conditions_checked"], *form["conditions_assumed"])
+        assert sorted(pins) == sorted(ReplayPin)
+    assert told["record"]["conditions_checked"] == [
+        *("runtime", "provider", "model", "tool_env", "persona", "transcript_prefix"),
+    ]
+    # An artifact with its own script states everything else only once.
+    assert told["script"]["conditions_checked"] == ["runtime"]
+    assert words.exit_code == 0, words.output
+    assert "conditions checked: runtime, provider, model" in words.stdout
+    assert "conditions assumed: adapter, sampling, cache, wallclock" in words.stdout
+    for place in ("sessions", "again"):
+        kept = user.folder / place / f"{SESSION}-replay"
+        names = sorted(file.name for file in kept.iterdir())
+        assert names == sorted({file.name for file in folder.iterdir()} - {"forum.json"})
+        assert (kept / "artifact.json").read_bytes() == (folder / "artifact.json").read_bytes()
+    assert (twice.exit_code, "is there already" in twice.stderr) == (2, True)
+
+
+@pytest.mark.slow
+def test_a_replay_that_is_refused_leaves_no_folder(user: Terminal, examples: Path) -> None:
+    """A folder would look as if something had been executed."""
+    hold(user, examples)
+    folder = user.folder / "sessions" / SESSION
+    (folder / "forum.json").unlink()
+    refused = user.call("deliberate", "execution-replay", str(folder), "--output", "again")
+
+    assert refused.exit_code == 7
+    assert list((user.folder / "again").iterdir()) == []
+
+
+@pytest.mark.slow
+def test_metrics_are_kept_beside_the_artifact_and_fit_a_screen(
+    user: Terminal, examples: Path
+) -> None:
+    """The file has what --json prints; a run of the ledger has no folder to keep it in."""
+    hold(user, examples)
+    folder = user.folder / "sessions" / SESSION
+    told = user.call("deliberate", "metrics", str(folder))
+    kept = json.loads((folder / "metrics.json").read_bytes())
+    printed = user.ask("deliberate", "metrics", newest(user))
+
+    assert told.exit_code == 0, told.output
+    assert kept == {name: value for name, value in printed.items() if name != "schema"}
+    assert f"session  {SESSION}" in told.stdout
+    assert f"{kept['tokens_cumulative']['total_tokens']:,}" in told.stdout
+    lines = told.stdout.splitlines()
+    assert len(lines) <= 24
+    assert max(map(len, lines)) <= 80 + len(str(user.folder))
 
 
 @pytest.mark.slow

@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from forum.app.oversight import OversightOperations
     from forum.app.reports import ReportOperations
     from forum.app.retention import RetentionOperations
+    from forum.app.symposium_sessions import SymposiumOperations
 
 __all__ = [
     "KINDS",
@@ -171,6 +172,13 @@ class Forum(ProjectContext):
         from forum.app.evidence import EvidenceOperations
 
         return EvidenceOperations(self, self.log, self.reads)
+
+    @cached_property
+    def symposia(self) -> "SymposiumOperations":
+        """Files and replays of sessions of the open protocol."""
+        from forum.app.symposium_sessions import SymposiumOperations
+
+        return SymposiumOperations(self, self.reads, self.runs)
 
     @cached_property
     def access(self) -> AccessOperations:

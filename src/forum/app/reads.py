@@ -37,6 +37,7 @@ from forum.errors import (
 from forum.ledger import kinds, ports
 from forum.ledger.entry import LOG_RUN, MAIN_STRAND, Entry, leaf_of
 from forum.ledger.log import (
+    Ledger,
     LocatedEntry,
     is_before,
     locate_run,
@@ -76,6 +77,28 @@ _MAX_COMPARED = 100
 
 def _parent_run(state: run_fold.Run) -> str:
     return state.accepted.parent_run if state.accepted else ""
+
+
+def read_session_notes(
+    ledger: Ledger, run: str, state: run_fold.Run | None = None, until: int | None = None
+) -> tuple[Noted, ...]:
+    """Return the entries of a panel's session, up to an index if one is given."""
+    from forum.engine import read_run
+
+    tasks = (state or read_run(ledger, run)).tasks
+    turns = [task_strand(name) for name in tasks if name.startswith(TURN_PREFIX)]
+    return tuple(
+        Noted(entry.step, entry.facts, _bodies_of(ledger.store, entry))
+        for strand in (MAIN_STRAND, *turns)
+        for leaf, entry in read_strand_entries(ledger, run, strand)
+        if entry.kind in DELIBERATION_KINDS
+        if until is None or is_before(ledger.store, leaf, until)
+    )
+
+
+def _bodies_of(reader: ports.Reader, entry: Entry[Any]) -> tuple[NoteBody, ...]:
+    bodies = {name: read_body(reader, entry, name) for name in entry.bodies}
+    return tuple(NoteBody(name, body) for name, body in bodies.items() if body is not None)
 
 
 class RunReads:
@@ -286,14 +309,7 @@ class RunReads:
         """Return a panel's session in a run, and its entries so far."""
         if state.planned:
             return None, ()
-        turns = [task_strand(name) for name in state.tasks if name.startswith(TURN_PREFIX)]
-        notes = tuple(
-            Noted(entry.step, entry.facts, self._bodies_of(entry))
-            for strand in (MAIN_STRAND, *turns)
-            for leaf, entry in read_strand_entries(self._project.ledger, run, strand)
-            if entry.kind in DELIBERATION_KINDS
-            if until is None or is_before(self._project.store, leaf, until)
-        )
+        notes = read_session_notes(self._project.ledger, run, state, until)
         with suppress(BodyGone):
             return (self.read_session(run, state) if notes else None), notes
         return None, notes
@@ -303,10 +319,6 @@ class RunReads:
         order = self.read_run_request(run)
         started = (state or self.read_run(run)).begun
         return Session(order.request, order.policy, started)
-
-    def _bodies_of(self, entry: Entry[Any]) -> tuple[NoteBody, ...]:
-        bodies = {name: read_body(self._project.store, entry, name) for name in entry.bodies}
-        return tuple(NoteBody(name, body) for name, body in bodies.items() if body is not None)
 
     def _entry_indexes(self, state: run_fold.Run) -> dict[str, int]:
         """Return the indexes of route, checks, tool uses, spans, gaps and notes, by id in hex."""
@@ -360,9 +372,7 @@ class RunReads:
     @property
     def has_workers(self) -> bool:
         """Whether a live worker executes runs of this ledger."""
-        return bool(
-            set(self._project.store.workers()).difference(self._project.store.expired_workers())
-        )
+        return bool(self.live_workers())
 
     def follow_run(
         self,
@@ -482,7 +492,7 @@ class RunReads:
         named = {name: own for own, name in self._aligned_strands(run).items()}
         for _, entry in read_strand_entries(self._project.ledger, run, named.get(strand, strand)):
             if entry.step == step:
-                return {body.name: body.data for body in self._bodies_of(entry)}
+                return {body.name: body.data for body in _bodies_of(self._project.store, entry)}
         return {}
 
     def waiting_gates(self) -> list[tuple[str, run_fold.Gate]]:
