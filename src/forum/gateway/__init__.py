@@ -9,6 +9,7 @@ program; a server offers it under `/gateway`.
 from forum.gateway.actor_caps import find_actor_caps
 from forum.gateway.call_plan import PriceBook
 from forum.gateway.program import (
+    Sandbox,
     find_foreign_keys,
     gateway_variables,
     make_run_sandbox,
@@ -47,6 +48,7 @@ __all__ = [
     "RunExtension",
     "RunGateway",
     "RunLimits",
+    "Sandbox",
     "SharedCaps",
     "base_url",
     "error_body",
