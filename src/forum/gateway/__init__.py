@@ -9,7 +9,6 @@ program; a server offers it under `/gateway`.
 from forum.gateway.actor_caps import find_actor_caps
 from forum.gateway.call_plan import PriceBook
 from forum.gateway.program import (
-    Sandbox,
     find_foreign_keys,
     gateway_variables,
     make_run_sandbox,
@@ -29,6 +28,7 @@ from forum.gateway.settings import (
     read_gateway_settings,
 )
 from forum.gateway.upstream import ProviderAddress
+from forum.models.sandbox import Sandbox
 
 __all__ = [
     "BASE_URL_VARIABLES",
