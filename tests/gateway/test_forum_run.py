@@ -447,7 +447,7 @@ def test_a_program_that_cannot_be_confined_leaves_no_run(tmp_path: Path) -> None
     terminal.call("init")
     empty = tmp_path / "bin"
     empty.mkdir()
-    hidden = terminal.type("run", "--confine", "--", "/root/no-such-program")
+    hidden = terminal.type("run", "--confine", "--", str(tmp_path / "no-such-program"))
     without = terminal.type("run", "--confine", "--", sys.executable, "-c", "", PATH=str(empty))
 
     assert hidden.returncode != 0
