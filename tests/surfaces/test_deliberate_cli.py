@@ -305,7 +305,7 @@ def test_a_task_of_a_plan_is_deliberated_on(user: Terminal) -> None:
         (("--config", "{config}", "--option", "yes"), "only a council counts ballots"),
         (("--config", "{config}", "--seats", "3"), "the config of a symposium says that"),
         (("--config", "{config}", "--output", "x", "--detach"), "forum deliberate export"),
-        (("--config", "{config}"), "nobody can sit on the panel"),
+        (("--config", "{config}"), "or set OPENAI_API_KEY"),
         (("--config", "{config}", "--agent", "a=cat"), "no agent serves the model"),
         (("--config", "{script}"), "Object "),
         (("@missing.md", "--cmd", "cat"), "No such file"),
