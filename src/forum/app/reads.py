@@ -372,9 +372,7 @@ class RunReads:
     @property
     def has_workers(self) -> bool:
         """Whether a live worker executes runs of this ledger."""
-        return bool(
-            set(self._project.store.workers()).difference(self._project.store.expired_workers())
-        )
+        return bool(self.live_workers())
 
     def follow_run(
         self,
