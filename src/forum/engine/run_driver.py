@@ -36,8 +36,9 @@ from forum.work.asks import is_single_ask
 from forum.work.claim_grammar import ClaimedAction
 from forum.work.claims import ActionClaim, count_unverified, find_claims
 from forum.work.judging import MAX_READ_BYTES
-from forum.work.plan import Plan, RolePlan, Task, read_plan, single_task_plan, write_plan
+from forum.work.plan import Plan, RolePlan, Task, read_plan, write_plan
 from forum.work.policy import Answer, Role
+from forum.work.role_assignment import plan_single_task
 from forum.work.roles import classifier, coordinator
 from forum.work.roles.prompt_parts import task_of_role
 from forum.work.schedule import is_finished, next_steps
@@ -290,7 +291,8 @@ class RunDriver:
 
     async def _plan_one_task(self, run_input: context.RunInput) -> None:
         request = await asyncio.to_thread(context.read_request, self._ledger, run_input.run)
-        plan = single_task_plan(request.decode(errors="replace"), run_input.lane)
+        words = request.decode(errors="replace")
+        plan = plan_single_task(words, run_input.lane, run_input.policy.agents)
         is_spared = Role.COORDINATOR in run_input.policy.roles
         step = kinds.SINGLE_ASK_STEP if is_spared else "plan/made"
         await self._record_plan(plan, (run_input.cause,), step)
