@@ -13,7 +13,7 @@ from forum.engine import RunRequest
 from forum.errors import ServerUnusable
 from forum.planning import AgentRegistry, CallerAuthority
 from forum.surfaces.requests import AskForm, PanelAsk, run_request_from_form
-from forum.work.policy import Policy
+from forum.work.policy import Policy, Role
 from tests.support import SOON
 
 ASK = AskForm("Go.", route=False)
@@ -176,3 +176,20 @@ def test_a_router_with_a_second_stage_is_not_asked_on_an_event_loop(
 
     assert not staff.can_route_inline(SHORT)
     assert staff.can_route_inline(SHORT, lane="backend")
+
+
+@pytest.mark.parametrize(("team", "is_planned"), [(None, True), (False, False)])
+def test_a_coordinator_that_is_named_plans_without_a_team(
+    tmp_path: Path, *, team: bool | None, is_planned: bool
+) -> None:
+    """One role is switched on by naming it; --solo leaves it out."""
+    (tmp_path / "forum.toml").write_text(
+        "[models.chief]\nmodel = 'm'\nurl = 'http://127.0.0.1:9/v1'\n"
+        "[roles]\ncoordinator = 'chief'\n"
+    )
+    planner = AgentRegistry(load_settings(tmp_path, {"FORUM_STATE_DIR": str(tmp_path / "state")}))
+    order = RunRequest("Compare the rivers, and say which is longer.", None, planner.base_policy)
+    decided = planner.decide(order, CallerAuthority.OPERATOR, team=team)
+
+    assert (decided.plan is None) is is_planned
+    assert set(decided.policy.roles) == {Role.COORDINATOR}

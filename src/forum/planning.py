@@ -316,7 +316,7 @@ class Planner:
             # A team makes its own plan, and is not given an empty request either.
             alone = single_task_plan(order.request) if whole or not is_routed else None
             order = (
-                self.route_request(order, lane, team=whole, own=own)
+                self.route_request(order, lane, team=whole, own=own, planned=team is None)
                 if is_routed
                 else replace(order, plan=alone)
             )
@@ -348,13 +348,20 @@ class Planner:
         return bool(lane or team or models or is_configured)
 
     def route_request(
-        self, order: "RunRequest", lane: str, *, team: bool, own: CallerParts = _NOTHING
+        self,
+        order: "RunRequest",
+        lane: str,
+        *,
+        team: bool,
+        own: CallerParts = _NOTHING,
+        planned: bool = False,
     ) -> "RunRequest":
         """Return a request with its lane, to be carried out by one agent or by a team.
 
         For one agent the plan is a single task, in the lane if there is one. A team makes its own
-        plan. If no lane is certain, the Classifier chooses among the nearest ones: in a team, and
-        for one agent if the settings name a Classifier.
+        plan; so does a Coordinator that the settings name, if it may (`planned`). If no lane is
+        certain, the Classifier chooses among the nearest ones: in a team, and for one agent if the
+        settings name a Classifier.
         """
         from forum.engine import RouteDecision
 
@@ -368,20 +375,23 @@ class Planner:
             lane = decision.facts.lane
         has_classifier = team or (Role.CLASSIFIER in order.policy.roles and not own.agents)
         is_classified = not lane and has_classifier
+        is_planned = team or (planned and Role.COORDINATOR in order.policy.roles and not own.agents)
         policy = role_assignment.build_team_policy(
             order.policy,
             self.roster,
-            self._lane_candidates(order.request, decision.facts, several=team or is_classified),
+            self._lane_candidates(
+                order.request, decision.facts, several=is_planned or is_classified
+            ),
             roles=team,
             workers=own.agents,
+            off=self.team_settings.off,
         )
         policy = _grant_tools(policy, own.tools)
-        if team:
+        if is_planned:
             policy = fill_context_lengths(policy)
             return replace(order, policy=policy, route=decision if lane else None)
         if is_classified:
-            # Only a team has its requests planned: without one, the engine plans a single task in
-            # the lane that the Classifier chooses.
+            # The engine plans a single task in the lane that the Classifier chooses.
             roles = {role: name for role, name in policy.roles.items() if role != Role.COORDINATOR}
             policy = fill_context_lengths(msgspec.structs.replace(policy, roles=roles))
             return replace(order, policy=policy)
@@ -433,6 +443,7 @@ class Planner:
                 dict.fromkeys(lanes, 0),
                 roles=team,
                 workers=own.agents,
+                off=self.team_settings.off,
             )
         if policy.lanes and own.tools and not all(task.lane for task in plan.all_tasks):
             # A task without a lane may use the caller's tools, too.

@@ -24,6 +24,8 @@ from forum.work.policy import (
     read_policy,
     write_policy,
 )
+from forum.work.role_assignment import build_team_policy
+from forum.work.roster import read_roster
 from forum.work.team_settings import TeamSettings, authority_of, chat_agent, read_team_settings
 
 
@@ -260,3 +262,21 @@ def test_what_is_no_address_has_no_host(text: str) -> None:
 
     assert not host or text.startswith((f"http://{host}", f"https://{host}"))
     assert "@" not in host
+
+
+ROSTER = b"".join(
+    b"[[lane]]\nname = '%s'\ndoes = 'Works.'\nexamples = ['Work.']\n" % name
+    for name in (b"a", b"b")
+)
+
+
+@pytest.mark.parametrize("value", ["false", "''"])
+def test_a_role_can_be_switched_off(value: str) -> None:
+    """A team does without it; the others are assigned as ever."""
+    found = read(f"[models.a]\nmodel = 'm'\n[roles]\nteam = true\nintent = {value}")
+
+    assert (found.roles, found.off, found.team) == ({}, {Role.INTENT}, True)
+    policy = build_team_policy(
+        Policy(agents=found.agents), read_roster(ROSTER), {}, roles=True, off=found.off
+    )
+    assert set(policy.roles) == set(Role) - {Role.INTENT}

@@ -37,7 +37,7 @@ def digest_configuration(
     team = configuration.team
     policies = (
         *(configuration.gate_rules, configuration.shared_caps, team.ceiling),
-        *(team.roles, team.team, team.rung, policy.PROMPT_VERSION),
+        *(team.roles, sorted(team.off), team.team, team.rung, policy.PROMPT_VERSION),
     )
     agents = {name: _without_folders(agent) for name, agent in team.agents.items()}
     tools = {name: _without_folders(tool) for name, tool in team.tools.items()}

@@ -44,12 +44,13 @@ def build_team_policy(
     *,
     roles: bool,
     workers: Collection[str] = (),
+    off: Collection[Role] = (),
 ) -> Policy:
     """Return a policy with these lanes, the tiers as its ladder and, with `roles`, all roles.
 
     `candidates` maps each lane to the router's confidence in thousandths. Settings of the policy
-    take precedence. With `workers`, only these agents are assigned. Raises `BadPlan` for an unknown
-    lane.
+    take precedence. With `workers`, only these agents are assigned. The roles in `off` are assigned
+    to nobody. Raises `BadPlan` for an unknown lane.
     """
     agents = workers or policy.agents
     lanes = {
@@ -63,11 +64,11 @@ def build_team_policy(
     )
     if not roles:
         return filled
+    assigned = _assign_roles(filled, agents)
+    chosen = {role: agent for role, agent in assigned.items() if role not in off}
     # A judge that nobody named costs a call for each answer, so it is asked only in doubt.
     return msgspec.structs.replace(
-        filled,
-        roles=_assign_roles(filled, agents) | policy.roles,
-        doubted=Role.INTENT not in policy.roles,
+        filled, roles=chosen | policy.roles, doubted=Role.INTENT not in policy.roles
     )
 
 

@@ -100,6 +100,8 @@ class TeamSettings(msgspec.Struct, frozen=True):
     tools: dict[str, policy.ToolSpec] = {}
     servers: dict[str, policy.McpServer] = {}
     roles: dict[policy.Role, str] = {}
+    off: frozenset[policy.Role] = frozenset()
+    """The roles that a team does without."""
     team: bool = False
     """Whether requests get the whole team unless the client says otherwise."""
     roster: str = ""
@@ -129,6 +131,7 @@ def read_team_settings(file: str, tables: Mapping[str, Table]) -> TeamSettings:
         tools={name: section.tool() for name, section in each("tools")},
         servers={name: section.server() for name, section in each("servers")},
         roles=roles.roles(named),
+        off=roles.roles_off(),
         team=roles.get("team", default=False),
         roster=roster.get("file", default=""),
         rung=roster.routing_mode(),
@@ -358,19 +361,29 @@ class _Section(msgspec.Struct, frozen=True):
         return server
 
     def roles(self, agents: Mapping[str, policy.Agent]) -> dict[policy.Role, str]:
+        """Return the agent of each role for which one is named."""
         role_names = {role.value for role in policy.Role}
         table = self._checked_table(role_names | {"team"})
-        for role in table.keys() & role_names:
-            if self.get(role, default="") not in agents:
+        chosen = {
+            role: name
+            for role, name in table.items()
+            if role in role_names and not _is_switched_off(name)
+        }
+        for role, name in chosen.items():
+            if name not in agents:
                 names = ", ".join(agents) or "none"
                 raise self._error(
-                    f"{role}: no model is called {table[role]!r}; [models] has: {names}"
+                    f"{role}: no model is called {name!r}; [models] has: {names}. "
+                    f"{role} = false leaves the role out"
                 )
-        chosen = {role: name for role, name in table.items() if role in role_names}
         return {
             policy.Role(role): "" if name == DEFAULT_AGENT else name
             for role, name in chosen.items()
         }
+
+    def roles_off(self) -> frozenset[policy.Role]:
+        """Return the roles that are switched off: by false, or by an empty name."""
+        return frozenset(role for role in policy.Role if _is_switched_off(self.table.get(role)))
 
     def budget(self) -> RunBudget:
         units = {"usd": NANO_USD, "tokens": 1, "calls": 1, "seconds": 1000, "depth": 1}
@@ -459,6 +472,10 @@ class _Section(msgspec.Struct, frozen=True):
 
     def _error(self, why: str) -> BadSettings:
         return BadSettings(self.file, f"[{self.name}] {why}")
+
+
+def _is_switched_off(name: object) -> bool:
+    return name is False or name == ""
 
 
 def _with_entry(table: dict[str, Any]) -> dict[str, Any]:

@@ -80,7 +80,8 @@ def check(agents: submit_options.AgentOptions, *, call: bool, as_json: bool) -> 
     policy = submit_options.apply_agents(Policy(), configured, agents, own=False)
     roster = submit_options.read_roster_file(None, configured)
     # With all lanes and roles, to list what each agent would be used for.
-    team = build_team_policy(policy, roster, dict.fromkeys(roster.by_name, 0), roles=True)
+    lanes = dict.fromkeys(roster.by_name, 0)
+    team = build_team_policy(policy, roster, lanes, roles=True, off=configured.off)
     lines = [_line(team, name, agents, settings) for name in list_shown_agents(policy)]
     if call:
         lines = [_ask_agent(line, policy.agents[line.name], settings) for line in lines]

@@ -39,7 +39,9 @@ def list_agents(context: endpoints.RequestContext) -> models.ModelsForm:
     """Say who would be asked for what.  Of keys only whether this process has them."""
     staff = context.desk.staff
     lanes = dict.fromkeys(staff.roster.by_name, 0)
-    team = build_team_policy(staff.base_policy, staff.roster, lanes, roles=True)
+    team = build_team_policy(
+        staff.base_policy, staff.roster, lanes, roles=True, off=staff.team_settings.off
+    )
     views = [
         models.agent_view(
             team, name, PROJECT_FILE if name in staff.team_settings.agents else "default"
