@@ -5,6 +5,7 @@ import sys
 from contextlib import redirect_stderr
 from importlib import import_module
 from io import TextIOWrapper
+from keyword import iskeyword
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,6 +31,7 @@ _SECTIONS = {
         "demo": ("demo", "See what Forum does"),
         "init": ("setup", "Make a ledger here"),
         "doctor": ("doctor", "Check this installation"),
+        "import": ("import_ledger", "Record another's ledger"),
         "config": ("config", "Print every setting"),
         "completion": ("completion", "Complete in your shell"),
     },
@@ -126,7 +128,9 @@ class LazyGroup(SuggestingGroup):
         if cmd_name not in _COMMANDS:
             return None
         module = import_module(f"forum.surfaces.cli.{_COMMANDS[cmd_name][0]}")
-        command: click.Command = getattr(module, cmd_name)
+        # A function cannot be called `import`, so it has the name that PEP 8 gives to keywords.
+        attribute = f"{cmd_name}_" if iskeyword(cmd_name) else cmd_name
+        command: click.Command = getattr(module, attribute)
         if COMPLETION_VARIABLE in os.environ:
             # Only when a shell asks for completions: every other call would start more slowly.
             import_module("forum.surfaces.cli.completion").attach_completions(command)
