@@ -108,12 +108,22 @@ class SuggestingGroup(click.Group):
                 raise
             raise click.UsageError(f"No such command {args[0]!r}. {hint}", ctx) from error
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments; for an unknown option, suggest the one that was meant."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            from forum.surfaces.cli.suggestions import explain_option_error
+
+            raise explain_option_error(self, ctx, error) from None
+
     def suggest_command(self, ctx: click.Context, name: str) -> str:
         """Return a sentence that names the command that was probably meant, if there is one."""
         # Imported here because start-up time is paid by every command, and typos are rare.
-        from forum.surfaces.cli.suggestions import suggest
+        from forum.surfaces.cli.suggestions import SUBCOMMAND_HINTS, suggest
 
-        return suggest(name, self.list_commands(ctx), 3)
+        hint = SUBCOMMAND_HINTS.get(f"{self.name} {name.casefold()}")
+        return hint or suggest(name, self.list_commands(ctx), 3)
 
 
 class LazyGroup(SuggestingGroup):
