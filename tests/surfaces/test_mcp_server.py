@@ -109,6 +109,14 @@ def test_every_tool_answers_in_its_form(everything: tuple[Connect, Project], era
         why = await begun.well("why", entry=str(shown["tasks"][0]["entry"]))
         assert {one["entry"]["run"] for one in why["causes"]} == {run}
         await begun.well("route", text="The checkout returns 500 since the last migration")
+        assert len((await begun.well("roster"))["lanes"]) > 20
+        assert len((await begun.well("models"))["agents"]) == 1
+        assert (await begun.well("replay", run=run[:20]))["equal"]
+        assert (await begun.well("reviews", run=run))["run"] == run
+        forked = await begun.well("fork", run=run, at=shown["tasks"][0]["entry"], key=f"{era}-fork")
+        again = await begun.well("fork", run=run, at=shown["tasks"][0]["entry"], key=f"{era}-fork")
+        assert forked == again
+        assert (await begun.well("status", run=forked["run"], seconds=60))["outcome"] == "ok"
         planned = await begun.well("plan", request="Count.", tasks=TWO_TASKS, max_seconds=60)
         assert [one["id"] for one in planned["tasks"]] == ["first", "second"]
 
@@ -128,6 +136,7 @@ def test_every_tool_answers_in_its_form(everything: tuple[Connect, Project], era
         assert not (await begun.well("diff", run=waiting["run"], other=run))["equal"]
         assert (await begun.well("costs", by="agent"))["total"]["runs"] >= 2
         ended = await begun.well("submit", request="No.", gates=["plan"])
+        assert (await begun.well("resume", run=ended["run"]))["run"] == ended["run"]
         await begun.well("cancel", run=ended["run"])
 
     async def prove(begun: Talk, run: str) -> bytes:

@@ -195,6 +195,10 @@ class RunReads:
         """Return what the runs that match have cost, from before a run or from the last."""
         return add_up_costs(self._project, axis, query, before, split)
 
+    def add_up_all_costs(self, axis: CostAxis, query: RunQuery) -> CostTable:
+        """Return what all runs that match have cost, however long that takes."""
+        return add_up_costs(self._project, axis, query, None, max_scanned=None)
+
     def outer_run(self, run: str) -> str:
         """Return the outermost run that a run is part of, or the run itself."""
         while parent := self._parent_of(run):

@@ -250,6 +250,20 @@ class CancelAsk(Struct, frozen=True, forbid_unknown_fields=True):
     ]
 
 
+class McpForkAsk(CancelAsk, frozen=True, forbid_unknown_fields=True):
+    """From where another run is begun."""
+
+    at: Annotated[int, Meta(ge=0, lt=2**53, description="The last entry that is taken over.")]
+    key: Key = None
+
+
+class ReviewRunAsk(Struct, frozen=True, forbid_unknown_fields=True):
+    """What to look at."""
+
+    run: Annotated[str, Meta(max_length=200, description="A run; empty for all.")] = ""
+    limit: Annotated[int, Meta(ge=1, le=1000, description="How many items are listed.")] = 100
+
+
 class McpScoreAsk(requests.ScoreAsk, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """How good a run, a task or an answer is."""
 
