@@ -213,6 +213,18 @@ class CallerAuthority(Enum):
     """Chooses among the configured agents and lanes, within the operator's limits."""
 
 
+class CallerParts(msgspec.Struct, frozen=True):
+    """The agents and tools that a program brings along for one request, by name."""
+
+    agents: tuple[str, ...] = ()
+    """If there are any, the configured agents work only where the plan names them."""
+    tools: tuple[str, ...] = ()
+    """Granted to all tasks: whoever brings a tool along has granted it."""
+
+
+_NOTHING = CallerParts()
+
+
 class RouteNext(StrEnum):
     """What becomes of a request after it was routed."""
 
@@ -258,7 +270,7 @@ class Planner:
         policy = Policy(tools=team.tools, servers=team.servers, roles=team.roles)
         return msgspec.structs.replace(policy, agents=team.agents) if team.agents else policy
 
-    def decide(
+    def decide(  # noqa: PLR0913  each is what a caller may choose
         self,
         order: "RunRequest",
         authority: CallerAuthority,
@@ -267,25 +279,32 @@ class Planner:
         team: bool | None = None,
         route: bool | None = None,
         panel: Panel | None = None,
+        own: CallerParts = _NOTHING,
     ) -> "RunRequest":
         """Return what will be carried out: the request with its lanes, plan, tools and limits.
 
         All surfaces call this function, so that the same request means the same everywhere. `order`
         holds the policy and, if the caller has one, the plan. A panel deliberates instead of
-        carrying out a plan. `team` and `route` are None where the settings decide. Raises
-        `BadPlan`, `Malformed`, `BadRoster`, `AgentUnusable`.
+        carrying out a plan. `team` and `route` are None where the settings decide. `own` is what
+        the caller brings along, which takes precedence over what is configured. Raises `BadPlan`,
+        `Malformed`, `BadRoster`, `AgentUnusable`.
         """
         whole = self.team_settings.team if team is None else team
+        if own.agents:
+            order = _leave_out_configured(order, own.agents)
         if panel is not None:
             order = seat_panel(order, panel)
         elif order.plan is not None:
-            order = self._add_lanes(order, order.plan, team=whole)
+            order = self._add_lanes(order, order.plan, team=whole, own=own)
         else:
-            is_routed = self.is_routed(order.policy, lane=lane, team=team, route=route)
+            has_choice = route is not None or lane or whole or not own.agents
+            is_routed = bool(has_choice) and self.is_routed(
+                order.policy, lane=lane, team=team, route=route
+            )
             # A team makes its own plan, and is not given an empty request either.
             alone = single_task_plan(order.request) if whole or not is_routed else None
             order = (
-                self.route_request(order, lane, team=whole)
+                self.route_request(order, lane, team=whole, own=own)
                 if is_routed
                 else replace(order, plan=alone)
             )
@@ -316,7 +335,9 @@ class Planner:
         is_configured = default is not None and policy.agents.get("") == default
         return bool(lane or team or models or is_configured)
 
-    def route_request(self, order: "RunRequest", lane: str, *, team: bool) -> "RunRequest":
+    def route_request(
+        self, order: "RunRequest", lane: str, *, team: bool, own: CallerParts = _NOTHING
+    ) -> "RunRequest":
         """Return a request with its lane, to be carried out by one agent or by a team.
 
         For one agent the plan is a single task, in the lane if there is one. A team makes its own
@@ -333,13 +354,16 @@ class Planner:
                 role_assignment.route_facts(route, self.roster), msgspec.json.encode(route)
             )
             lane = decision.facts.lane
-        is_classified = not lane and (team or Role.CLASSIFIER in order.policy.roles)
+        has_classifier = team or (Role.CLASSIFIER in order.policy.roles and not own.agents)
+        is_classified = not lane and has_classifier
         policy = role_assignment.build_team_policy(
             order.policy,
             self.roster,
             self._lane_candidates(order.request, decision.facts, several=team or is_classified),
             roles=team,
+            workers=own.agents,
         )
+        policy = _grant_tools(policy, own.tools)
         if team:
             policy = fill_context_lengths(policy)
             return replace(order, policy=policy, route=decision if lane else None)
@@ -350,10 +374,11 @@ class Planner:
             policy = fill_context_lengths(msgspec.structs.replace(policy, roles=roles))
             return replace(order, policy=policy)
         if not lane:
-            # Tools belong to lanes. Without a certain lane nobody has granted any tools.
-            worker = role_assignment.agent_for(Tier.CAPABLE, policy.agents)
-            policy = _withhold_tools(policy, LaneBrief(agent=worker))
-        plan = role_assignment.plan_single_task(order.request, lane, policy)
+            worker = role_assignment.agent_for(Tier.CAPABLE, own.agents or policy.agents)
+            # Tools belong to lanes. Without a certain lane only the caller has granted tools.
+            policy = _withhold_tools(policy, LaneBrief(agent=worker), own.tools)
+        agents = own.agents or policy.agents
+        plan = role_assignment.plan_single_task(order.request, lane, agents)
         return replace(order, policy=policy, plan=plan, route=decision)
 
     def next_step(self, route: Route) -> RouteNext:
@@ -380,7 +405,9 @@ class Planner:
         """Return the highest budget that a caller may give to a run; None if there is no limit."""
         return self.team_settings.ceiling if authority is CallerAuthority.CLIENT else None
 
-    def _add_lanes(self, order: "RunRequest", plan: Plan, *, team: bool) -> "RunRequest":
+    def _add_lanes(
+        self, order: "RunRequest", plan: Plan, *, team: bool, own: CallerParts
+    ) -> "RunRequest":
         """Return a request whose policy holds the roster lanes that its tasks name.
 
         Raises `BadPlan`.
@@ -389,8 +416,16 @@ class Planner:
         policy = order.policy
         if lanes or team:
             policy = role_assignment.build_team_policy(
-                policy, self.roster, dict.fromkeys(lanes, 0), roles=team
+                policy,
+                self.roster,
+                dict.fromkeys(lanes, 0),
+                roles=team,
+                workers=own.agents,
             )
+        if policy.lanes and own.tools and not all(task.lane for task in plan.all_tasks):
+            # A task without a lane may use the caller's tools, too.
+            policy = msgspec.structs.replace(policy, lanes={"": LaneBrief()} | policy.lanes)
+        policy = _grant_tools(policy, own.tools)
         if team:
             policy = fill_context_lengths(policy)
         return replace(order, plan=seat_task_panels(plan, policy), policy=policy)
@@ -426,13 +461,38 @@ def fill_context_lengths(policy: Policy) -> Policy:
     return msgspec.structs.replace(policy, agents=agents)
 
 
-def _withhold_tools(policy: Policy, brief: LaneBrief) -> Policy:
-    """Return a policy in which a task without a lane has no tools.
+def _leave_out_configured(order: "RunRequest", own: Sequence[str]) -> "RunRequest":
+    """Return a request whose agents are the caller's, and those that its plan and roles name."""
+    policy, plan = order.policy, order.plan
+    named = {"", *own, *policy.roles.values()}
+    for task in plan.all_tasks if plan else ():
+        named |= {task.agent} | (task.panel.speakers if task.panel else frozenset())
+    agents = {name: agent for name, agent in policy.agents.items() if name in named}
+    return replace(order, policy=msgspec.structs.replace(policy, agents=agents, ladder=()))
+
+
+def _grant_tools(policy: Policy, granted: Sequence[str]) -> Policy:
+    """Return a policy in which the tasks of all its lanes may use these tools.
+
+    Without any lane every task may use every tool.
+    """
+    lanes = {
+        name: msgspec.structs.replace(brief, tools=tuple(dict.fromkeys((*brief.tools, *granted))))
+        for name, brief in policy.lanes.items()
+    }
+    return msgspec.structs.replace(policy, lanes=lanes)
+
+
+def _withhold_tools(policy: Policy, brief: LaneBrief, granted: Sequence[str] = ()) -> Policy:
+    """Return a policy in which a task without a lane has no tools but those that are granted.
 
     Without any lane `tools_of` would return all tools. The placeholder lane grants none.
     """
     if policy.lanes or not policy.tools:
         return policy
+    if granted:
+        tools = {name: policy.tools[name] for name in granted}
+        return msgspec.structs.replace(policy, tools=tools)
     return msgspec.structs.replace(policy, lanes={ELSEWHERE: brief})
 
 

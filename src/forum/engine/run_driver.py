@@ -280,7 +280,7 @@ class RunDriver:
     async def _plan_one_task(self, run_input: context.RunInput) -> None:
         request = await asyncio.to_thread(context.read_request, self._ledger, run_input.run)
         words = request.decode(errors="replace")
-        plan = plan_single_task(words, run_input.lane, run_input.policy)
+        plan = plan_single_task(words, run_input.lane, run_input.policy.agents)
         await self._record_plan(plan, (run_input.cause,))
         await self._fold_main(run_input.run)
 

@@ -50,7 +50,7 @@ def plan_form(order: "RunRequest") -> PlanForm:
     policy, roles, plan = order.policy, order.policy.roles, order.plan
     if plan is None and Role.COORDINATOR not in roles and policy.panel is None:
         # The engine plans one task, in the lane that the Classifier chooses.
-        plan = plan_single_task(order.request, "", policy)
+        plan = plan_single_task(order.request, "", policy.agents)
     is_routed_later = order.plan is None and order.route is None
     return PlanForm(
         lane=order.route.facts.lane or None if order.route else None,
