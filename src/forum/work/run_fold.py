@@ -90,6 +90,9 @@ class TaskRun(msgspec.Struct, frozen=True):
     skipped: kinds.SkipFacts | None = None
     stopped: kinds.StopFacts | None = None
     delegated: kinds.DelegationFacts | None = None
+    accord: kinds.AccordFacts | None = None
+    """How far the last panel that worked on the task agreed."""
+    accord_at: Position | None = None
     last: Hash | None = None
     """The task's last entry, which is the cause of entries that depend on the task."""
 
@@ -267,14 +270,17 @@ class Run(msgspec.Struct, frozen=True):
 
     def _is_waiting(self, task: TaskRun) -> bool:
         """Tell whether the task waits for a human decision or for an inner run."""
-        # Three gates can block a task: the one before the task, the one before its next tool use,
-        # and the one that asks for an unknown outcome of its last use.
+        # Four gates can block a task: the one before the task, the one before its next tool use,
+        # the one that asks for an unknown outcome of its last use, and the one about a dissent.
         uses = len(task.uses)
-        subjects = (
+        subjects = [
             kinds.task_strand(task.id),
             kinds.tool_gate_subject(task.id, uses + 1),
             f"effect/{task.id}/{uses}",
-        )
+        ]
+        # Once the run is stopped, nobody decides about a dissent any more: the task ends.
+        if self.stopped is None and not self.cancelled:
+            subjects.append(kinds.dissent_gate_subject(task.id))
         gates = (self.gates.get(kinds.gate_strand(subject)) for subject in subjects)
         return any(gate is not None and gate.decided is None for gate in gates) or (
             task.delegated is not None and any(call.replied is None for call in task.calls)
@@ -522,6 +528,8 @@ def _fold_task(task: TaskRun, leaf: Hash, entry: Entry[Any]) -> TaskRun:
             task = replace(task, stopped=facts, state=TaskState.STOPPED)
         case kinds.DelegationFacts() as facts:
             task = replace(task, delegated=facts)
+        case kinds.AccordFacts() as facts:
+            task = replace(task, accord=facts, accord_at=_position_of(entry))
         case _:
             pass
     return task
