@@ -2,16 +2,24 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from forum.deliberation.accord_audit import audit_accords
+from forum.deliberation.record_comparison import IndexedEntry, SessionEntries
+from forum.deliberation.task_audit import RunAudit
 from forum.engine import RunRequest, cancel_run
+from forum.ledger.body import StoredBody
 from forum.ledger.kinds import Outcome
+from forum.ledger.log import stored_body
 from forum.work.council_end import Accord, Requirement
 from forum.work.kinds import AccordFacts, DelegationFacts, Next, StopReason
 from forum.work.panel import COUNCIL_VERSION, Council
 from forum.work.plan import RunBudget, Task
 from forum.work.policy import Answer, Policy
 from forum.work.run_fold import Run, TaskState
+from forum.work.run_summary import tally_entries
+from forum.work.run_words import describe_run_word
 from tests.engine.office import PERSON, Cut, Office, Power, plan, quick
 from tests.engine.panel import DIVIDED, PRICE, QUESTION, Way, panel
 from tests.engine.test_replay import play
@@ -88,8 +96,57 @@ def test_a_task_passes_only_if_its_panel_agrees_as_far_as_it_has_to(
     assert run.task("decide").accord == AccordFacts(
         child_of(office), accord, blockers=int(accord is Accord.BLOCKED)
     )
+    undecided = not passes and accord is not Accord.MAJORITY
+    word = accord.value if undecided else "ok" if passes else "failed"
+    assert describe_run_word(run) == word
+    assert tally_entries(office.entries()).result().accord == (accord if undecided else None)
     assert office.findings() == ()
     assert play(office, folder) == []
+
+
+@pytest.mark.parametrize("accord", Accord)
+def test_a_list_says_of_a_council_what_its_own_run_says(office: Office, accord: Accord) -> None:
+    """Split and blocked are not ok, in the state of the run and in its summary."""
+    run = office.do(RunRequest(QUESTION, None, panel(*ACCORDS[accord])))
+    decided = accord in (Accord.AGREED, Accord.MAJORITY)
+
+    assert describe_run_word(run) == ("ok" if decided else accord.value)
+    assert tally_entries(office.entries()).result().accord == (None if decided else accord)
+
+
+def test_a_verifier_compares_the_accord_with_the_panel(office: Office) -> None:
+    """Whoever writes that a blocked council agreed is found out."""
+    run = office.do(order(DIVIDED))
+    (noted,) = [e for e in office.entries() if isinstance(e.facts, AccordFacts)]
+    recorded = [IndexedEntry(n, leaf, entry) for n, (leaf, entry) in enumerate(office.told())]
+    forged = [
+        msgspec.structs.replace(
+            item,
+            entry=msgspec.structs.replace(
+                item.entry, facts=msgspec.structs.replace(noted.facts, accord=Accord.AGREED)
+            ),
+        )
+        if item.entry == noted
+        else item
+        for item in recorded
+    ]
+
+    def entries(run: str, items: list[IndexedEntry]) -> SessionEntries:
+        return SessionEntries(run, items, lambda at, name: _stored(office, at, name))
+
+    def read(run: str) -> SessionEntries:
+        told = enumerate(office.told(run))
+        return entries(run, [IndexedEntry(n, leaf, entry) for n, (leaf, entry) in told])
+
+    assert run.outcome is Outcome.OK
+    assert audit_accords(entries("run-1", recorded), read) == RunAudit((), ())
+    (fault,) = audit_accords(entries("run-1", forged), read).faults
+    assert "accord" in fault.detail
+    assert audit_accords(entries("run-1", recorded), lambda run: entries(run, [])).not_checked
+
+
+def _stored(office: Office, at: IndexedEntry, name: str) -> StoredBody | None:
+    return stored_body(office.store, at.entry, name)
 
 
 def child_of(office: Office) -> str:

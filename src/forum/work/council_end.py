@@ -82,3 +82,8 @@ def meets_requirement(accord: Accord, required: Requirement) -> bool:
             return accord is Accord.AGREED
         case _:
             assert_never(required)
+
+
+def as_undecided(accord: Accord | None) -> Accord | None:
+    """Return an accord if it leaves the answer undecided (split or blocked), else None."""
+    return accord if accord in (Accord.SPLIT, Accord.BLOCKED) else None

@@ -17,6 +17,8 @@ from forum.ledger.kinds import NoteFacts, Outcome, RunCloseFacts, RunOpenFacts
 from forum.ledger.ports import NO_LIMIT, UNLIMITED, Amount, Position
 from forum.tlog import Hash
 from forum.work import kinds, report_fold
+from forum.work.acceptance_criteria import Check
+from forum.work.council_end import Accord, CouncilCloseFacts, as_undecided
 from forum.work.policy import Answer, Role
 from forum.work.report_kinds import Provenance, ReportGapFacts, ReportSourceFacts
 
@@ -172,6 +174,8 @@ class Run(msgspec.Struct, frozen=True):
     interrupted: bool = False
     """Whether the run is interrupted and not resumed yet."""
     stopped: kinds.StopFacts | None = None
+    accord: Accord | None = None
+    """How far the council agreed that deliberated on the request."""
     checks: tuple[tuple[Hash, kinds.CheckFacts], ...] = ()
     """The checks of the answer, with the ids of their entries."""
     answered: kinds.AnswerFacts | None = None
@@ -352,6 +356,27 @@ def inner_stop_reason(task: TaskRun) -> kinds.StopReason | None:
     return next((reason for reason in kinds.StopReason if reason == code), None)
 
 
+def undecided_accord(run: Run) -> Accord | None:
+    """Return the accord of the council that left an ended run undecided: split, blocked or None.
+
+    The council deliberated on the request, or on a task that failed because of it.
+    """
+    if run.outcome is None or run.stopped is not None:
+        return None
+    if run.outcome is Outcome.OK:
+        return as_undecided(run.accord)
+    vetoed = (task.accord for task in run.tasks.values() if is_undecided_task(task))
+    accords = (as_undecided(facts.accord) for facts in vetoed if facts)
+    return next((accord for accord in accords if accord is not None), None)
+
+
+def is_undecided_task(task: TaskRun) -> bool:
+    """Return whether a task was not accepted because its panel did not agree far enough."""
+    if task.accord is None or task.verdict is None or task.state is not TaskState.FAILED:
+        return False
+    return task.verdict.check is Check.OUTCOME and task.verdict.reason == task.accord.accord
+
+
 IdentifiedEntry = tuple[Hash, Entry[Any]]
 """An entry with its id."""
 
@@ -479,6 +504,8 @@ def _fold_reported(run: Run, leaf: Hash, entry: Entry[Any]) -> Run:
             return replace(run, opened=True, begun=entry.ts, report=report)
         case kinds.EvalOpenFacts():
             return replace(run, is_evaluation=True)
+        case CouncilCloseFacts() as facts:
+            return replace(run, accord=facts.accord)
         case ReportSourceFacts() | ReportGapFacts():
             return replace(run, report=_fold_report(run.report, leaf, entry))
         case _:
