@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from forum import errors
     from forum.client import AsyncClient, Client
     from forum.sdk import (
+        Plan,
         Recorder,
+        Task,
         agent,
         budget,
         close,
@@ -43,7 +45,9 @@ if TYPE_CHECKING:
 __all__ = [
     "AsyncClient",
     "Client",
+    "Plan",
     "Recorder",
+    "Task",
     "__version__",
     "agent",
     "budget",

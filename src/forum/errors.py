@@ -596,6 +596,16 @@ class ReplayMiss(ForumError):
     text = "the record has no {step} of task {task}, and a replay calls no model"
 
 
+class PinningViolation(Conflict):
+    """A recorded session cannot be executed again, because a pin cannot be held."""
+
+    pin: str
+    advice: str
+
+    exit_code = 7
+    text = "not carried out: the pin `{pin}` cannot be held; {advice}"
+
+
 class EntryLost(Untrusted):
     """An acknowledged entry is no longer in the database."""
 

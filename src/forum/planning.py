@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from enum import Enum
+from enum import Enum, StrEnum
 from functools import cached_property
 from hashlib import sha256
 from importlib.resources import files
@@ -32,9 +32,19 @@ from forum.work.kinds import Basis, RouteFacts
 from forum.work.model_weights import MODEL_WEIGHTS, ModelWeights, WeightsInspection
 from forum.work.panel import Panel, Symposium, fill_seats
 from forum.work.plan import Plan, RunBudget, Task, single_task_plan
-from forum.work.policy import Agent, Chat, Extension, LaneBrief, Library, Policy, Scripted
+from forum.work.policy import (
+    Agent,
+    Api,
+    Chat,
+    Extension,
+    LaneBrief,
+    Library,
+    Policy,
+    Role,
+    Scripted,
+)
 from forum.work.roster import ELSEWHERE, Roster, Tier, read_roster
-from forum.work.routing import Router, RoutingStage, count_features
+from forum.work.routing import Route, Router, RoutingStage, count_features
 from forum.work.team_settings import TeamSettings, read_team_settings
 
 if TYPE_CHECKING:
@@ -213,6 +223,31 @@ class CallerAuthority(Enum):
     """Chooses among the configured agents and lanes, within the operator's limits."""
 
 
+class CallerParts(msgspec.Struct, frozen=True):
+    """The agents and tools that a program brings along for one request, by name."""
+
+    agents: tuple[str, ...] = ()
+    """If there are any, the configured agents work only where the plan names them."""
+    tools: tuple[str, ...] = ()
+    """Granted to all tasks: whoever brings a tool along has granted it."""
+
+
+_NOTHING = CallerParts()
+
+
+class RouteNext(StrEnum):
+    """What becomes of a request after it was routed."""
+
+    LANE = "lane"
+    """It is carried out in the lane."""
+    CLASSIFIER = "classifier"
+    """No lane is certain: a model chooses one."""
+    NO_LANE = "no-lane"
+    """No lane is certain: one agent carries it out, without a lane's instructions and tools."""
+    NOT_ROUTED = "not-routed"
+    """No model is configured: requests are not routed."""
+
+
 class Planner:
     """Decides what will be carried out for a request, by the settings of one project."""
 
@@ -238,7 +273,14 @@ class Planner:
         """The router that finds the lane of a request."""
         return make_router(self.roster, self.team_settings.rung)
 
-    def decide(
+    @cached_property
+    def base_policy(self) -> Policy:
+        """The policy with all configured agents, tools, servers and roles."""
+        team = self.team_settings
+        policy = Policy(tools=team.tools, servers=team.servers, roles=team.roles)
+        return msgspec.structs.replace(policy, agents=team.agents) if team.agents else policy
+
+    def decide(  # noqa: PLR0913  each is what a caller may choose
         self,
         order: "RunRequest",
         authority: CallerAuthority,
@@ -247,25 +289,34 @@ class Planner:
         team: bool | None = None,
         route: bool | None = None,
         panel: Panel | None = None,
+        own: CallerParts = _NOTHING,
     ) -> "RunRequest":
         """Return what will be carried out: the request with its lanes, plan, tools and limits.
 
         All surfaces call this function, so that the same request means the same everywhere. `order`
         holds the policy and, if the caller has one, the plan. A panel deliberates instead of
-        carrying out a plan. `team` and `route` are None where the settings decide. Raises
-        `BadPlan`, `Malformed`, `BadRoster`, `AgentUnusable`.
+        carrying out a plan. `team` and `route` are None where the settings decide. `own` is what
+        the caller brings along, which takes precedence over what is configured. Raises `BadPlan`,
+        `Malformed`, `BadRoster`, `AgentUnusable`.
         """
         whole = self.team_settings.team if team is None else team
+        if own.agents:
+            order = _leave_out_configured(order, own.agents)
         if panel is not None:
+            if authority is CallerAuthority.OPERATOR and isinstance(panel, Symposium):
+                order = _add_environment_models(order, panel, os.environ)
             order = seat_panel(order, panel)
         elif order.plan is not None:
-            order = self._add_lanes(order, order.plan, team=whole)
+            order = self._add_lanes(order, order.plan, team=whole, own=own)
         else:
-            is_routed = self.is_routed(order.policy, lane=lane, team=team, route=route)
+            has_choice = route is not None or lane or whole or not own.agents
+            is_routed = bool(has_choice) and self.is_routed(
+                order.policy, lane=lane, team=team, route=route
+            )
             # A team makes its own plan, and is not given an empty request either.
             alone = single_task_plan(order.request) if whole or not is_routed else None
             order = (
-                self.route_request(order, lane, team=whole)
+                self.route_request(order, lane, team=whole, own=own)
                 if is_routed
                 else replace(order, plan=alone)
             )
@@ -296,11 +347,14 @@ class Planner:
         is_configured = default is not None and policy.agents.get("") == default
         return bool(lane or team or models or is_configured)
 
-    def route_request(self, order: "RunRequest", lane: str, *, team: bool) -> "RunRequest":
+    def route_request(
+        self, order: "RunRequest", lane: str, *, team: bool, own: CallerParts = _NOTHING
+    ) -> "RunRequest":
         """Return a request with its lane, to be carried out by one agent or by a team.
 
         For one agent the plan is a single task, in the lane if there is one. A team makes its own
-        plan; if no lane is certain, its Classifier chooses among the nearest ones.
+        plan. If no lane is certain, the Classifier chooses among the nearest ones: in a team, and
+        for one agent if the settings name a Classifier.
         """
         from forum.engine import RouteDecision
 
@@ -312,30 +366,49 @@ class Planner:
                 role_assignment.route_facts(route, self.roster), msgspec.json.encode(route)
             )
             lane = decision.facts.lane
+        has_classifier = team or (Role.CLASSIFIER in order.policy.roles and not own.agents)
+        is_classified = not lane and has_classifier
         policy = role_assignment.build_team_policy(
             order.policy,
             self.roster,
-            self._lane_candidates(order.request, decision.facts, team=team),
+            self._lane_candidates(order.request, decision.facts, several=team or is_classified),
             roles=team,
+            workers=own.agents,
         )
+        policy = _grant_tools(policy, own.tools)
         if team:
             policy = fill_context_lengths(policy)
             return replace(order, policy=policy, route=decision if lane else None)
-        plan = single_task_plan(order.request, lane)
+        if is_classified:
+            # Only a team has its requests planned: without one, the engine plans a single task in
+            # the lane that the Classifier chooses.
+            roles = {role: name for role, name in policy.roles.items() if role != Role.COORDINATOR}
+            policy = fill_context_lengths(msgspec.structs.replace(policy, roles=roles))
+            return replace(order, policy=policy)
         if not lane:
-            worker = role_assignment.agent_for(Tier.CAPABLE, policy.agents)
-            # Tools belong to lanes. Without a certain lane nobody has granted any tools.
-            policy = _withhold_tools(policy, LaneBrief(agent=worker))
-            plan = Plan((Task("answer", order.request, agent=worker),))
+            worker = role_assignment.agent_for(Tier.CAPABLE, own.agents or policy.agents)
+            # Tools belong to lanes. Without a certain lane only the caller has granted tools.
+            policy = _withhold_tools(policy, LaneBrief(agent=worker), own.tools)
+        agents = own.agents or policy.agents
+        plan = role_assignment.plan_single_task(order.request, lane, agents)
         return replace(order, policy=policy, plan=plan, route=decision)
 
-    def _lane_candidates(self, request: str, facts: RouteFacts, *, team: bool) -> dict[str, int]:
+    def next_step(self, route: Route) -> RouteNext:
+        """Return what becomes of a request with this route, by the settings of the project."""
+        if not self.is_routed(self.base_policy):
+            return RouteNext.NOT_ROUTED
+        if route.lane:
+            return RouteNext.LANE
+        has_classifier = self.team_settings.team or Role.CLASSIFIER in self.team_settings.roles
+        return RouteNext.CLASSIFIER if has_classifier else RouteNext.NO_LANE
+
+    def _lane_candidates(self, request: str, facts: RouteFacts, *, several: bool) -> dict[str, int]:
         """Return the lanes that a run may use, with the router's confidence in thousandths.
 
-        A team chooses among the nearest lanes, unless the submitter has chosen.
+        A team and a Classifier choose among the nearest lanes, unless the submitter has chosen.
         """
         candidates = {facts.lane: facts.confidence} if facts.lane else {}
-        if team and facts.basis is not Basis.GIVEN:
+        if several and facts.basis is not Basis.GIVEN:
             ranked = self.router.rank_lanes(request, role_assignment.MAX_CANDIDATES)
             candidates |= {name: round(1000 * confidence) for name, confidence in ranked}
         return candidates
@@ -344,7 +417,9 @@ class Planner:
         """Return the highest budget that a caller may give to a run; None if there is no limit."""
         return self.team_settings.ceiling if authority is CallerAuthority.CLIENT else None
 
-    def _add_lanes(self, order: "RunRequest", plan: Plan, *, team: bool) -> "RunRequest":
+    def _add_lanes(
+        self, order: "RunRequest", plan: Plan, *, team: bool, own: CallerParts
+    ) -> "RunRequest":
         """Return a request whose policy holds the roster lanes that its tasks name.
 
         Raises `BadPlan`.
@@ -353,8 +428,16 @@ class Planner:
         policy = order.policy
         if lanes or team:
             policy = role_assignment.build_team_policy(
-                policy, self.roster, dict.fromkeys(lanes, 0), roles=team
+                policy,
+                self.roster,
+                dict.fromkeys(lanes, 0),
+                roles=team,
+                workers=own.agents,
             )
+        if policy.lanes and own.tools and not all(task.lane for task in plan.all_tasks):
+            # A task without a lane may use the caller's tools, too.
+            policy = msgspec.structs.replace(policy, lanes={"": LaneBrief()} | policy.lanes)
+        policy = _grant_tools(policy, own.tools)
         if team:
             policy = fill_context_lengths(policy)
         return replace(order, plan=seat_task_panels(plan, policy), policy=policy)
@@ -390,13 +473,38 @@ def fill_context_lengths(policy: Policy) -> Policy:
     return msgspec.structs.replace(policy, agents=agents)
 
 
-def _withhold_tools(policy: Policy, brief: LaneBrief) -> Policy:
-    """Return a policy in which a task without a lane has no tools.
+def _leave_out_configured(order: "RunRequest", own: Sequence[str]) -> "RunRequest":
+    """Return a request whose agents are the caller's, and those that its plan and roles name."""
+    policy, plan = order.policy, order.plan
+    named = {"", *own, *policy.roles.values()}
+    for task in plan.all_tasks if plan else ():
+        named |= {task.agent} | (task.panel.speakers if task.panel else frozenset())
+    agents = {name: agent for name, agent in policy.agents.items() if name in named}
+    return replace(order, policy=msgspec.structs.replace(policy, agents=agents, ladder=()))
+
+
+def _grant_tools(policy: Policy, granted: Sequence[str]) -> Policy:
+    """Return a policy in which the tasks of all its lanes may use these tools.
+
+    Without any lane every task may use every tool.
+    """
+    lanes = {
+        name: msgspec.structs.replace(brief, tools=tuple(dict.fromkeys((*brief.tools, *granted))))
+        for name, brief in policy.lanes.items()
+    }
+    return msgspec.structs.replace(policy, lanes=lanes)
+
+
+def _withhold_tools(policy: Policy, brief: LaneBrief, granted: Sequence[str] = ()) -> Policy:
+    """Return a policy in which a task without a lane has no tools but those that are granted.
 
     Without any lane `tools_of` would return all tools. The placeholder lane grants none.
     """
     if policy.lanes or not policy.tools:
         return policy
+    if granted:
+        tools = {name: policy.tools[name] for name in granted}
+        return msgspec.structs.replace(policy, tools=tools)
     return msgspec.structs.replace(policy, lanes={ELSEWHERE: brief})
 
 
@@ -414,13 +522,6 @@ class AgentRegistry(Planner):
         self._lock = Lock()
         self._policy_or_error: Policy | errors.ServerUnusable = errors.ServerUnusable("", "")
         self._refresh_at = -inf
-
-    @cached_property
-    def base_policy(self) -> Policy:
-        """The policy with all configured agents, tools, servers and roles."""
-        team = self.team_settings
-        policy = Policy(tools=team.tools, servers=team.servers, roles=team.roles)
-        return msgspec.structs.replace(policy, agents=team.agents) if team.agents else policy
 
     def warm_up(self) -> None:
         """Load everything that the first request would have to wait for.
@@ -441,13 +542,14 @@ class AgentRegistry(Planner):
     def can_route_inline(self, request: str, *, lane: str = "", team: bool | None = None) -> bool:
         """Tell whether routing takes less than a millisecond, whatever the request says.
 
-        So it does by words alone for a short text, and if the caller names the lane. A team looks
-        for more lanes, and a router that is not loaded yet takes seconds. Code of others that makes
-        an agent may take as long as it likes.
+        So it does by words alone for a short text, and if the caller names the lane. A team and
+        a Classifier need more lanes, and a router that is not loaded yet takes seconds. Code of
+        others that makes an agent may take as long as it likes.
         """
         whole = self.team_settings.team if team is None else team
+        finds_more = whole or Role.CLASSIFIER in self.team_settings.roles
         router: Router | None = self.__dict__.get("router")  # of `cached_property`
-        if whole or router is None or self._has_slow_agents:
+        if finds_more or router is None or self._has_slow_agents:
             return False
         # In bytes: scripts without spaces have more features for each character.
         is_short = len(request.encode(errors="surrogatepass")) <= _MAX_INLINE_REQUEST_BYTES
@@ -491,17 +593,58 @@ class AgentRegistry(Planner):
             self._refresh_at = monotonic() + _RETRY_DELAY_S
 
 
+def _add_environment_models(
+    order: "RunRequest", panel: Symposium, environ: Mapping[str, str]
+) -> "RunRequest":
+    """Return a request with the models of a config that the providers' variables make available.
+
+    Only for the operator: a client may not spend on models that nobody configured. The key itself
+    is not recorded, only the name of its variable. Raises `BadPlan` and `Malformed`.
+    """
+    from forum.deliberation.seating import ENVIRONMENT_PROVIDERS, find_unserved
+    from forum.work.team_settings import chat_agent
+
+    added: dict[str, Agent] = {}
+    for entry in find_unserved(panel, order.policy.agents):
+        name = entry.provider.upper()
+        url, key = environ.get(f"{name}_BASE_URL", ""), f"{name}_API_KEY"
+        if entry.provider not in ENVIRONMENT_PROVIDERS or not (url or environ.get(key)):
+            continue
+        api = ENVIRONMENT_PROVIDERS[entry.provider]
+        # Its SDK appends the version to the address.
+        if url and api is Api.ANTHROPIC and not url.rstrip("/").endswith("/v1"):
+            url = f"{url.rstrip('/')}/v1"
+        settings = {"api": api.value, "model": entry.model, "url": url}
+        settings |= {"key_env": key} if environ.get(key) else {}
+        try:
+            agent = chat_agent({n: value for n, value in settings.items() if value})
+        except ValueError as error:
+            raise errors.BadPlan(f"{entry.id}: {error}") from None
+        added[f"{entry.provider}/{entry.model}"] = agent
+    policy = msgspec.structs.replace(order.policy, agents={**order.policy.agents, **added})
+    return replace(order, policy=policy) if added else order
+
+
 def seat_panel(order: "RunRequest", panel: Panel) -> "RunRequest":
     """Return a request on which a panel deliberates, all seats of a council in parallel.
 
     Raises `BadPlan`, `Malformed`.
     """
-    from forum.deliberation.seating import budget_from_panel, seat_symposium
+    from forum.deliberation.seating import (
+        ENVIRONMENT_PROVIDERS,
+        budget_from_panel,
+        find_unserved,
+        seat_symposium,
+    )
 
     policy = order.policy
     if not order.request.strip():
         raise errors.BadPlan("there is no question to deliberate on")
-    if policy.agents == Policy().agents:
+    # Where a variable would do, the error that names the model says so.
+    needs_variable = isinstance(panel, Symposium) and any(
+        entry.provider in ENVIRONMENT_PROVIDERS for entry in find_unserved(panel, policy.agents)
+    )
+    if policy.agents == Policy().agents and not needs_variable:
         raise errors.BadPlan(
             "nobody can sit on the panel: name models in forum.toml ([models.NAME]), or see how it "
             "goes with forum demo panel"

@@ -271,6 +271,24 @@ def test_causes_come_before_effects(store_factory: StoreFactory) -> None:
         assert all(index[cause] < idx for cause in (*entry.parents, *filter(None, [entry.prev])))
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_a_batch_is_committed_in_its_order(store_factory: StoreFactory, seed: int) -> None:
+    """Whatever runs and strands it spans, old or new, and however the indexes are assigned."""
+    store, random = store_factory(), Random(seed)
+    chains = [
+        Chain(store.origin, run=run, strand=strand)
+        for run in "cab"
+        for strand in ("main", "z", "a")
+    ]
+    order: list[EntryWrite] = []
+    for size in (1, 5, 20, 2):
+        batch = [random.choice(chains).next() for _ in range(size)]
+        store.append(batch)
+        order += batch
+        sequence(store, random.randint(1, 4))
+    assert entries_of(store) == data_of(order)
+
+
 def test_a_swap_moves_the_tree_once(store_factory: StoreFactory) -> None:
     """Two sequencers that saw the same tree: the second is refused, and changes nothing."""
     store, other = store_factory(), store_factory()

@@ -1,16 +1,32 @@
 """Writes docs/reference/python.md from the docstrings of `import forum`; `just docs` runs it."""
 
+import ast
 import inspect
 from collections.abc import Iterator
+from textwrap import dedent
 from typing import Any
 
 import forum
 from forum import errors
-from forum.sdk import EngineSession, Recorder, RunScope, SpanContext, StepScope, SubmittedRun
+from forum.sdk import (
+    DeliberateArguments,
+    EngineSession,
+    Plan,
+    Recorder,
+    RunResult,
+    RunScope,
+    SpanContext,
+    StepScope,
+    SubmitArguments,
+    SubmittedRun,
+    Task,
+)
 from tests.docs.pages import ROOT
 
 PAGE = ROOT / "docs/reference/python.md"
 CLASSES = (Recorder, RunScope, StepScope, SpanContext, EngineSession, SubmittedRun)
+VALUES = (SubmitArguments, DeliberateArguments, Task, Plan, RunResult)
+"""What is described by its members."""
 INTERNAL = {
     "after_fork_in_child", "take_back", "check_deadline", "check_process", "count_fault", "end_run",
     "ensure_recorded", "hand_in", "make_continuation", "open_run", "own_run", "pause", "prepare",
@@ -51,7 +67,21 @@ def render() -> str:
     for kind in CLASSES:
         parts += [f"## {kind.__name__}\n", f"{_text(kind)}\n"]
         parts += [_describe(name, value) for name, value in _methods(kind)]
+    for value in VALUES:
+        parts += [f"## {value.__name__}\n", f"{_text(value)}\n", *_members(value), ""]
     return "\n".join(parts)
+
+
+def _members(kind: type) -> Iterator[str]:
+    """Yield the members of a class, with the texts below them in its source."""
+    (tree,) = ast.parse(dedent(inspect.getsource(kind))).body
+    assert isinstance(tree, ast.ClassDef)
+    for member, below in zip(tree.body, [*tree.body[1:], None], strict=True):
+        if isinstance(member, ast.AnnAssign):
+            text = ""
+            if isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant):
+                text = f": {' '.join(str(below.value.value).split())}"
+            yield f"- `{ast.unparse(member.target)}: {ast.unparse(member.annotation)}`{text}"
 
 
 def _methods(kind: type) -> Iterator[tuple[str, Any]]:

@@ -138,6 +138,7 @@ def make_log(folder: Path) -> Audited:
     main = world.ledger.open_run("run-gap", "alice")
     main.append(Draft("source", "alice", ReportSourceFacts(ReportProvenance.REPORTED, "key-1")))
     main.append(Draft("gap", "alice", ReportGapFacts(GapReason.OVERFLOW, 7)))
+    main.append(Draft("stop", "gateway", StopFacts(StopReason.BUDGET, "usd")))  # an overrun
     denial = kinds.AccessDenialFacts("mallory", kinds.DenialReason.UNKNOWN, "runs.create", 4)
     world.ledger.append_log_entry(Draft("deny", "server", denial), "denials")
     revoked = kinds.AccessRevocationFacts("k1")

@@ -255,6 +255,17 @@ def test_lines_of_hashes_end_in_one_way(world: Audited, pack: bytes, end: bytes)
     assert not verify_twice(forge(pack, world, change), world.trust).ok
 
 
+@pytest.mark.parametrize("member", ["id", "title", "section"])
+def test_a_query_that_lacks_a_member_is_found(world: Audited, pack: bytes, member: str) -> None:
+    """By all three verifiers: none of them ends with an error of its own."""
+
+    def change(files: packs.Files) -> None:
+        query = re.compile(rb'("query":\s*\{[^{}]*)"' + member.encode() + b'"')
+        files["report.json"] = query.sub(rb'\1"no-such"', files["report.json"], count=1)
+
+    assert not verify_twice(forge(pack, world, change), world.trust).ok
+
+
 @pytest.mark.slow
 @settings(max_examples=25)
 @given(st.data())

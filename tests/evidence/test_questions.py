@@ -52,7 +52,7 @@ def pack(tmp_path_factory: pytest.TempPathFactory) -> AuditedPack:
 
 def test_1_how_many_runs_failed_were_stopped_or_are_open(pack: AuditedPack) -> None:
     """In one line of the first table; the runs that did not end well have a bundle."""
-    short = "runs: 12, did not end well: 2, stops: 1, open at the end: 1"
+    short = "runs: 12, did not end well: 2, stops: 2, open at the end: 1"
     assert short in pack.row("question 1")
     assert pack.groups("runs.ended") == {("ok",): 9, ("failed",): 2}
     enclosed = {bundle.run for bundle in pack.report.bundles}
@@ -96,6 +96,7 @@ def test_6_what_was_spent_by_whom_and_which_caps(pack: AuditedPack) -> None:
     """By who began the run."""
     assert pack.groups("cost.total") == {("alice",): 9 * 1_500_000}
     assert pack.groups("caps.reached") == {("usd",): 1}
+    assert pack.groups("stops.all") == {("budget",): 1, ("overrun",): 1}
     assert "spent: $0.0135, stops because of a cap: 1" in pack.row("question 6")
 
 

@@ -5,8 +5,9 @@ from random import Random
 import pytest
 
 from forum.ledger.kinds import NoteFacts
+from forum.ledger.sequencer import Sequencer
 from forum.ledger.strand import Draft, StrandStart
-from tests.support import StoreFactory, ledger_on
+from tests.support import StoreFactory, leaves_of, ledger_on
 
 RUNS, SPANS = ("r1", "r2"), "abcdefgh"
 
@@ -31,3 +32,21 @@ def test_a_strand_is_started_once(store_factory: StoreFactory, seed: int) -> Non
 
     stored = [(run, name.removeprefix("span/")) for run in RUNS for name in store.strands(run)]
     assert sorted(recorded) == sorted(stored) == sorted(sent)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_strands_are_started_in_the_order_of_the_call(
+    store_factory: StoreFactory, seed: int
+) -> None:
+    """Whatever runs they belong to, and whether or not some have been started before."""
+    random, store = Random(seed), store_factory()
+    places = [(run, span) for run in RUNS for span in SPANS]
+    random.shuffle(places)
+    ledger_on(store).start_strands([start(*place) for place in places[: seed % 3]])
+    random.shuffle(places)
+    again = [place for place in places for _ in range(random.randint(1, 2))]
+    entries = ledger_on(store_factory()).start_strands([start(*place) for place in again])
+
+    Sequencer(store).drain()
+    started = [entry.leaf for entry in entries if entry is not None]
+    assert leaves_of(store)[seed % 3 :] == started

@@ -345,6 +345,53 @@ def test_a_team_chooses_the_lane_that_words_do_not_tell(terminal: Terminal) -> N
     assert [role["role"] for role in run["roles"]][:2] == ["classifier", "coordinator"]
 
 
+_CLASSIFIER = """
+[models.capable]
+url = "{url}"
+model = "tiny"
+[models.cheap]
+url = "{url}"
+model = "tiny"
+[roster]
+file = "team.toml"
+rung = "lexical"
+[roles]
+classifier = "cheap"
+"""
+
+
+@pytest.mark.parametrize(
+    ("lane", "agent"), [("garden", "capable"), ("none", "capable"), ("kitchen", "cheap")]
+)
+def test_a_classifier_is_asked_without_a_team(terminal: Terminal, lane: str, agent: str) -> None:
+    """`forum route` says that it will be; its choice and its call are recorded and verified."""
+    (terminal.folder / "team.toml").write_text(ROSTER)
+    with serving(say(json.dumps({"lane": lane})), say("Dug.")) as provider:
+        configure(terminal, _CLASSIFIER.format(url=provider.url))
+        told = terminal.ask("route", "What would you do?")
+        run = asked(terminal, "What would you do?", "--max-calls", "2")
+
+    chosen = None if lane == "none" else lane
+    assert (told["lane"], told["next"]) == (None, "classifier")
+    assert (run["route"]["lane"], run["route"]["basis"]) == (chosen, "classifier")
+    assert run["answer"] == "Dug."
+    assert [(task["lane"], task["agent"]) for task in run["tasks"]] == [(chosen, agent)]
+    assert [role["role"] for role in run["roles"]] == ["classifier"]
+    assert run["spent"]["calls"] == 2
+    assert terminal.ask("ledger", "verify")["intact"]["state"] == "holds"
+
+
+def test_a_classifier_is_paid_from_the_budget_of_the_run(terminal: Terminal) -> None:
+    """With one call left for both, the run stops before the task is carried out."""
+    (terminal.folder / "team.toml").write_text(ROSTER)
+    with serving(say('{"lane": "garden"}'), say("Dug.")) as provider:
+        configure(terminal, _CLASSIFIER.format(url=provider.url))
+        run = asked(terminal, "What would you do?", "--max-calls", "1", status=5)
+
+    assert run["route"]["lane"] == "garden"
+    assert len(provider.seen) == 1
+
+
 # What was done
 
 

@@ -254,6 +254,22 @@ def test_a_worker_tells_what_it_did(tmp_path: Path) -> None:
     assert any(name.startswith("forum_witness_age_seconds") for name in told)
 
 
+@pytest.mark.slow
+def test_a_server_without_a_worker_says_that_runs_wait(tmp_path: Path) -> None:
+    """At its start and in each reply; it accepts all the same, and says when a worker has come."""
+    ask = {"request": "Name three rivers."}
+    with project(tmp_path, None, PROJECT) as made, serving(made) as served:
+        alone = served.client.post("/api/v1/runs", json=ask)
+        before = (made.home / "serve.log").read_text()
+        with made.worker():
+            eventually(lambda: served.client.post("/api/v1/runs", json=ask).json()["worker"], 60)
+        after = (made.home / "serve.log").read_text()
+
+    assert (alone.status_code, alone.json()["worker"]) == (202, False)
+    assert "no worker is running, so accepted runs wait. Start one with `forum worker`" in before
+    assert "a worker carries out its runs" in after
+
+
 def scrape(url: str, key: ApiKey | str) -> httpx2.Response:
     """Ask for metrics, also where nobody listens yet."""
     try:

@@ -85,9 +85,14 @@ def test_long_json_is_compressed_and_nothing_else(there: Served) -> None:
 
 def body_at(there: Served, run: str, name: str) -> tuple[str, dict[str, Any]]:
     """Return the address of a body of a run, and the entry that commits to it."""
-    page = there.client.get("/api/v1/entries", params={"run": run, "limit": 1000}).json()
-    found = next(one for one in page["entries"] if name in one["entry"]["bodies"])
-    return f"/api/v1/entries/{found['index']}/bodies/{name}", found
+
+    def find() -> list[dict[str, Any]]:
+        page = there.client.get("/api/v1/entries", params={"run": run, "limit": 1000}).json()
+        return [one for one in page["entries"] if name in one["entry"]["bodies"]]
+
+    eventually(lambda: bool(find()))  # an entry gets its index a moment after it was accepted
+    entry = find()[0]
+    return f"/api/v1/entries/{entry['index']}/bodies/{name}", entry
 
 
 def read_pages(

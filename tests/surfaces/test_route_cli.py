@@ -52,14 +52,31 @@ def test_a_request_is_routed_by_the_roster_that_comes_with_forum(terminal: Termi
     assert sorted(path.name for path in terminal.folder.iterdir()) == ["team.toml"]
 
 
-def test_what_is_not_sure_is_left_to_the_classifier(terminal: Terminal) -> None:
-    """A person sees the two nearest then; a program sees null."""
+@pytest.mark.parametrize(
+    ("settings", "follows", "words"),
+    [
+        ("", "not-routed", "no model is configured"),
+        ('[models.capable]\ncmd = "cat"\n', "no-lane", "carries it out without a lane"),
+        (
+            '[models.capable]\ncmd = "cat"\n[roles]\nclassifier = "capable"\n',
+            "classifier",
+            "left to the Classifier",
+        ),
+        ('[models.capable]\ncmd = "cat"\n[roles]\nteam = true\n', "classifier", "asks the Class"),
+    ],
+)
+def test_what_is_not_sure_is_said_with_what_submit_does(
+    terminal: Terminal, settings: str, follows: str, words: str
+) -> None:
+    """It is what `forum submit` does in this project; a person sees the two nearest as well."""
+    (terminal.folder / "forum.toml").write_text(settings)
     result = terminal.call("route", "--rung", "lexical", "what a lovely evening")
     (found,) = routes(terminal, "what a lovely evening")
 
-    assert result.stdout.startswith("left to the Classifier")
+    assert words in result.stdout
     assert "nearest" in result.stdout
-    assert found["lane"] is None
+    assert (found["lane"], found["next"]) == (None, follows)
+    assert (result.stdout.startswith("left to the Classifier")) == (follows == "classifier")
 
 
 def test_many_requests_are_routed_line_by_line(terminal: Terminal) -> None:

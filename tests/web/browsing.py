@@ -82,20 +82,31 @@ def _is_ready(client: httpx2.Client, process: "subprocess.Popen[bytes]", log: Pa
         return False
 
 
-def start(server: UpServer, script: str, *words: str) -> "subprocess.Popen[str]":
-    """Start a script that drives a browser as the operator."""
+@contextmanager
+def start(server: UpServer, script: str, *words: str) -> Iterator["subprocess.Popen[str]"]:
+    """Run a script that drives a browser as the operator, at most until the end of the block."""
     variables = {
         "FORUM_URL": server.url,
         "FORUM_KEY": server.key,
         "CHROMIUM": str(CHROMIUM),
     }
-    return subprocess.Popen(
+    with subprocess.Popen(
         ["node", SCRIPTS / script, *words],
         env=os.environ | variables,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-    )
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def play(server: UpServer, script: str, *words: str) -> Any:  # noqa: ANN401  what the script prints
+    """Run a script that drives a browser as the operator, and return what it printed last."""
+    with start(server, script, *words) as process:
+        return finish(process)
 
 
 def finish(process: "subprocess.Popen[str]") -> Any:  # noqa: ANN401  what the script prints

@@ -12,7 +12,7 @@ import httpx2
 import pytest
 
 from tests.surfaces.terminal import Terminal
-from tests.web.browsing import UpServer, finish, start, up
+from tests.web.browsing import UpServer, play, up
 from tests.web.test_browser import pytestmark as browser_marks
 
 pytestmark = browser_marks
@@ -92,13 +92,13 @@ def as_reader(server: UpServer) -> Iterator[UpServer]:
 
 def test_pages_with_forms_have_no_fault(server: UpServer) -> None:
     """Light and dark, wide and narrow: nothing for axe, no CSP report, no request elsewhere."""
-    assert finish(start(server, "pages.mjs", "#/submit", "#/access")) == []
+    assert play(server, "pages.mjs", "#/submit", "#/access") == []
 
 
 def test_a_run_is_submitted_once_and_followed_to_its_end(server: UpServer) -> None:
     """A cap is required; two presses and a lost reply are one run."""
     before = list_runs(server)
-    said = finish(start(server, "submit.mjs", json.dumps(TASKS)))
+    said = play(server, "submit.mjs", json.dumps(TASKS))
     run = show(server, said["run"])
 
     assert said["faults"] == []
@@ -121,7 +121,7 @@ def test_a_run_is_forked_where_the_slider_stands(server: UpServer) -> None:
     replies = [line["index"] for line in entries if line["entry"]["kind"] == "reply/1"]
     steps = sum(line["index"] > replies[1] for line in entries)
     before = list_runs(server)
-    said = finish(start(server, "fork.mjs", run, str(len(entries)), str(steps)))
+    said = play(server, "fork.mjs", run, str(len(entries)), str(steps))
     then = show(server, run, until=replies[1])
     passed = sum(task["state"] == "passed" for task in then["tasks"])
     fork = show(server, said["fork"])
@@ -148,7 +148,7 @@ def test_a_pack_that_is_taken_in_the_browser_verifies(
     run = carry_out(server, "Name waters.", TASKS[:1])
     server.eventually(lambda: list_entries(server, run)[-1]["entry"]["kind"] == "run.close/1")
     file = tmp_path / "pack.zip"
-    said = finish(start(server, "pack.mjs", str(file)))
+    said = play(server, "pack.mjs", str(file))
     verified = terminal.type("verify", str(file), "--policy", str(terminal.policy))
     drawn = [name for name in ZipFile(file).namelist() if name.startswith("runs/")]
 
@@ -161,7 +161,7 @@ def test_a_pack_that_is_taken_in_the_browser_verifies(
 def test_a_run_is_cancelled(server: UpServer) -> None:
     """The page follows it to its end, and then offers nothing to cancel."""
     run = submit(server, "Wait.", [{"id": "wait", "instruction": "Wait.", "agent": "slow"}])
-    said = finish(start(server, "cancel.mjs", run))
+    said = play(server, "cancel.mjs", run)
 
     assert said == {"isOffered": False, "faults": []}
     assert show(server, run)["outcome"] == "cancelled"
@@ -174,7 +174,7 @@ def test_filters_are_in_the_address_and_survive_a_reload(server: UpServer) -> No
     failed = carry_out(server, "Find the lost glacier.", [hard])
     carry_out(server, "Find the lost glacier.", [easy])
     carry_out(server, "Find the lost island.", [hard])
-    said = finish(start(server, "filters.mjs", "failed", "glacier"))
+    said = play(server, "filters.mjs", "failed", "glacier")
 
     assert said["faults"] == []
     assert len(said["all"]) >= 3
@@ -194,7 +194,7 @@ def test_a_key_that_reads_is_told_which_scope_an_action_needs(server: UpServer) 
     run = server.client.post("/api/v1/runs", json=gated).json()["run"]
     server.eventually(lambda: bool(show(server, run)["waits_for"]))
     with as_reader(server) as reader:
-        said = finish(start(reader, "reader.mjs", run))
+        said = play(reader, "reader.mjs", run)
     pages = said["said"]
     lacked = {
         page: sorted({text.partition(" the scope ")[2].split(".")[0] for text in shown["texts"]})
@@ -215,7 +215,7 @@ def test_a_key_that_reads_is_told_which_scope_an_action_needs(server: UpServer) 
 
 def test_a_key_is_made_used_and_revoked(server: UpServer) -> None:
     """Its secret is shown once and kept nowhere; after the revocation it opens nothing."""
-    said = finish(start(server, "access.mjs", "bea"))
+    said = play(server, "access.mjs", "bea")
     keys = server.client.get("/api/v1/keys").json()["keys"]
     (key,) = (key for key in keys if key["name"] == "bea")
     headers = {"Authorization": f"Bearer {said['secret']}"}

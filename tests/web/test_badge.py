@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.surfaces.terminal import Terminal
-from tests.web.browsing import finish, needs_browser, start, up
+from tests.web.browsing import needs_browser, play, up
 from tests.web.sample_data import write_gate_run
 
 pytestmark = [*needs_browser, pytest.mark.slow]
@@ -32,8 +32,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Any:  # noqa: ANN401  what
     with ExitStack() as stack:
         honest, *liars = (stack.enter_context(up(terminal)) for terminal in (true, old, other))
         copies = [word for server in liars for word in (server.url, server.key)]
-        script = start(honest, "badge.mjs", run, str(policy), *copies)
-        found = finish(script)
+        found = play(honest, "badge.mjs", run, str(policy), *copies)
         page = honest.client.get("/api/v1/entries", params={"run": run, "limit": 1000}).json()
     found["entries"] = len(page["entries"])
     return found

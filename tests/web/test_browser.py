@@ -2,6 +2,7 @@
 
 import gzip
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,8 +11,8 @@ import pytest
 from forum.surfaces.http.dashboard import BUILT_FILES
 from tests.support import free_port
 from tests.surfaces.terminal import Terminal
-from tests.web.browsing import UpServer, finish, needs_browser, start, up
-from tests.web.sample_data import write_sample_runs
+from tests.web.browsing import UpServer, finish, needs_browser, play, start, up
+from tests.web.sample_data import write_gate_run, write_sample_runs
 
 MAX_SCRIPT_BYTES = 120_000
 """Of all JavaScript together, compressed."""
@@ -48,19 +49,22 @@ def test_no_page_has_a_fault(sample: Sample, server: UpServer) -> None:
 
     compared = f"#/compare/{sample.runs['budget']}/{sample.runs['paid']}"
 
-    assert finish(start(server, "pages.mjs", "#/", "#/gates", "#/log", compared, *runs)) == []
+    assert play(server, "pages.mjs", "#/", "#/gates", "#/log", compared, *runs) == []
 
 
-def test_a_run_is_followed_over_a_crash_of_the_server(sample: Sample) -> None:
+def test_a_run_is_followed_over_a_crash_of_the_server(tmp_path: Path) -> None:
     """The page connects again, goes on after its last entry, and misses none."""
-    run = sample.runs["gate"]
-    with up(sample.terminal, port=sample.port) as first:
-        page = start(first, "follow.mjs", run)
+    terminal, port = Terminal(tmp_path / "home"), free_port()
+    run = write_gate_run(terminal)
+    with ExitStack() as stack:
+        first = stack.enter_context(up(terminal, port=port))
+        page = stack.enter_context(start(first, "follow.mjs", run))
         assert page.stdout is not None
         assert page.stdout.readline() == "ready\n"
         first.process.kill()
-    with up(sample.terminal, port=sample.port) as second:
-        approved = finish(start(second, "approve.mjs", run))
+        first.process.wait()
+        second = stack.enter_context(up(terminal, port=port))
+        approved = play(second, "approve.mjs", run)
         followed = finish(page)
         entries = second.client.get("/api/v1/entries", params={"run": run, "limit": 1000}).json()
         gate = second.client.get(f"/api/v1/runs/{run}").json()["gates"][0]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.surfaces.terminal import Terminal
-from tests.web.browsing import finish, start, up
+from tests.web.browsing import play, up
 from tests.web.sample_data import write_sample_runs
 from tests.web.test_browser import pytestmark as browser_marks
 
@@ -22,8 +22,8 @@ class Shown:
         council, evaluation = runs["council"], runs["evaluation"]
         with up(terminal) as server:
             pages = ("#/scores", "#/costs", f"#/run/{council}")
-            self.faults: list[str] = finish(start(server, "pages.mjs", *pages))
-            self.figures: Any = finish(start(server, "figures.mjs", council))
+            self.faults: list[str] = play(server, "pages.mjs", *pages)
+            self.figures: Any = play(server, "figures.mjs", council)
         self.report = terminal.ask("eval", "--of", evaluation)
         self.council = terminal.ask("show", council)["deliberation"]
         self.listed = terminal.ask("runs", "--all", "--limit", "1000")["runs"]

@@ -24,7 +24,7 @@ from forum.surfaces.http.request_pipeline import SECURITY_HEADERS
 from forum.tlog import WitnessPolicy
 from tests.surfaces.serving import START_SECONDS, served, stop
 from tests.surfaces.terminal import FORUM, Terminal
-from tests.web.browsing import finish, needs_browser, start, up
+from tests.web.browsing import needs_browser, play, up
 
 HASHED = "assets/index-Ab_cd-12.js"
 HTML = {"Accept": "text/html,application/xhtml+xml"}
@@ -164,7 +164,7 @@ def test_an_open_tab_signs_in_with_the_printed_address(tmp_path: Path) -> None:
     with up(terminal, "--open", BROWSER=str(browser)) as server:
         server.eventually(seen.exists)
         code = sign_in_code(Path(seen.read_text().strip().removeprefix("file://")))
-        shown = finish(start(server, "signIn.mjs", code))
+        shown = play(server, "signIn.mjs", code)
 
     assert shown["address"] == f"{server.url}/ui/#/"
     assert "keys handed over by Forum on this machine when you signed in" in shown["remembered"]

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from forum.errors import BadSettings
 from forum.work.policy import (
+    OPERATION_PATHS,
     Api,
     Chat,
     Command,
@@ -227,6 +228,29 @@ def test_a_key_goes_to_the_cloud_that_it_belongs_to(
 
     assert agent.url == (url or given["url"])
     assert agent.key_env == key_env
+
+
+@pytest.mark.parametrize("api", Api)
+@pytest.mark.parametrize("end", ["", "/"])
+def test_the_address_of_an_operation_is_that_of_its_api(api: Api, end: str) -> None:
+    """Documentation of servers shows whole addresses, and people paste them."""
+    base = "http://127.0.0.1:11434/v1"
+    pasted = chat_agent({"model": "m", "url": base + OPERATION_PATHS[api] + end})
+
+    assert (pasted.url, pasted.api) == (base, api)
+    assert pasted == chat_agent({"model": "m", "url": base, "api": api.value})
+    assert read(f'[models.a]\nmodel = "m"\nurl = "{base}{OPERATION_PATHS[api]}{end}"').agents[
+        ""
+    ] == (pasted)
+
+
+@pytest.mark.parametrize(("api", "other"), [(a, b) for a in Api for b in Api if a is not b])
+def test_an_address_of_another_api_is_refused(api: Api, other: Api) -> None:
+    """Two settings that contradict each other are not resolved by a guess."""
+    url = f"http://127.0.0.1/v1{OPERATION_PATHS[other]}"
+
+    with pytest.raises(ValueError, match=f'api: it is "{api}".*ends with .*"{other}"'):
+        chat_agent({"model": "m", "url": url, "api": api.value})
 
 
 @given(st.text())

@@ -1201,6 +1201,8 @@ export interface PlanForm {
   lane: string | null;
   /** Whether a team would make the plan: no task is known. */
   team: boolean;
+  /** The agent that would choose the lane; null if none is asked. */
+  classifier: string | null;
   tasks: Array<PlannedForm>;
   /** What a person has to approve first. */
   gates: Array<string>;
@@ -1486,7 +1488,7 @@ export interface RouteAsk {
 
 /** Where a request belongs, and why. */
 export interface RouteForm {
-  /** Null if none is sure enough: the request is left to the Classifier. */
+  /** Null if none is sure enough; `next` tells what happens then. */
   lane: string | null;
   /** How often a route like this one is right, by measurement. */
   confidence: number;
@@ -1496,7 +1498,16 @@ export interface RouteForm {
   margin: number;
   evidence: Array<EvidenceForm>;
   rung: string;
+  /**
+   * What `submit` does with it in this project: `lane` carries it out in the lane, `classifier`
+   * asks a model for the lane, `no-lane` carries it out without one, `not-routed` gives it to
+   * the agent as it is, because no model is configured.
+   */
+  next: RouteNext;
 }
+
+/** What becomes of a request after it was routed. */
+export type RouteNext = "classifier" | "lane" | "no-lane" | "not-routed";
 
 /** The lane that a run was given, by what, and how sure that was. */
 export interface RoutedForm {
@@ -2013,6 +2024,12 @@ export interface Taken {
   run: string;
   href: string;
   events: string;
+  /**
+   * Whether a worker was seen that carries out runs of this ledger. If not, the run waits until
+   * one is started: `forum worker`. A worker of many ledgers is seen only while it has work in
+   * this one.
+   */
+  worker: boolean;
 }
 
 /** One task of a plan. */

@@ -30,6 +30,7 @@ from forum.app.keys import KeyOperations
 from forum.app.log import LogOperations
 from forum.app.project import ProjectContext, build_secret_mask, key_variables, read_password
 from forum.app.reads import RunReads
+from forum.app.record_figures import LogFigures
 from forum.app.records import (
     ExplainedGate,
     LocatedGate,
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     from forum.app.oversight import OversightOperations
     from forum.app.reports import ReportOperations
     from forum.app.retention import RetentionOperations
+    from forum.app.symposium_sessions import SymposiumOperations
 
 __all__ = [
     "KINDS",
@@ -77,6 +79,7 @@ __all__ = [
     "ListedEvaluation",
     "ListedRun",
     "LocatedGate",
+    "LogFigures",
     "ReportCheck",
     "RunPage",
     "RunQuery",
@@ -171,6 +174,13 @@ class Forum(ProjectContext):
         from forum.app.evidence import EvidenceOperations
 
         return EvidenceOperations(self, self.log, self.reads)
+
+    @cached_property
+    def symposia(self) -> "SymposiumOperations":
+        """Files and replays of sessions of the open protocol."""
+        from forum.app.symposium_sessions import SymposiumOperations
+
+        return SymposiumOperations(self, self.reads, self.runs)
 
     @cached_property
     def access(self) -> AccessOperations:

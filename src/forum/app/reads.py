@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from forum import tlog
 from forum.app.environment import DELIBERATION_KINDS, KINDS, POLL_INTERVAL_S, now
 from forum.app.project import ProjectContext
+from forum.app.record_figures import LogFigures, measure_log, measure_run
 from forum.app.records import (
     MAX_DETAILED_TASKS,
     ExplainedGate,
@@ -37,6 +38,7 @@ from forum.errors import (
 from forum.ledger import kinds, ports
 from forum.ledger.entry import LOG_RUN, MAIN_STRAND, Entry, leaf_of
 from forum.ledger.log import (
+    Ledger,
     LocatedEntry,
     is_before,
     locate_run,
@@ -56,6 +58,7 @@ from forum.work.kinds import (
     task_strand,
 )
 from forum.work.plan import Plan, read_plan
+from forum.work.record_figures import RecordFigures
 from forum.work.report_fold import align_spans
 from forum.work.report_kinds import span_strand
 from forum.work.run_comparison import Divergence, align_steps, compare_steps
@@ -76,6 +79,28 @@ _MAX_COMPARED = 100
 
 def _parent_run(state: run_fold.Run) -> str:
     return state.accepted.parent_run if state.accepted else ""
+
+
+def read_session_notes(
+    ledger: Ledger, run: str, state: run_fold.Run | None = None, until: int | None = None
+) -> tuple[Noted, ...]:
+    """Return the entries of a panel's session, up to an index if one is given."""
+    from forum.engine import read_run
+
+    tasks = (state or read_run(ledger, run)).tasks
+    turns = [task_strand(name) for name in tasks if name.startswith(TURN_PREFIX)]
+    return tuple(
+        Noted(entry.step, entry.facts, _bodies_of(ledger.store, entry))
+        for strand in (MAIN_STRAND, *turns)
+        for leaf, entry in read_strand_entries(ledger, run, strand)
+        if entry.kind in DELIBERATION_KINDS
+        if until is None or is_before(ledger.store, leaf, until)
+    )
+
+
+def _bodies_of(reader: ports.Reader, entry: Entry[Any]) -> tuple[NoteBody, ...]:
+    bodies = {name: read_body(reader, entry, name) for name in entry.bodies}
+    return tuple(NoteBody(name, body) for name, body in bodies.items() if body is not None)
 
 
 class RunReads:
@@ -171,6 +196,18 @@ class RunReads:
     ) -> CostTable:
         """Return what the runs that match have cost, from before a run or from the last."""
         return add_up_costs(self._project, axis, query, before, split)
+
+    def measure_run(self, run: str) -> RecordFigures:
+        """Return the figures of a run and of the runs within it.  Raises `NoSuchRun`."""
+        return measure_run(self._project, run)
+
+    def measure_log(
+        self,
+        run: str | None = None,
+        progress: Callable[[int, int], None] = lambda _done, _all: None,
+    ) -> LogFigures:
+        """Return the figures of the whole log, or with a run those of its record only."""
+        return measure_log(self._project, run, progress)
 
     def outer_run(self, run: str) -> str:
         """Return the outermost run that a run is part of, or the run itself."""
@@ -286,14 +323,7 @@ class RunReads:
         """Return a panel's session in a run, and its entries so far."""
         if state.planned:
             return None, ()
-        turns = [task_strand(name) for name in state.tasks if name.startswith(TURN_PREFIX)]
-        notes = tuple(
-            Noted(entry.step, entry.facts, self._bodies_of(entry))
-            for strand in (MAIN_STRAND, *turns)
-            for leaf, entry in read_strand_entries(self._project.ledger, run, strand)
-            if entry.kind in DELIBERATION_KINDS
-            if until is None or is_before(self._project.store, leaf, until)
-        )
+        notes = read_session_notes(self._project.ledger, run, state, until)
         with suppress(BodyGone):
             return (self.read_session(run, state) if notes else None), notes
         return None, notes
@@ -303,10 +333,6 @@ class RunReads:
         order = self.read_run_request(run)
         started = (state or self.read_run(run)).begun
         return Session(order.request, order.policy, started)
-
-    def _bodies_of(self, entry: Entry[Any]) -> tuple[NoteBody, ...]:
-        bodies = {name: read_body(self._project.store, entry, name) for name in entry.bodies}
-        return tuple(NoteBody(name, body) for name, body in bodies.items() if body is not None)
 
     def _entry_indexes(self, state: run_fold.Run) -> dict[str, int]:
         """Return the indexes of route, checks, tool uses, spans, gaps and notes, by id in hex."""
@@ -360,9 +386,7 @@ class RunReads:
     @property
     def has_workers(self) -> bool:
         """Whether a live worker executes runs of this ledger."""
-        return bool(
-            set(self._project.store.workers()).difference(self._project.store.expired_workers())
-        )
+        return bool(self.live_workers())
 
     def follow_run(
         self,
@@ -482,7 +506,7 @@ class RunReads:
         named = {name: own for own, name in self._aligned_strands(run).items()}
         for _, entry in read_strand_entries(self._project.ledger, run, named.get(strand, strand)):
             if entry.step == step:
-                return {body.name: body.data for body in self._bodies_of(entry)}
+                return {body.name: body.data for body in _bodies_of(self._project.store, entry)}
         return {}
 
     def waiting_gates(self) -> list[tuple[str, run_fold.Gate]]:

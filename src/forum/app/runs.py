@@ -309,8 +309,13 @@ class RunOperations:
             order = replace(order, budget=order.budget.capped_by(ceiling))
         return self.submit(order, AcceptedFacts(fork_run=run, fork_index=at), actor, ticket)
 
-    def replay(self, run: str) -> list[Divergence]:
-        """Execute a run again from its record alone, and return the differences."""
+    def replay(
+        self, run: str, inspect: Callable[[Ledger], None] = lambda _: None
+    ) -> list[Divergence]:
+        """Execute a run again from its record alone, and return the differences.
+
+        `inspect` is given the ledger of the replay, which is deleted afterwards.
+        """
         import asyncio
         from tempfile import TemporaryDirectory
 
@@ -322,9 +327,11 @@ class RunOperations:
             store = SqliteStore(Path(folder) / "replay.db", self._project.origin)
             try:
                 scratch = Ledger(store, KINDS, now, new_salt, mask=self._project.mask)
-                return asyncio.run(
+                parted = asyncio.run(
                     replay_run(self._project.ledger, run, scratch, make_model, open_tools)
                 )
+                inspect(scratch)
+                return parted
             finally:
                 store.close()
 

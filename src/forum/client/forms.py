@@ -128,6 +128,7 @@ if TYPE_CHECKING:
     ]
     ReportCheck = Literal["follows", "differs", "erased", "not computed"]
     ReportProvenance = Literal["relayed", "wrapped", "reported"]
+    RouteNext = Literal["lane", "classifier", "no-lane", "not-routed"]
     RunState = Literal["accepted", "running", "waiting", "interrupted", "stopped", "ended"]
     Scope = Literal["submit", "read", "approve", "audit", "admin", "metrics", "report"]
     ScoreSubject = Literal["run", "task", "answer"]
@@ -185,6 +186,7 @@ else:
     Reason = str
     ReportCheck = str
     ReportProvenance = str
+    RouteNext = str
     RunState = str
     Scope = str
     ScoreSubject = str
@@ -206,6 +208,11 @@ class Taken(msgspec.Struct, frozen=True, kw_only=True):
     run: str
     href: str
     events: str
+    worker: bool
+    """Whether a worker was seen that carries out runs of this ledger. If not, the run waits
+    until one is started: `forum worker`. A worker of many ledgers is seen only while it has
+    work in this one.
+    """
 
 
 class AmountForm(msgspec.Struct, frozen=True, kw_only=True):
@@ -1627,7 +1634,7 @@ class RouteForm(msgspec.Struct, frozen=True, kw_only=True):
     """Where a request belongs, and why."""
 
     lane: str | None
-    """Null if none is sure enough: the request is left to the Classifier."""
+    """Null if none is sure enough; `next` tells what happens then."""
     confidence: float
     """How often a route like this one is right, by measurement."""
     nearest: str
@@ -1636,6 +1643,11 @@ class RouteForm(msgspec.Struct, frozen=True, kw_only=True):
     """The sum of the evidence."""
     evidence: tuple[EvidenceForm, ...]
     rung: str
+    next: RouteNext
+    """What `submit` does with it in this project: `lane` carries it out in the lane,
+    `classifier` asks a model for the lane, `no-lane` carries it out without one, `not-routed`
+    gives it to the agent as it is, because no model is configured.
+    """
 
 
 class PlannedForm(msgspec.Struct, frozen=True, kw_only=True):
@@ -1662,6 +1674,8 @@ class PlanForm(msgspec.Struct, frozen=True, kw_only=True):
     """Null if none was looked for, or is sure."""
     team: bool
     """Whether a team would make the plan: no task is known."""
+    classifier: str | None
+    """The agent that would choose the lane; null if none is asked."""
     tasks: tuple[PlannedForm, ...]
     gates: tuple[str, ...]
     """What a person has to approve first."""

@@ -35,8 +35,9 @@ from forum.work import kinds, run_fold, shared_tasks
 from forum.work.claim_grammar import ClaimedAction
 from forum.work.claims import ActionClaim, count_unverified, find_claims
 from forum.work.judging import MAX_READ_BYTES
-from forum.work.plan import Plan, RolePlan, Task, read_plan, single_task_plan, write_plan
+from forum.work.plan import Plan, RolePlan, Task, read_plan, write_plan
 from forum.work.policy import Answer, Role
+from forum.work.role_assignment import plan_single_task
 from forum.work.roles import classifier, coordinator
 from forum.work.roles.prompt_parts import task_of_role
 from forum.work.schedule import is_finished, next_steps
@@ -278,7 +279,8 @@ class RunDriver:
 
     async def _plan_one_task(self, run_input: context.RunInput) -> None:
         request = await asyncio.to_thread(context.read_request, self._ledger, run_input.run)
-        plan = single_task_plan(request.decode(errors="replace"), run_input.lane)
+        words = request.decode(errors="replace")
+        plan = plan_single_task(words, run_input.lane, run_input.policy.agents)
         await self._record_plan(plan, (run_input.cause,))
         await self._fold_main(run_input.run)
 

@@ -16,7 +16,8 @@ class Over(StrEnum):
 
     ENTRIES = "entries"
     """Entries.  Members: the facts, and `kind`, `actor`, `day`, `opened_by`; of a redaction,
-    `held`: whether a hold was in force for a run of its entries."""
+    `held`: whether a hold was in force for a run of its entries; of a stop, `cause`: its reason,
+    or `overrun` if a call cost more than its bound."""
     RUNS = "runs"
     """Runs that were open in the period.  Members: `began`, `outcome`, `provenance`, `actor`,
     `day`."""
@@ -31,7 +32,7 @@ class Over(StrEnum):
 
 
 MEMBERS = {
-    Over.ENTRIES: frozenset({"kind", "actor", "day", "opened_by", "held"}),
+    Over.ENTRIES: frozenset({"kind", "actor", "day", "opened_by", "held", "cause"}),
     Over.RUNS: frozenset({"began", "outcome", "provenance", "actor", "day"}),
     Over.GATES: frozenset({"answer", "authority", "actor", "seconds", "day"}),
     Over.STEPS: frozenset(
@@ -166,10 +167,10 @@ QUERIES: tuple[Query, ...] = (
         "Stops of runs and tasks, by reason",
         RUNS,
         kinds=("stop/1",),
-        by=("reason",),
+        by=("cause",),
         concern="was stopped",
     ),
-    Query("stops.daily", "Stops by day", RUNS, kinds=("stop/1",), by=("day", "reason")),
+    Query("stops.daily", "Stops by day", RUNS, kinds=("stop/1",), by=("day", "cause")),
     Query("runs.cancelled", "Requests to cancel a run", RUNS, kinds=("cancel/1",), by=("actor",)),
     Query("runs.interrupted", "Interruptions of runs", RUNS, kinds=("run.interrupted/1",)),
     Query("verdicts.all", "Verdicts on results", RUNS, kinds=("verdict/1",), by=("outcome",)),
@@ -478,7 +479,18 @@ _FIRST_FORMS = {
         kinds=("stop/1",),
         where=(_BY_BUDGET,),
         by=("limit",),
-    )
+    ),
+    "stops.all": Query(
+        "stops.all",
+        "Stops of runs and tasks, by reason",
+        RUNS,
+        kinds=("stop/1",),
+        by=("reason",),
+        concern="was stopped",
+    ),
+    "stops.daily": Query(
+        "stops.daily", "Stops by day", RUNS, kinds=("stop/1",), by=("day", "reason")
+    ),
 }
 
 QUERY_SETS: tuple[tuple[Query, ...], ...] = (

@@ -23,6 +23,8 @@ from forum.evidence.log_part import PartEntry
 from forum.evidence.queries import Over, Query
 from forum.ledger.access import ACCESS_STRAND
 from forum.ledger.entry import LOG_RUN
+from forum.work.report_drafts import OVERRUN
+from forum.work.run_words import OVERRUN_ACTORS
 
 MAX_TIMELINE = 400
 """How many entries of the run of an incident are listed."""
@@ -216,6 +218,9 @@ class PeriodTally:
         members |= {"kind": entry.kind, "actor": entry.actor}
         if entry.kind.startswith("redact/"):
             members["held"] = "yes" if self._is_under_hold(entry) else "no"
+        if entry.kind == "stop/1":
+            is_overrun = members.get("reason") == "budget" and entry.actor in OVERRUN_ACTORS
+            members["cause"] = OVERRUN if is_overrun else members.get("reason", "")
         item = CountedItem(index, entry.run, members)
         for tally in wanted:
             tally.add(item)

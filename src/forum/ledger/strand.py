@@ -450,14 +450,16 @@ class JointAppend:
 def start_strands(
     context: WriterContext, starts: Sequence[StrandStart]
 ) -> list[RecordedEntry | None]:
-    """Record the first entries of many strands in one commit, each strand at most once.
+    """Record the first entries of many strands in one commit, in this order, each at most once.
 
     Return None in place of an entry whose strand has been started before: by an equal item of this
     call, an earlier call, or another process.
     """
     recorded: list[RecordedEntry | None] = [None] * len(starts)
-    # The last of equal items wins the key; go backwards so that the first one does.
-    places = {(starts[at].run, starts[at].strand): at for at in reversed(range(len(starts)))}
+    # In the order of the call, which becomes the order of the log.
+    places: dict[tuple[str, str], int] = {}
+    for at, start in enumerate(starts):
+        places.setdefault((start.run, start.strand), at)
     while places:
         prepared = {
             at: Strand(context, run, name, new=True).prepare_next([starts[at].draft])
@@ -479,15 +481,15 @@ def start_strands(
 def _missing_strands(
     store: ports.Reader, places: dict[tuple[str, str], int]
 ) -> dict[tuple[str, str], int]:
-    """Return the places whose strands have no entry."""
-    missing = {}
+    """Return the places whose strands have no entry, in their order."""
+    missing = set()
     for run in dict.fromkeys(run for run, _ in places):
         names = [name for other, name in places if other == run]
         first = store.entries_at(run, [(name, 0) for name in names])
         for name, data in zip(names, first, strict=True):
             if data is None:
-                missing[run, name] = places[run, name]
-    return missing
+                missing.add((run, name))
+    return {place: at for place, at in places.items() if place in missing}
 
 
 def _mask_draft(draft: Draft, mask: SecretMask) -> Draft:

@@ -11,7 +11,7 @@ import msgspec
 from forum.engine import ModelCall
 from forum.models import wire
 from forum.models.prices import BilledTokens
-from forum.work.policy import Chat
+from forum.work.policy import OPERATION_PATHS, Api, Chat
 from forum.work.prompt import MessageRole
 from forum.work.server_sent_events import SseEvent
 
@@ -73,7 +73,7 @@ _usage = msgspec.json.Decoder(_AnthropicUsage)
 class AnthropicWire(wire.Wire):
     """A call of the messages API."""
 
-    path = "/messages"
+    path = OPERATION_PATHS[Api.ANTHROPIC]
 
     def __init__(self, spec: Chat, call: ModelCall) -> None:
         super().__init__(spec, call)

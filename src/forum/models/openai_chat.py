@@ -7,6 +7,7 @@ import msgspec
 from forum.models import wire
 from forum.models.prices import BilledTokens
 from forum.models.urls import host_of
+from forum.work.policy import OPERATION_PATHS, Api
 from forum.work.prompt import MessageRole
 from forum.work.server_sent_events import SseEvent
 
@@ -69,7 +70,7 @@ _usage = msgspec.json.Decoder(_ChatUsage)
 class ChatWire(wire.Wire):
     """A call of chat completions."""
 
-    path = "/chat/completions"
+    path = OPERATION_PATHS[Api.CHAT]
 
     def own_fields(self) -> dict[str, Any]:
         """Return the fields of the request body that are peculiar to this API."""

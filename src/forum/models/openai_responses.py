@@ -8,7 +8,7 @@ import msgspec
 from forum.engine import ModelCall
 from forum.models import wire
 from forum.models.prices import BilledTokens
-from forum.work.policy import Chat
+from forum.work.policy import OPERATION_PATHS, Api, Chat
 from forum.work.prompt import MessageRole
 from forum.work.server_sent_events import SseEvent
 
@@ -72,7 +72,7 @@ _usage = msgspec.json.Decoder(_ResponsesUsage)
 class ResponsesWire(wire.Wire):
     """A call of the responses API."""
 
-    path = "/responses"
+    path = OPERATION_PATHS[Api.RESPONSES]
     # This API stores conversations at the provider by default, which nobody here has agreed to.
     default_options: ClassVar[dict[str, Any]] = {"store": False}
 

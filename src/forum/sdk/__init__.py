@@ -20,8 +20,10 @@ from forum.sdk.api import (
     traceparent,
 )
 from forum.sdk.engine_api import (
+    DeliberateArguments,
     EngineSession,
     RunResult,
+    SubmitArguments,
     SubmittedRun,
     agent,
     deliberate,
@@ -35,12 +37,15 @@ from forum.sdk.report_items import MAX_BATCH_ITEMS, ReportItem, ReportResult
 from forum.sdk.report_writer import ReportWriter
 from forum.sdk.run_scope import RunScope, SpanContext, StepScope
 from forum.sdk.step_queue import LossPolicy
+from forum.work.plan import Plan, Task
 
 __all__ = [
     "MAX_BATCH_ITEMS",
+    "DeliberateArguments",
     "EngineSession",
     "HookRules",
     "LossPolicy",
+    "Plan",
     "Recorder",
     "ReportItem",
     "ReportResult",
@@ -49,7 +54,9 @@ __all__ = [
     "RunScope",
     "SpanContext",
     "StepScope",
+    "SubmitArguments",
     "SubmittedRun",
+    "Task",
     "agent",
     "budget",
     "close",

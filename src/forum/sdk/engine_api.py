@@ -8,13 +8,13 @@ command line and the HTTP API.
 import asyncio
 import inspect
 import os
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from hashlib import sha256
 from pathlib import Path
 from threading import RLock
-from typing import Any, Self, TypeVar, get_type_hints, overload
+from typing import Any, Self, TypedDict, TypeVar, Unpack, get_type_hints, overload
 
 import msgspec
 
@@ -24,9 +24,11 @@ from forum.app.extensions import register_agent, register_tool
 from forum.config import load_settings
 from forum.engine import IdempotencyKey, RunRequest
 from forum.ledger.kinds import Outcome
-from forum.planning import AgentRegistry, CallerAuthority
+from forum.planning import AgentRegistry, CallerAuthority, CallerParts
+from forum.sdk.plan_values import PlanValue, read_budget, read_plan_value
+from forum.spelling import suggest_or_list
 from forum.work.panel import COUNCIL_VERSION, Council, Panel, Seat
-from forum.work.plan import Plan, RunBudget, Task, write_plan
+from forum.work.plan import write_plan
 from forum.work.policy import Answer, Extension, Policy, ToolSpec, write_policy
 from forum.work.routing import Route
 from forum.work.run_fold import Run
@@ -36,6 +38,7 @@ FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 _AGENT, _TOOL = "__forum_agent__", "__forum_tool__"
 _POLL_INTERVAL_S = 0.05
 _STOP_SECONDS = 30
+_LIMITS = ("usd", "tokens", "calls", "seconds")
 
 
 class NamedAgent(msgspec.Struct, frozen=True):
@@ -50,6 +53,48 @@ class NamedTool(msgspec.Struct, frozen=True):
 
     name: str
     tool: ToolSpec
+
+
+class DeliberateArguments(TypedDict, total=False):
+    """The options of `deliberate`."""
+
+    agents: Sequence[Callable[..., Any]]
+    """The agents that take the seats in turn; without them, those of `forum.toml` do."""
+    seats: int
+    """How many sit on the council; else as many as agents, and at least three."""
+    options: Sequence[str]
+    """The possible answers; without them any text may be one."""
+    usd: float | str | None
+    """The most that the run may cost, in dollars."""
+    calls: int | None
+
+
+class SubmitArguments(TypedDict, total=False):
+    """The options of `submit`."""
+
+    plan: PlanValue | None
+    """Tasks that answer the request: `[{"id": ..., "instruction": ...}]`, `forum.Task`s, or a
+    `forum.Plan`.  Members of a task are those of a plan file."""
+    agents: Sequence[Callable[..., Any]]
+    """Functions; the first works on tasks that name none.  Agents of `forum.toml` then work only
+    where the plan names them.  Without `agents` they do all work."""
+    tools: Sequence[Callable[..., Any]]
+    """Functions that every task may use, beside the tools of its lane."""
+    usd: float | str | None
+    """The most that the run may cost, in dollars."""
+    tokens: int | None
+    calls: int | None
+    seconds: float | None
+    lane: str
+    """The lane of the roster that the request belongs to."""
+    team: bool | None
+    """Whether a team plans, judges and writes the answer; None: as `forum.toml` says."""
+    route: bool | None
+    """Whether the lane is looked for; None: if a model of `forum.toml` answers."""
+    gates: Sequence[str]
+    """What needs approval: `plan`, `tasks` or `task:NAME`."""
+    idempotency_key: str
+    """The same key returns the same run."""
 
 
 class RunResult(msgspec.Struct, frozen=True):
@@ -196,57 +241,54 @@ class EngineSession:
         self._registry = AgentRegistry(self._forum.settings)
         self._has_worker = False
 
-    def submit(  # noqa: PLR0913  each is what a request may say
-        self,
-        request: str = "",
-        *,
-        plan: Plan | Sequence[Task] | None = None,
-        agents: Sequence[Callable[..., Any]] = (),
-        tools: Sequence[Callable[..., Any]] = (),
-        usd: float | str | None = None,
-        tokens: int | None = None,
-        calls: int | None = None,
-        seconds: float | None = None,
-        lane: str = "",
-        team: bool | None = None,
-        route: bool | None = None,
-        gates: Sequence[str] = (),
-        idempotency_key: str = "",
-    ) -> SubmittedRun:
+    def submit(self, request: str = "", **options: Unpack[SubmitArguments]) -> SubmittedRun:
         """Submit a request, or a plan that answers it, and return its run.
 
-        `agents` and `tools` are functions; the first agent works on tasks that name none.  Without
-        them the agents of `forum.toml` work.  `gates` are `plan`, `tasks` or `task:NAME`.  The same
-        `idempotency_key` returns the same run.  Raises `BadPlan`, `Malformed`, `AgentUnusable`.
+        See `SubmitArguments`.  Raises `BadPlan`, `Malformed`, `AgentUnusable`.
         """
-        tasks = plan if plan is None or isinstance(plan, Plan) else Plan(tuple(plan))
-        policy = self._policy(agents, tools, gates)
-        order = RunRequest(request, tasks, policy, _budget(usd, tokens, calls, seconds))
-        decided = self._registry.decide(
-            order, CallerAuthority.OPERATOR, lane=lane, team=team, route=route
+        _check_options("submit", options, SubmitArguments)
+        plan, agents, tools = (
+            options.get("plan"),
+            options.get("agents", ()),
+            options.get("tools", ()),
         )
-        return self._submit(decided, idempotency_key)
+        policy = self._policy(agents, tools, options.get("gates", ()))
+        order = RunRequest(
+            request,
+            None if plan is None else read_plan_value(plan),
+            policy,
+            read_budget({name: options.get(name) for name in _LIMITS}, "submit"),
+        )
+        decided = self._registry.decide(
+            order,
+            CallerAuthority.OPERATOR,
+            lane=options.get("lane", ""),
+            team=options.get("team"),
+            route=options.get("route"),
+            own=CallerParts(
+                tuple(_named_agent(function).name for function in agents),
+                tuple(_named_tool(function).name for function in tools),
+            ),
+        )
+        return self._submit(decided, options.get("idempotency_key", ""))
 
-    def deliberate(
-        self,
-        question: str,
-        *,
-        agents: Sequence[Callable[..., Any]] = (),
-        seats: int | None = None,
-        options: Sequence[str] = (),
-        usd: float | str | None = None,
-        calls: int | None = None,
-    ) -> SubmittedRun:
-        """Have a council of agents deliberate on a question, and return its run."""
+    def deliberate(self, question: str, **options: Unpack[DeliberateArguments]) -> SubmittedRun:
+        """Have a council of agents deliberate on a question, and return its run.
+
+        See `DeliberateArguments`.  Raises `BadPlan`, `Malformed`, `AgentUnusable`.
+        """
+        _check_options("deliberate", options, DeliberateArguments)
+        agents = options.get("agents", ())
         policy = self._policy(agents, (), ())
         names = [_named_agent(function).name for function in agents] or [""]
-        count = seats or max(len(agents), 3)
+        count = options.get("seats") or max(len(agents), 3)
         council: Panel = Council(
             seats=tuple(Seat(names[number % len(names)]) for number in range(count)),
-            options=tuple(options),
+            options=tuple(options.get("options", ())),
             version=COUNCIL_VERSION,
         )
-        order = RunRequest(question, None, policy, _budget(usd, None, calls, None))
+        limits = {"usd": options.get("usd"), "calls": options.get("calls")}
+        order = RunRequest(question, None, policy, read_budget(limits, "deliberate"))
         decided = self._registry.decide(order, CallerAuthority.OPERATOR, panel=council)
         return self._submit(decided, "")
 
@@ -333,17 +375,12 @@ def _schema_of(function: Callable[..., Any]) -> dict[str, Any]:
     }
 
 
-def _budget(
-    usd: float | str | None, tokens: int | None, calls: int | None, seconds: float | None
-) -> RunBudget:
-    limits = {
-        "usd": None if usd is None else _nano_usd(usd),
-        "tokens": tokens,
-        "calls": calls,
-        "milliseconds": None if seconds is None else round(1000 * seconds),
-    }
-    given = {name: limit for name, limit in limits.items() if limit is not None}
-    return msgspec.structs.replace(RunBudget(), **given)
+def _check_options(function: str, given: Mapping[str, object], options: type) -> None:
+    """Refuse an option that a function does not have.  Raises `TypeError`."""
+    for name in given:
+        if name not in options.__annotations__:
+            why = suggest_or_list(name, options.__annotations__)
+            raise TypeError(f"{function}() has no option {name!r}; {why}")
 
 
 def _nano_usd(usd: float | str) -> int:
@@ -383,12 +420,12 @@ def default_engine() -> EngineSession:
     return _default
 
 
-def submit(request: str = "", **options: Any) -> SubmittedRun:  # noqa: ANN401  those of the method
+def submit(request: str = "", **options: Unpack[SubmitArguments]) -> SubmittedRun:
     """Submit a request or a plan in the current folder; see `EngineSession.submit`."""
     return default_engine().submit(request, **options)
 
 
-def deliberate(question: str, **options: Any) -> SubmittedRun:  # noqa: ANN401  those of the method
+def deliberate(question: str, **options: Unpack[DeliberateArguments]) -> SubmittedRun:
     """Have a council deliberate in the current folder; see `EngineSession.deliberate`."""
     return default_engine().deliberate(question, **options)
 

@@ -149,6 +149,8 @@ class _Request:
         """Add what is new of one trace."""
         fresh, gaps = self._sort(state, reports)
         spans, filtered = self._select(state, fresh)
+        # A request lists spans by the library that wrote them.  The log has them as they ended.
+        spans.sort(key=lambda span: span.facts.began + span.facts.micros)
         gaps.setdefault(GapReason.FILTERED, []).extend(filtered)
         self.counts.filtered += len(filtered)
         self.counts.recorded += len(spans)

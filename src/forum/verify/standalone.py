@@ -1862,7 +1862,7 @@ def verify(source: bytes | LazyFile, trust: BundleTrust) -> dict[str, Any]:
 
 # <packs>
 KNOWN_QUERIES = (
-    (60, "d7e94c77423c9dea0b58a7843c6ab65da7965e30ae85b41b502d854544a53f20"),
+    (60, "bea125515a12358fb500c9deb753167f24478ef8d6d079acfc72e93d8b0a7864"),
     (58, "6fee9ca08cbc19a04d159cf549403c0daf0c4cc991f6f8b8a29bf7a1b18844ea"),
 )
 KNOWN_LIMITS = "5c4cda2111be40db657a6f4771f838f51cfd58034945e1edf5fc8d88452c4ebb"
@@ -2064,6 +2064,10 @@ class PeriodCounter:
         own = {"kind": entry.kind, "actor": entry.actor}
         if entry.kind.startswith("redact/"):
             own["held"] = "yes" if self._is_under_hold(entry) else "no"
+        if entry.kind == "stop/1":
+            reason = entry.facts.get("reason", "")
+            is_overrun = reason == "budget" and entry.actor in ("gateway", "recorder")
+            own["cause"] = "overrun" if is_overrun else reason
         members = {**entry.facts, **self._common(entry), **own}
         for figure in self.figures:
             kinds, over = figure.query.get("kinds", []), figure.query.get("over", "entries")

@@ -98,6 +98,14 @@ class Scripted(_PolicyPart, frozen=True, tag="scripted", tag_field="kind"):
     """The token limit of a call."""
 
 
+class ReportFormat(StrEnum):
+    """The form in which a coding agent's program prints its reply, its tokens and its cost."""
+
+    CLAUDE_CODE = "claude-code"
+    CODEX = "codex"
+    GEMINI = "gemini"
+
+
 class Command(_PolicyPart, frozen=True, tag="command", tag_field="kind"):
     """An agent that is a program: it reads the prompt from stdin and writes the reply to stdout."""
 
@@ -109,6 +117,15 @@ class Command(_PolicyPart, frozen=True, tag="command", tag_field="kind"):
     """How much of the output is read at most."""
     context_tokens: Count = 0
     """How many tokens a prompt and its reply may have together; 0: not known."""
+    report: ReportFormat | None = None
+    """How the output is read; None: it is the reply."""
+    fallback: tuple["Command", ...] = ()
+    """Programs that are tried in this order, in the same call, if this one does not answer."""
+
+    @property
+    def programs(self) -> tuple["Command", ...]:
+        """All programs that may answer, in the order in which they are tried."""
+        return (self, *self.fallback)
 
 
 class Api(StrEnum):
@@ -120,6 +137,14 @@ class Api(StrEnum):
     ANTHROPIC = "anthropic"
 
 
+OPERATION_PATHS = {
+    Api.CHAT: "/chat/completions",
+    Api.RESPONSES: "/responses",
+    Api.ANTHROPIC: "/messages",
+}
+"""The path of a call, which is appended to the base URL of an API."""
+
+
 class Chat(_PolicyPart, frozen=True, tag="chat", tag_field="kind"):
     """A model behind an HTTP API.
 
@@ -127,7 +152,7 @@ class Chat(_PolicyPart, frozen=True, tag="chat", tag_field="kind"):
     """
 
     url: str
-    """The base URL, to which `/chat/completions`, `/responses` or `/messages` is appended."""
+    """The base URL, to which the path of the API's operation is appended."""
     model: str
     api: Api = Api.CHAT
     key_env: str = ""
@@ -473,7 +498,12 @@ class Policy(_PolicyPart, frozen=True):
         judge = self.roles.get(role)
         if judge is None or self.rules < TEAM_RULES:
             return judge
-        models = {model_of(self.agents[name]) for name in producers if name in self.agents}
+        models = {
+            model
+            for name in producers
+            if name in self.agents
+            for model in models_of(self.agents[name])
+        }
         # Only agents that the run uses anyway: their keys and prices were checked. A scripted agent
         # says the same whatever it is shown, and judges only where it was chosen to.
         assigned = {*self.roles.values(), *(lane.agent for lane in self.lanes.values())}
@@ -484,7 +514,9 @@ class Policy(_PolicyPart, frozen=True):
             judge,
             *(name for name in others if not isinstance(self.agents[name], Scripted)),
         ]
-        independent = (name for name in candidates if model_of(self.agents[name]) not in models)
+        independent = (
+            name for name in candidates if models_of(self.agents[name]).isdisjoint(models)
+        )
         return next(independent, judge)
 
     def tools_of(self, task: Task) -> tuple[str, ...]:
@@ -621,6 +653,12 @@ def model_of(agent: Agent) -> str:
             return str(agent.entry)
         case _:
             assert_never(agent)
+
+
+def models_of(agent: Agent) -> frozenset[str]:
+    """Return the names of all models that may answer for an agent."""
+    programs = agent.programs if isinstance(agent, Command) else (agent,)
+    return frozenset(map(model_of, programs))
 
 
 def write_policy(policy: Policy) -> bytes:

@@ -10,8 +10,8 @@ import msgspec
 
 from forum.errors import BadPlan
 from forum.work.kinds import Basis, RouteFacts
-from forum.work.plan import Plan
-from forum.work.policy import LaneBrief, Policy, Role, model_of
+from forum.work.plan import Plan, Task
+from forum.work.policy import LaneBrief, Policy, Role, models_of
 from forum.work.roster import Lane, Roster, Tier
 from forum.work.routing import Route
 
@@ -31,26 +31,39 @@ def agent_for(tier: Tier, agents: Collection[str]) -> str:
     return next((tier.value for tier in wished if tier in agents), "")
 
 
+def plan_single_task(request: str, lane: str, agents: Collection[str]) -> Plan:
+    """Return a plan with one task in a lane; without a lane it is for the capable agent."""
+    worker = "" if lane else agent_for(Tier.CAPABLE, agents)
+    return Plan((Task("answer", request, lane=lane, agent=worker),))
+
+
 def build_team_policy(
-    policy: Policy, roster: Roster, candidates: Mapping[str, int], *, roles: bool
+    policy: Policy,
+    roster: Roster,
+    candidates: Mapping[str, int],
+    *,
+    roles: bool,
+    workers: Collection[str] = (),
 ) -> Policy:
     """Return a policy with these lanes, the tiers as its ladder and, with `roles`, all roles.
 
     `candidates` maps each lane to the router's confidence in thousandths. Settings of the policy
-    take precedence. Raises `BadPlan` for an unknown lane.
+    take precedence. With `workers`, only these agents are assigned. Raises `BadPlan` for an unknown
+    lane.
     """
+    agents = workers or policy.agents
     lanes = {
-        name: _lane_brief(_find_lane(roster, name), policy, confidence)
+        name: _lane_brief(_find_lane(roster, name), policy, confidence, agents)
         for name, confidence in candidates.items()
     } | policy.lanes
     # A single tier is no ladder: escalation would repeat the agent that just failed.
-    tiers = tuple(tier.value for tier in _WEAKEST_FIRST if tier in policy.agents)
+    tiers = tuple(tier.value for tier in _WEAKEST_FIRST if tier in agents)
     filled = msgspec.structs.replace(
         policy, lanes=lanes, ladder=policy.ladder or (tiers if len(tiers) > 1 else ())
     )
     if not roles:
         return filled
-    return msgspec.structs.replace(filled, roles=_assign_roles(filled) | policy.roles)
+    return msgspec.structs.replace(filled, roles=_assign_roles(filled, agents) | policy.roles)
 
 
 def _find_lane(roster: Roster, name: str) -> Lane:
@@ -61,11 +74,11 @@ def _find_lane(roster: Roster, name: str) -> Lane:
     return roster.by_name[name]
 
 
-def _lane_brief(lane: Lane, policy: Policy, confidence: int) -> LaneBrief:
+def _lane_brief(lane: Lane, policy: Policy, confidence: int, agents: Collection[str]) -> LaneBrief:
     return LaneBrief(
         does=lane.does,
         instructions=lane.instructions,
-        agent=agent_for(lane.tier, policy.agents),
+        agent=agent_for(lane.tier, agents),
         tools=tuple(tool for tool in policy.tools if _may_use(lane, tool, policy)),
         confidence=confidence,
     )
@@ -82,38 +95,39 @@ def _may_use(lane: Lane, tool: str, policy: Policy) -> bool:
     )
 
 
-def _assign_roles(policy: Policy) -> dict[Role, str]:
+def _assign_roles(policy: Policy, agents: Collection[str]) -> dict[Role, str]:
     """Return the agent of each role; judges are independent of the workers if possible."""
-    capable = agent_for(Tier.CAPABLE, policy.agents)
-    judge = _pick_judge(policy)
+    capable = agent_for(Tier.CAPABLE, agents)
+    judge = _pick_judge(policy, agents)
     return {
         Role.CLASSIFIER: capable,
         Role.COORDINATOR: capable,
         Role.VALIDATOR: judge,
         Role.SYNTHESIZER: capable,
         Role.INTENT: judge,
-        Role.REVISER: agent_for(Tier.CHEAP, policy.agents),
-        Role.SUMMARIZER: agent_for(Tier.CHEAP, policy.agents),
+        Role.REVISER: agent_for(Tier.CHEAP, agents),
+        Role.SUMMARIZER: agent_for(Tier.CHEAP, agents),
     }
 
 
 def is_independent(policy: Policy, role: Role) -> bool:
     """Tell whether the agent of a role is another model than all agents that work in lanes."""
     judge = policy.agents.get(policy.roles.get(role, ""))
-    return judge is not None and model_of(judge) not in _worker_models(policy)
+    return judge is not None and models_of(judge).isdisjoint(_worker_models(policy))
 
 
 def _worker_models(policy: Policy) -> frozenset[str]:
     workers = {brief.agent for brief in policy.lanes.values()} or {""}
-    return frozenset(model_of(policy.agents[name]) for name in workers if name in policy.agents)
+    agents = (policy.agents[name] for name in workers if name in policy.agents)
+    return frozenset(model for agent in agents for model in models_of(agent))
 
 
-def _pick_judge(policy: Policy) -> str:
+def _pick_judge(policy: Policy, agents: Collection[str]) -> str:
     """Return the strongest agent that is another model than all workers; else the strongest."""
     models = _worker_models(policy)
-    tiers = [tier.value for tier in reversed(_WEAKEST_FIRST) if tier in policy.agents]
-    ranked = [*tiers, *(name for name in policy.agents if name not in tiers)]
-    others = (name for name in ranked if model_of(policy.agents[name]) not in models)
+    tiers = [tier.value for tier in reversed(_WEAKEST_FIRST) if tier in agents]
+    ranked = [*tiers, *(name for name in agents if name not in tiers)]
+    others = (name for name in ranked if models_of(policy.agents[name]).isdisjoint(models))
     return next(others, ranked[0] if ranked else "")
 
 

@@ -6,7 +6,7 @@ not is reported, and nothing is executed: a replay with a pin that is not fixed 
 or a difference, without meaning.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from hashlib import sha256
 from itertools import zip_longest
 
@@ -15,22 +15,45 @@ import rfc8785
 from msgspec.structs import replace
 
 from forum.deliberation.steps import Session
-from forum.deliberation.symposium.artifact import read_recorded_session, resolve_personas
+from forum.deliberation.symposium.artifact import (
+    RecordedSession,
+    read_recorded_session,
+    resolve_personas,
+)
 from forum.deliberation.symposium.canonical_json import read_json, transcript_digest
-from forum.deliberation.symposium.decoders import read_artifact, read_message
+from forum.deliberation.symposium.decoders import read_artifact, read_message, read_termination
 from forum.deliberation.symposium.invariants import check_artifact
 from forum.deliberation.symposium.kinds import ReplayPin
 from forum.deliberation.symposium.protocol import read_session_config, run_symposium
 from forum.deliberation.symposium.provider_calls import FakeScript
 from forum.deliberation.symposium.schemas import Artifact, BranchTurn, Message
 from forum.deliberation.symposium.simulator import ScriptedPanel, run_protocol
-from forum.deliberation.symposium.transcript import canonical_bytes, to_json_object
+from forum.deliberation.symposium.transcript import (
+    canonical_bytes,
+    parse_time_us,
+    to_json_object,
+)
 from forum.deliberation.symposium.violations import Violation
 from forum.work.panel import Symposium
 from forum.work.policy import Agent, Policy, Scripted
 
 RECORDED = "recorded"
 """Value of the pin for time: every message keeps its recorded time."""
+
+
+_COMPARED_WITH_RECORD = frozenset(
+    {ReplayPin.PROVIDER, ReplayPin.TOOL_ENV, ReplayPin.PERSONA, ReplayPin.TRANSCRIPT_PREFIX}
+)
+"""Pins that an artifact and the record of its run state independently of each other."""
+
+
+class ReplayConditions(msgspec.Struct, frozen=True):
+    """The conditions of an execution replay: each of the ten pins is in one of the two."""
+
+    checked: tuple[ReplayPin, ...]
+    """Stated twice, and the same."""
+    assumed: tuple[ReplayPin, ...]
+    """Stated once, and taken over: from the record, from the script or from the artifact."""
 
 
 class SessionReplay(msgspec.Struct, frozen=True):
@@ -45,6 +68,8 @@ class SessionReplay(msgspec.Struct, frozen=True):
     """Id of the first message that differs; empty if there is none."""
     faults: tuple[Violation, ...] = ()
     """Violations of the artifact's invariants."""
+    executed: RecordedSession | None = None
+    """The session as a script has executed it now; None if it was not executed."""
 
     @property
     def holds(self) -> bool:
@@ -112,6 +137,33 @@ def find_unheld_pin(was: Mapping[ReplayPin, str], now: Mapping[ReplayPin, str]) 
     return None
 
 
+def record_conditions(pins: Mapping[ReplayPin, str], *, has_manifest: bool) -> ReplayConditions:
+    """Return the conditions of a replay from the record, for the pins of the artifact.
+
+    The replies, their times and the settings of the agents are those of the record. The runtime is
+    compared only if the manifest beside the artifact states it, and the model only if it is a
+    script: no name of a model makes sure that it replies the same again.
+    """
+    checked = set(_COMPARED_WITH_RECORD)
+    if has_manifest:
+        checked.add(ReplayPin.RUNTIME)
+    if pins[ReplayPin.MODEL]:
+        checked.add(ReplayPin.MODEL)
+    return _split_pins(checked)
+
+
+def script_conditions() -> ReplayConditions:
+    """Return the conditions of a replay by a script: only the runtime is stated elsewhere."""
+    return _split_pins({ReplayPin.RUNTIME})
+
+
+def _split_pins(checked: Collection[ReplayPin]) -> ReplayConditions:
+    return ReplayConditions(
+        tuple(pin for pin in ReplayPin if pin in checked),
+        tuple(pin for pin in ReplayPin if pin not in checked),
+    )
+
+
 def replay_execution(
     session: Session, data: bytes, script: FakeScript, selector: FakeScript | None = None
 ) -> SessionReplay:
@@ -123,21 +175,37 @@ def replay_execution(
     rehearsal = ScriptedPanel(session, script, selector)
     played = run_protocol(run_symposium(session), rehearsal.answer)
     was = artifact.canonical_transcript
-    messages = [
-        read_message(data) for data in read_recorded_session(session, played.notes).messages
-    ]
+    record = read_recorded_session(session, played.notes)
+    messages = [read_message(data) for data in record.messages]
     again = [canonical_bytes(message) for message in _with_recorded_ids(messages, was)]
     # Compare in one form: other programs may write members that Forum omits, such as nulls.
     parted = _first_difference([to_json_object(message) for message in was], again)
-    digest = transcript_digest(
-        stored if not parted else [msgspec.json.decode(data) for data in again]
-    )
+    own_digest = transcript_digest([msgspec.json.decode(data) for data in again])
     return SessionReplay(
         messages=len(again),
         stored=artifact.transcript_digest,
-        digest=digest,
+        digest=own_digest if parted else transcript_digest(stored),
         parted=parted,
         faults=check_artifact(data),
+        executed=_with_recorded_times(record, again, own_digest, artifact),
+    )
+
+
+def _with_recorded_times(
+    record: RecordedSession, messages: Sequence[bytes], digest: str, artifact: Artifact
+) -> RecordedSession:
+    """Return an executed session with the ids and times of the recorded one."""
+    ending, closed = record.termination, record.closed
+    if ending:
+        ending = canonical_bytes(replace(read_termination(ending), transcript_digest=digest))
+    if closed is not None:
+        closed = replace(closed, digest=digest, ended=parse_time_us(artifact.ended_at))
+    return replace(
+        record,
+        begun=parse_time_us(artifact.started_at),
+        messages=tuple(messages),
+        closed=closed,
+        termination=ending,
     )
 
 

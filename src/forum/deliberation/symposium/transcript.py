@@ -51,6 +51,12 @@ def parse_time(text: str) -> datetime | None:
         return None
 
 
+def parse_time_us(text: str) -> int:
+    """Parse a time to microseconds since 1970; one that is invalid or earlier is 0."""
+    time = parse_time(text)
+    return max(0, (time - _EPOCH) // timedelta(microseconds=1)) if time else 0
+
+
 def turn_usage(result: TurnResult) -> schemas.MessageUsage:
     """Return the usage of a turn: the sum of all its calls, including failed ones."""
     read = min(result.input_tokens, result.spent.tokens)

@@ -344,7 +344,7 @@ def _symposium_run_request(
     played = None
     if agents.script is not None:
         scripts = session_folders.load_scripts(agents.script, files.selector_script)
-        panel, played = session_folders.build_scripted_panel(panel.config, problem, *scripts)
+        panel, played = session_folders.play_script(panel.config, problem, *scripts)
         # The script is in the format of the protocol, and `played` has it: it must not be read as a
         # default agent, too.
         agents = replace(agents, script=None)

@@ -7,12 +7,12 @@ from pathlib import Path
 import click
 from click.formatting import wrap_text
 
-from forum.planning import load_team_settings, make_router
+from forum.planning import Planner, RouteNext, make_router
 from forum.surfaces.cli import common_options
 from forum.surfaces.cli.output import print_json
 from forum.surfaces.cli.submit_options import read_roster_file
 from forum.surfaces.formatting import first_line, strip_control_characters
-from forum.surfaces.schemas.lanes import route_form
+from forum.surfaces.schemas.lanes import explain_next_step, route_form
 from forum.work.roster import ELSEWHERE, Roster
 from forum.work.routing import Route
 from forum.work.team_settings import ROUTING_MODES
@@ -49,28 +49,31 @@ def route(text: str, file: Path | None, rung: str | None, *, as_json: bool) -> N
     TEXT is one request; `-` reads many from standard input, one on each line.  No model is called
     and nothing is recorded.  Roster and rung are those of `forum submit`: [roster] in forum.toml.
 
-    A lane is printed only if the confidence is high enough.  Otherwise the request is left to the
-    Classifier, which is a model; with `--json`, `lane` is then null.  The evidence is the weight of
-    each word for the nearest lane and against the runner-up; their sum is the margin.
+    A lane is printed only if the confidence is high enough; with `--json`, `lane` is null
+    otherwise.  The output then says what `forum submit` does with the request in this project: it
+    asks the Classifier, which is a model, if [roles] in forum.toml has one or sets `team`, and
+    carries the request out without a lane if not.  The evidence is the weight of each word for the
+    nearest lane and against the runner-up; their sum is the margin.
 
-    Exit status: 0 routed or left to the Classifier, 1 failed, 2 usage.
+    Exit status: 0 routed, or no lane is sure enough, 1 failed, 2 usage.
     """
-    team = load_team_settings(common_options.current_settings())
+    planner = Planner(common_options.current_settings(), file)
+    team = planner.team_settings
     roster = read_roster_file(file, team)
     router = make_router(roster, rung or team.rung, common_options.echo_info)
     for request in _read_requests(text):
         result = router.route(request)
         if as_json:
-            print_json("forum.route/1", route_form(result))
+            print_json("forum.route/1", route_form(result, planner.next_step(result)))
         elif text == "-":
             click.echo(
                 f"{result.lane or '-':<20} {result.confidence:.2f}  {first_line(request, 52)}"
             )
         else:
-            print_route(roster, result)
+            print_route(roster, result, planner.next_step(result))
 
 
-def print_route(roster: Roster, result: Route) -> None:
+def print_route(roster: Roster, result: Route, follows: RouteNext) -> None:
     """Print a route as text."""
     sure = f"{result.confidence:.0%} sure"
     if result.lane:
@@ -82,11 +85,14 @@ def print_route(roster: Roster, result: Route) -> None:
         )
     else:
         why = "no lane fits" if result.nearest == ELSEWHERE else "no lane is sure enough"
-        left = click.style("left to the Classifier", fg="yellow", bold=True)
-        click.echo(f"{left}: {why}, {sure}")
+        is_left = follows is RouteNext.CLASSIFIER
+        result_words = "left to the Classifier" if is_left else "no lane"
+        click.echo(f"{click.style(result_words, fg='yellow', bold=True)}: {why}, {sure}")
         click.echo(_line("nearest", _describe_lane(roster, result.nearest)))
     click.echo(_line("runner-up", _describe_lane(roster, result.runner_up)))
     click.echo(f"  margin     {result.margin:.2f}, by the {result.rung} rung")
+    if follows is not RouteNext.LANE:
+        click.echo(_line("submit", explain_next_step(follows)))
     for item in result.evidence[:_SHOWN]:
         click.echo(f"  {item.weight:+9.2f}  {strip_control_characters(item.feature)}")
 

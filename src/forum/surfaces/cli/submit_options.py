@@ -137,7 +137,7 @@ agent_options = common_options.collect_options(
     click.option(
         "--chat-url",
         metavar="URL",
-        help="Where the API is, up to /v1; without it, in the cloud of --api.",
+        help="Where the API is, such as http://HOST/v1; without it, in the cloud of --api.",
     ),
     click.option(
         "--api",

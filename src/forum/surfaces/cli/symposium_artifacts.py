@@ -1,7 +1,8 @@
 """`forum deliberate validate`, `replay`, `execution-replay` and `metrics`: check sessions."""
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
@@ -9,22 +10,20 @@ import click
 import msgspec
 
 from forum.app import Forum
-from forum.deliberation.steps import Session
-from forum.deliberation.symposium.artifact import ARTIFACT
+from forum.app.symposium_sessions import FoundSession, read_journal
+from forum.deliberation.symposium.artifact import ARTIFACT, format_file
 from forum.deliberation.symposium.decoders import read_artifact
 from forum.deliberation.symposium.invariants import check_artifact
 from forum.deliberation.symposium.kinds import ReplayPin
-from forum.deliberation.symposium.metrics import compute_metrics
+from forum.deliberation.symposium.metrics import SymposiumMetrics, compute_metrics
 from forum.deliberation.symposium.replay import (
+    ReplayConditions,
     SessionReplay,
-    compute_pins,
-    find_unheld_pin,
-    replay_execution,
     replay_transcript,
 )
 from forum.deliberation.symposium.transcript import to_json_object
 from forum.deliberation.symposium.violations import Violation
-from forum.errors import Malformed, ReplayMiss
+from forum.errors import Malformed, PinningViolation
 from forum.surfaces.cli import EXIT_FAILED, EXIT_MISMATCH, common_options, session_folders
 from forum.surfaces.cli.common_options import FILE
 from forum.surfaces.cli.output import print_json, print_result
@@ -38,26 +37,13 @@ from forum.surfaces.formatting import (
 from forum.surfaces.schemas.council import CouncilForm
 from forum.surfaces.schemas.deliberations import deliberation_form
 from forum.surfaces.schemas.symposium import ArtifactForm, FaultForm
-from forum.work.panel import Symposium
-from forum.work.policy import Policy
 
 T = TypeVar("T")
 
-EXIT_UNHELD_PIN = 7
-"""Exit status for a session that cannot be executed again because a pin is not fixed."""
-
+METRICS = "metrics.json"
 _BALLOTS = "the same, ballot by ballot"
-_ADVICE = {
-    ReplayPin.RUNTIME: (
-        "carry it out again with what has written it; its manifest.json says what that is"
-    ),
-    ReplayPin.ADAPTER: (
-        "say what its calls were answered: --script FILE; or ask where its ledger is"
-    ),
-    ReplayPin.TRANSCRIPT_PREFIX: (
-        "something of its record was erased, or its problem is another one"
-    ),
-}
+_MAX_METRIC_ROWS = 12
+"""Limit of rows in each table of a summary, so that it fits one screen."""
 
 
 @common_options.command(
@@ -98,14 +84,11 @@ def replay(what: str, *, as_json: bool) -> None:
         source = _find_session(what, forum)
         if isinstance(source, str):
             replay_and_compare(forum, source, _BALLOTS, as_json=as_json)
-        recorded = session_folders.session_files(forum, source.run) if source.run else None
-    replayed = replay_transcript(
-        source.artifact, session_folders.read_journal(recorded) if recorded else None
-    )
+        recorded = forum.symposia.files(source.run) if source.run else None
+    replayed = replay_transcript(source.artifact, read_journal(recorded) if recorded else None)
     same = recorded is None or recorded.get(ARTIFACT) == source.artifact
-    _print_replay(
-        source, replayed, "" if same else "it is not what the ledger says", as_json=as_json
-    )
+    why = "" if same else "it is not what the ledger says"
+    _print_replay(source, replayed, why, run=source.run, as_json=as_json)
 
 
 @common_options.command(
@@ -113,37 +96,76 @@ def replay(what: str, *, as_json: bool) -> None:
     examples=(
         "forum deliberate execution-replay 0199c0de-1234-7abc",
         "forum deliberate execution-replay sessions/demo-001 --script replies.json",
+        "forum deliberate execution-replay sessions/demo-001 --output sessions",
     ),
 )
 @click.argument("what", metavar="RUN_OR_PATH")
 @click.option("--script", type=FILE, help="The replies to its calls, if no ledger has them.")
 @click.option("--selector-script", type=FILE, help="The replies to the choice of its panel.")
+@click.option(
+    "--output",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Write the files of the session as it was executed now into DIR/SESSION_ID-replay.",
+)
 @common_options.as_json
 def execution_replay(
-    what: str, script: Path | None, selector_script: Path | None, *, as_json: bool
+    what: str,
+    script: Path | None,
+    selector_script: Path | None,
+    output: Path | None,
+    *,
+    as_json: bool,
 ) -> None:
     """Execute a session again, and compare the result with the recorded one.
 
     No agent is called: every reply comes from the record of its run, or from the script of the
     session.  Ten pins must be held for that.  If one cannot be held, it is named, and nothing is
-    executed.
+    executed.  The result says which pins were checked, because they are stated twice, and which
+    were assumed.
 
     Exit status: 0 the same, 1 no artifact, 2 usage, 4 a difference, 7 a pin cannot be held.
     """
     with common_options.open_forum() as forum:
         source = _find_session(what, forum)
         if isinstance(source, str):
+            if output is not None:
+                raise click.UsageError("--output: only a symposium has files")
             replay_and_compare(forum, source, _BALLOTS, as_json=as_json)
-        if script is not None:
-            _replay_script(source, script, selector_script, as_json=as_json)
-        elif source.run is not None:
-            _replay_record(source, source.run, forum, as_json=as_json)
-        else:
-            _read_or_usage_error(source, read_artifact)
-            same_runtime = source.runtime == session_folders.RUNTIME
-            _report_unheld_pin(
-                source, ReplayPin.ADAPTER if same_runtime else ReplayPin.RUNTIME, as_json=as_json
-            )
+        scripts = session_folders.load_scripts(script, selector_script) if script else (None, None)
+        with _replay_folder(source, output) as folder:
+            try:
+                played = forum.symposia.execute_again(source, *scripts)
+            except PinningViolation as violation:
+                _report_unheld_pin(source, violation, as_json=as_json)
+            except Malformed as error:
+                raise click.ClickException(f"{source.name}: {error}") from None
+            if folder is not None:
+                session_folders.write_session_files(folder, played.files)
+                common_options.echo_info(f"kept in {folder}")
+    # A script says nothing about the ledger.
+    compared = None if script else source.run
+    _print_replay(
+        source, played.replayed, played.difference, played.conditions, compared, as_json=as_json
+    )
+
+
+@contextmanager
+def _replay_folder(source: FoundSession, output: Path | None) -> Iterator[Path | None]:
+    """Create the folder of a replay, if one is wanted; remove it if nothing is written."""
+    if output is None:
+        yield None
+        return
+    session = _read_or_usage_error(source, read_artifact).session_id
+    named = session_folders.check_session_id({"session_id": session})
+    folder = session_folders.create_session_folder(
+        output, f"{named}{session_folders.REPLAY_SUFFIX}"
+    )
+    try:
+        yield folder
+    finally:
+        with suppress(OSError):
+            folder.rmdir()
 
 
 @common_options.command(
@@ -157,6 +179,7 @@ def execution_replay(
 def metrics(what: str, *, as_json: bool) -> None:
     """Print the figures of a session: tokens, costs, turns, failures, and how it ended.
 
+    For an artifact, all of them are written into metrics.json beside it, and a summary is printed.
     For a council: the costs of baseline and outcome, the number of changed answers, and how many
     of them had no reason.
     """
@@ -164,22 +187,28 @@ def metrics(what: str, *, as_json: bool) -> None:
         source = _find_session(what, forum)
         if isinstance(source, str):
             counted = _council_metrics(source, forum)
-        else:
-            counted = to_json_object(_read_or_usage_error(source, compute_metrics))
-    print_result("forum.metrics/1", counted, _metric_lines(counted), as_json=as_json)
+            print_result("forum.metrics/1", counted, _metric_lines(counted), as_json=as_json)
+            return
+    figures = _read_or_usage_error(source, compute_metrics)
+    if source.folder is not None:
+        session_folders.write_session_files(source.folder, {METRICS: format_file(figures)})
+    lines = _summary_lines(figures)
+    if source.folder is not None:
+        lines.append(f"all figures: {source.folder / METRICS}")
+    print_result("forum.metrics/1", to_json_object(figures), lines, as_json=as_json)
 
 
-def _read_or_usage_error(source: session_folders.FoundSession, read: Callable[[bytes], T]) -> T:
+def _read_or_usage_error(source: FoundSession, read: Callable[[bytes], T]) -> T:
     try:
         return read(source.artifact)
     except Malformed as error:
         raise click.ClickException(f"{source.name}: {error}") from None
 
 
-def _find_session(what: str, forum: Forum) -> session_folders.FoundSession | str:
+def _find_session(what: str, forum: Forum) -> FoundSession | str:
     """Return the session at a path or of a run; for a council, return its run id."""
     if Path(what).exists():
-        return session_folders.find_session_at_path(what, forum)
+        return forum.symposia.find_at(session_folders.find_artifact_file(what), what)
     run = forum.reads.find_run(what)
     view = forum.reads.view_run(run)
     form = deliberation_form(view)
@@ -204,9 +233,15 @@ def _session_name(data: bytes) -> str | None:
 
 
 def _print_replay(
-    source: session_folders.FoundSession, replayed: SessionReplay, parted: str, *, as_json: bool
+    source: FoundSession,
+    replayed: SessionReplay,
+    parted: str,
+    conditions: ReplayConditions | None = None,
+    run: str | None = None,
+    *,
+    as_json: bool,
 ) -> NoReturn:
-    """Print the result of a replay and exit accordingly."""
+    """Print the result of a replay and exit accordingly; `run` is what it was compared with."""
     holds = replayed.holds and not parted
     form = ArtifactForm(
         session=_session_name(source.artifact),
@@ -216,7 +251,9 @@ def _print_replay(
         stored=replayed.stored,
         messages=replayed.messages,
         parted=replayed.parted or None,
-        run=source.run,
+        run=run,
+        conditions_checked=conditions.checked if conditions else None,
+        conditions_assumed=conditions.assumed if conditions else None,
     )
     print_result("forum.artifact/1", form, _describe_replay(form, parted), as_json=as_json)
     raise SystemExit(0 if holds else EXIT_MISMATCH)
@@ -234,6 +271,9 @@ def _describe_replay(form: ArtifactForm, parted: str) -> str:
         lines.append(parted)
     if form.faults:
         lines.append(_fault_lines(form))
+    if form.conditions_checked is not None:
+        lines.append(f"conditions checked: {', '.join(form.conditions_checked)}")
+        lines.append(f"conditions assumed: {', '.join(form.conditions_assumed or ())}")
     beside = "as in the ledger, byte for byte" if form.run else "compared with no ledger"
     lines.append(f"the same; {beside}" if form.holds else "NOT the same")
     return "\n".join(lines)
@@ -252,78 +292,15 @@ def _fault_lines(form: ArtifactForm) -> str:
 
 
 def _report_unheld_pin(
-    source: session_folders.FoundSession, pin: ReplayPin, *, as_json: bool
+    source: FoundSession, violation: PinningViolation, *, as_json: bool
 ) -> NoReturn:
     """Report the pin that is not fixed, and exit without executing anything."""
     if as_json:
+        pin = ReplayPin(violation.pin)
         form = ArtifactForm(_session_name(source.artifact), holds=False, faults=(), pin=pin)
         print_json("forum.artifact/1", form)
-    advice = _ADVICE.get(pin, "what it depended on then is not what is here now")
-    common_options.echo_error(f"not carried out: the pin `{pin}` cannot be held; {advice}")
-    raise SystemExit(EXIT_UNHELD_PIN)
-
-
-def _replay_record(
-    source: session_folders.FoundSession, run: str, forum: Forum, *, as_json: bool
-) -> None:
-    """Let the engine execute a run again from its record, and compare the result."""
-    session = forum.reads.read_session(run)
-    held = _recorded_pins(compute_pins(session, session_folders.RUNTIME))
-    # The artifact may differ from the record, so its pins are computed from its own config.
-    was = _recorded_pins(compute_pins(_session_in(source, session), source.runtime))
-    if pin := find_unheld_pin(was, held):
-        _report_unheld_pin(source, pin, as_json=as_json)
-    try:
-        parted = forum.runs.replay(run)
-    except ReplayMiss:
-        _report_unheld_pin(source, ReplayPin.TRANSCRIPT_PREFIX, as_json=as_json)
-    files = session_folders.session_files(forum, run)
-    replayed = replay_transcript(source.artifact, session_folders.read_journal(files))
-    why = f"the engine differs from it at {parted[0].strand}, {parted[0].step}" if parted else ""
-    if not why and files[ARTIFACT] != source.artifact:
-        why = "it is not what the ledger says"
-    _print_replay(source, replayed, why, as_json=as_json)
-
-
-def _recorded_pins(pins: Mapping[ReplayPin, str]) -> dict[ReplayPin, str]:
-    """Return pins in which those that no model can fix are fixed by the record."""
-    return {pin: value or "recorded" for pin, value in pins.items()}
-
-
-def _session_in(source: session_folders.FoundSession, session: Session) -> Session:
-    """Return a session with the config and the problem of its artifact."""
-    artifact = read_artifact(source.artifact)
-    panel = session.policy.panel
-    assert isinstance(panel, Symposium)  # noqa: S101  `_find_session` checked the type
-    stated = msgspec.structs.replace(panel, config=to_json_object(artifact.config))
-    policy = msgspec.structs.replace(session.policy, panel=stated)
-    return msgspec.structs.replace(
-        session, problem=artifact.config.problem_statement, policy=policy
-    )
-
-
-def _replay_script(
-    source: session_folders.FoundSession,
-    script: Path,
-    selector_script: Path | None,
-    *,
-    as_json: bool,
-) -> None:
-    """Execute a session again by its script, and compare each message."""
-    replies, chosen = session_folders.load_scripts(script, selector_script)
-    config = _read_or_usage_error(source, read_artifact).config
-    panel, agents = session_folders.build_scripted_panel(
-        to_json_object(config), config.problem_statement, replies, chosen
-    )
-    policy = Policy(agents=agents, panel=panel)
-    session = Session(config.problem_statement, policy, 0)
-    if pin := find_unheld_pin(
-        compute_pins(session, source.runtime), compute_pins(session, session_folders.RUNTIME)
-    ):
-        _report_unheld_pin(source, pin, as_json=as_json)
-    replayed = replay_execution(session, source.artifact, replies, chosen)
-    # The script alone was used, so the result says nothing about the ledger.
-    _print_replay(replace(source, run=None), replayed, "", as_json=as_json)
+    common_options.echo_error(str(violation))
+    raise SystemExit(violation.exit_code)
 
 
 def _council_metrics(run: str, forum: Forum) -> dict[str, Any]:
@@ -344,6 +321,70 @@ def _council_metrics(run: str, forum: Forum) -> dict[str, Any]:
         "minority": sum(len(minority.seats) for minority in form.minority),
         "blockers": len(form.blockers),
     }
+
+
+def _summary_lines(figures: SymposiumMetrics) -> list[str]:
+    """Return the figures of a session on one screen."""
+    tokens = figures.tokens_cumulative
+    turns: Counter[str] = Counter()
+    for row in figures.participation_per_round:
+        turns[row.speaker] += row.count
+    rounds = max((row.round for row in figures.participation_per_round), default=0)
+    read_and_written = f"{tokens.prompt_tokens:,} read, {tokens.completion_tokens:,} written"
+    estimated = ", estimated" if figures.usage_estimated else ""
+    reason = f" ({figures.termination_reason})" if figures.termination_reason else ""
+    lines = [
+        f"session  {_clean(figures.session_id)}",
+        f"ended    {figures.outcome_kind}{reason} in {pluralize(rounds, 'round')}",
+        f"tokens   {tokens.total_tokens:,} ({read_and_written}){estimated}",
+        f"cost     ${figures.cost_cumulative.cost_usd:.6f}",
+        "",
+        *_figure_rows(
+            [("speaker", "turns", "tokens", "cost")]
+            + [
+                (name, f"{turns[name]}", f"{used.total_tokens:,}", _price(figures, name))
+                for name, used in figures.tokens_per_agent.items()
+            ]
+        ),
+        "",
+    ]
+    slowest = max(figures.latency_per_invocation, key=lambda row: row.latency_seconds, default=None)
+    if slowest:
+        lines.append(
+            f"slowest  {_clean(slowest.speaker)}, {slowest.latency_seconds:.1f} s "
+            f"({_clean(slowest.message_id)})"
+        )
+    failures = sum(figures.schema_failure_count_per_agent.values())
+    left = ", ".join(_clean(row.agent_id) for row in figures.panel_contraction_count)
+    lines.append(
+        f"branches to depth {figures.branch_depth_max}, "
+        f"at most {figures.deferred_queue_length_max} deferred; "
+        f"{pluralize(failures, 'schema failure')}; left the panel: {first_line(left, 60) or '-'}"
+    )
+    lines.append(f"digest   {_clean(figures.transcript_digest)}")
+    return lines
+
+
+def _price(figures: SymposiumMetrics, name: str) -> str:
+    return f"${figures.cost_per_agent[name].cost_usd:.6f}"
+
+
+def _clean(text: str) -> str:
+    return first_line(text, 72)
+
+
+def _figure_rows(rows: list[tuple[str, str, str, str]]) -> list[str]:
+    shown = [(first_line(name, 30), *rest) for name, *rest in rows[: _MAX_METRIC_ROWS + 1]]
+    widths = [max(len(row[column]) for row in shown) for column in range(4)]
+    lines = [
+        "  ".join(
+            cell.ljust(width) if column == 0 else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in shown
+    ]
+    more = len(rows) - len(shown)
+    return lines + ([f"and {more} more"] if more else [])
 
 
 def _metric_lines(counted: dict[str, Any], lead: str = "") -> list[str]:

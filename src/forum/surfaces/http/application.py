@@ -145,7 +145,12 @@ def _lifespan(
             tenant.deltas.bind_loop(loop)
             stack.enter_context(tenant.forum.delta_bus.subscribe(tenant.deltas.publish))
             stack.enter_context(tenant.monitor.run_in_background())
-            for work in (tenant.log_follower.poll(), asyncio.to_thread(tenant.warm_up)):
+            await tenant.look_for_worker()
+            for work in (
+                tenant.log_follower.poll(),
+                tenant.watch_workers(),
+                asyncio.to_thread(tenant.warm_up),
+            ):
                 stack.callback(asyncio.create_task(work).cancel)
             stack.callback(tenant.log_follower.close)
         # The stack unwinds in reverse: extensions and webhooks stop,

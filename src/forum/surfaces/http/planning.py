@@ -19,9 +19,9 @@ _SUBMIT_OR_READERS = endpoints.READERS | {Scope.SUBMIT}
 
 async def find_route(context: endpoints.RequestContext) -> lanes.RouteForm:
     """Say where a request belongs, and why."""
-    return await run_cpu_bounded(
-        lambda: lanes.route_form(context.desk.staff.router.route(context.body.text))
-    )
+    staff = context.desk.staff
+    route = await run_cpu_bounded(lambda: staff.router.route(context.body.text))
+    return lanes.route_form(route, staff.next_step(route))
 
 
 async def preview_plan(context: endpoints.RequestContext) -> Response:

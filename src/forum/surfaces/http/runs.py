@@ -19,6 +19,7 @@ from forum.surfaces.http.endpoints import READERS, Endpoint, RequestContext
 from forum.surfaces.http.events import RUN_EVENTS
 from forum.surfaces.http.problems import ProblemError, ProblemType
 from forum.surfaces.http.request_pipeline import MAX_INLINE_BODY_BYTES
+from forum.surfaces.http.tenant import Tenant
 from forum.surfaces.requests import AskForm, check_gate_authority, run_request_from_form
 from forum.surfaces.schemas import gates, runs
 from forum.surfaces.schemas.comparison import DiffForm, compare_runs
@@ -42,6 +43,14 @@ class Taken(Struct, frozen=True):
     run: str
     href: str
     events: str
+    worker: Annotated[
+        bool,
+        Meta(
+            description="Whether a worker was seen that carries out runs of this ledger. If not, "
+            "the run waits until one is started: `forum worker`. A worker of many ledgers is seen "
+            "only while it has work in this one."
+        ),
+    ]
 
 
 class RunsPageAsk(runs.RunsFilter, frozen=True, forbid_unknown_fields=True):
@@ -89,7 +98,9 @@ async def create_run(context: RequestContext) -> Response:
     build = partial(run_request_from_form, form, tenant.staff, context.principal.authority)
     if not _is_small(context):
         order = await tenant.build_run_request(build)
-        return _accepted_run(await tenant.submit(order, actor, lambda: context.idempotency_key))
+        return _accepted_run(
+            tenant, await tenant.submit(order, actor, lambda: context.idempotency_key)
+        )
     if _is_planned_in_thread(context):
         order = await tenant.build_run_request(build)
     else:
@@ -99,7 +110,7 @@ async def create_run(context: RequestContext) -> Response:
     # the few threads waits until the commit is durable.
     past = tenant.log_follower.latest_checkpoint
     return _accepted_run(
-        await tenant.forum.runs.submit_async(order, actor, past, context.idempotency_key)
+        tenant, await tenant.forum.runs.submit_async(order, actor, past, context.idempotency_key)
     )
 
 
@@ -130,9 +141,9 @@ def _is_planned_in_thread(context: RequestContext) -> bool:
     return not staff.can_route_inline(form.request, lane=form.lane, team=form.team)
 
 
-def _accepted_run(run: str) -> Response:
+def _accepted_run(tenant: Tenant, run: str) -> Response:
     href = f"/api/v1/runs/{run}"
-    content = json.encode(Taken(run, href, f"{href}/events"))
+    content = json.encode(Taken(run, href, f"{href}/events", tenant.has_worker))
     return Response(content, 202, {"Location": href}, "application/json")
 
 
@@ -204,14 +215,14 @@ def cancel_run(context: RequestContext) -> Response:
     """Ask a run to end.  Nothing of it is told: who may only submit must not read by stopping."""
     run = context.path_param("run")
     context.desk.forum.runs.cancel(run, context.principal.name)
-    return _accepted_run(run)
+    return _accepted_run(context.desk, run)
 
 
 def resume_run(context: RequestContext) -> Response:
     """Have an interrupted run carried out again; any other goes on as it does."""
     run = context.path_param("run")
     context.desk.forum.runs.resume(run, context.principal.name)
-    return _accepted_run(run)
+    return _accepted_run(context.desk, run)
 
 
 def fork_run(context: RequestContext) -> Response:
@@ -231,7 +242,8 @@ def fork_run(context: RequestContext) -> Response:
         context.desk.staff.ceiling_for(context.principal.authority),
     )
     return _accepted_run(
-        forum.runs.fork(run, form.at, actor=actor, ticket=context.idempotency_key, ceiling=ceiling)
+        context.desk,
+        forum.runs.fork(run, form.at, actor=actor, ticket=context.idempotency_key, ceiling=ceiling),
     )
 
 

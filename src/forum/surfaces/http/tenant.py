@@ -2,12 +2,13 @@
 
 import asyncio
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 
 from starlette.concurrency import run_in_threadpool
 
 from forum.app import Forum
 from forum.engine import IdempotencyKey, RunRequest
+from forum.errors import StoreFailed
 from forum.planning import AgentRegistry
 from forum.surfaces.cpu_limits import run_cpu_bounded
 from forum.surfaces.http.delta_queue import DeltaBroadcaster
@@ -17,6 +18,8 @@ from forum.work.team_settings import TeamSettings
 
 _ADMITTED_PER_LOOP_ITERATION = 4
 """Requests admitted per iteration of the event loop, before it serves other tasks."""
+
+_WORKER_POLL_INTERVAL_S = 2.0
 
 HoldOpen = Callable[[], AbstractContextManager[object]]
 
@@ -50,6 +53,34 @@ class Tenant:
         self.monitor = forum.monitor
         self.warm_up_error = "the router is being loaded"
         """Why the router is not ready; empty when it is."""
+
+        self.has_worker = True
+        """Whether a worker was seen when it was last looked for, possibly a moment ago."""
+
+    async def watch_workers(self) -> None:
+        """Look for workers until cancelled, and log when the last one is gone or one is back.
+
+        A server accepts runs without a worker, because any number of either may come and go.
+        """
+        while True:
+            with suppress(StoreFailed):
+                await self.look_for_worker()
+            await asyncio.sleep(_WORKER_POLL_INTERVAL_S)
+
+    async def look_for_worker(self) -> None:
+        """Look once whether a worker carries out the runs of this ledger."""
+        seen = await asyncio.to_thread(lambda: self.forum.reads.has_workers)
+        if seen == self.has_worker:
+            return
+        self.has_worker = seen
+        if seen:
+            LOG.info("%s: a worker carries out its runs", self.forum.origin)
+        else:
+            LOG.warning(
+                "%s: no worker is running, so accepted runs wait. Start one with `forum worker`, "
+                "or serve and work in one process with `forum up`",
+                self.forum.origin,
+            )
 
     @property
     def not_ready_reason(self) -> str:

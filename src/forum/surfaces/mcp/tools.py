@@ -26,7 +26,7 @@ from forum.surfaces.requests import (
 )
 from forum.surfaces.schemas import costs, gates, ledger, runs
 from forum.surfaces.schemas.comparison import DiffForm, compare_runs
-from forum.surfaces.schemas.lanes import RouteForm, route_form
+from forum.surfaces.schemas.lanes import RouteForm, explain_next_step, route_form
 from forum.surfaces.schemas.plans import PlanForm, plan_form
 from forum.surfaces.schemas.reports import ReportForm, report_form
 from forum.surfaces.schemas.scores import ScoreForm, score_form
@@ -96,19 +96,22 @@ async def get_status(
 
 def _status(forum: Forum, run: str) -> results.ToolReply:
     view = forum.reads.view_run(run)
-    form = results.status_form(view)
-    return results.ToolReply(form, results.describe_run(view), form.answer or "")
+    form, words = results.status_form(view), results.describe_run(view)
+    if form.outcome is None and not view.state.is_reported and not forum.reads.has_workers:
+        words += " No worker is running, so it waits. Start one: forum worker."
+    return results.ToolReply(form, words, form.answer or "")
 
 
 async def find_route(call: tool_calls.McpCallContext, ask: RouteAsk) -> results.ToolReply:
     """Say where a request belongs."""
-    form = route_form(await run_cpu_bounded(lambda: call.caller.staff.router.route(ask.text)))
+    staff = call.caller.staff
+    route = await run_cpu_bounded(lambda: staff.router.route(ask.text))
+    form = route_form(route, staff.next_step(route))
     sure = f"{form.confidence:.0%} sure"
     if form.lane:
         return results.ToolReply(form, f"It belongs to the lane {form.lane}, {sure}.")
-    return results.ToolReply(
-        form, f"No lane is sure enough; the nearest is {form.nearest}, {sure}."
-    )
+    why = f"No lane is sure enough; the nearest is {form.nearest}, {sure}."
+    return results.ToolReply(form, f"{why} `submit` {explain_next_step(form.next)}.")
 
 
 async def preview_plan(

@@ -1,9 +1,10 @@
 """Specialists, and which of them a request belongs to."""
 
-from typing import Annotated
+from typing import Annotated, assert_never
 
 from msgspec import Meta, Struct
 
+from forum.planning import RouteNext
 from forum.surfaces.schemas.fields import fill
 from forum.work.roster import Lane, Roster, Tier
 from forum.work.routing import Route
@@ -21,7 +22,7 @@ class RouteForm(Struct, frozen=True):
 
     lane: Annotated[
         str | None,
-        Meta(description="Null if none is sure enough: the request is left to the Classifier."),
+        Meta(description="Null if none is sure enough; `next` tells what happens then."),
     ]
     confidence: Annotated[
         float, Meta(description="How often a route like this one is right, by measurement.")
@@ -31,12 +32,38 @@ class RouteForm(Struct, frozen=True):
     margin: Annotated[float, Meta(description="The sum of the evidence.")]
     evidence: tuple[EvidenceForm, ...]
     rung: str
+    next: Annotated[
+        RouteNext,
+        Meta(
+            description="What `submit` does with it in this project: `lane` carries it out in the "
+            "lane, `classifier` asks a model for the lane, `no-lane` carries it out without one, "
+            "`not-routed` gives it to the agent as it is, because no model is configured."
+        ),
+    ]
 
 
-def route_form(route: Route) -> RouteForm:
+def route_form(route: Route, follows: RouteNext) -> RouteForm:
     """Return a route, in its form."""
     evidence = tuple(fill(EvidenceForm, item) for item in route.evidence)
-    return fill(RouteForm, route, evidence=evidence)
+    return fill(RouteForm, route, evidence=evidence, next=follows)
+
+
+def explain_next_step(follows: RouteNext) -> str:
+    """Return what `submit` does with a request that was routed, after the word `submit`."""
+    match follows:
+        case RouteNext.LANE:
+            return "carries it out in this lane"
+        case RouteNext.CLASSIFIER:
+            return "asks the Classifier for the lane, which is a model"
+        case RouteNext.NO_LANE:
+            return (
+                "carries it out without a lane; a team, or `classifier` under [roles] in "
+                "forum.toml, has a model choose the lane"
+            )
+        case RouteNext.NOT_ROUTED:
+            return "does not route here, because no model is configured"
+        case _:
+            assert_never(follows)
 
 
 class LaneForm(Struct, frozen=True):

@@ -6,7 +6,8 @@ from msgspec import Meta, Struct
 
 from forum.surfaces.schemas import fields
 from forum.work.plan import Task
-from forum.work.policy import Policy
+from forum.work.policy import Policy, Role
+from forum.work.role_assignment import plan_single_task
 
 if TYPE_CHECKING:
     from forum.engine import RunRequest
@@ -35,6 +36,10 @@ class PlanForm(Struct, frozen=True):
 
     lane: Annotated[str | None, Meta(description="Null if none was looked for, or is sure.")]
     team: Annotated[bool, Meta(description="Whether a team would make the plan: no task is known.")]
+    classifier: Annotated[
+        str | None,
+        Meta(description="The agent that would choose the lane; null if none is asked."),
+    ]
     tasks: tuple[PlannedForm, ...]
     gates: Annotated[tuple[str, ...], Meta(description="What a person has to approve first.")]
     cap: fields.CapForm
@@ -42,11 +47,16 @@ class PlanForm(Struct, frozen=True):
 
 def plan_form(order: "RunRequest") -> PlanForm:
     """Return what an order would have done, in its form."""
-    tasks = order.plan.tasks if order.plan else ()
+    policy, roles, plan = order.policy, order.policy.roles, order.plan
+    if plan is None and Role.COORDINATOR not in roles and policy.panel is None:
+        # The engine plans one task, in the lane that the Classifier chooses.
+        plan = plan_single_task(order.request, "", policy.agents)
+    is_routed_later = order.plan is None and order.route is None
     return PlanForm(
         lane=order.route.facts.lane or None if order.route else None,
-        team=order.plan is None,
-        tasks=tuple(_planned_form(task, order.policy) for task in tasks),
+        team=order.plan is None and Role.COORDINATOR in roles,
+        classifier=roles.get(Role.CLASSIFIER) if is_routed_later else None,
+        tasks=tuple(_planned_form(task, policy) for task in (plan.tasks if plan else ())),
         gates=order.policy.gates,
         cap=fields.cap_form(order.budget.cap, order.budget.milliseconds),
     )

@@ -138,3 +138,11 @@ class ArtifactForm(Struct, frozen=True):
     pin: Annotated[
         kinds.ReplayPin | None, Meta(description="The first pin that could not be held.")
     ] = None
+    conditions_checked: Annotated[
+        tuple[kinds.ReplayPin, ...] | None,
+        Meta(description="Pins of an execution replay that are stated twice, and the same."),
+    ] = None
+    conditions_assumed: Annotated[
+        tuple[kinds.ReplayPin, ...] | None,
+        Meta(description="Pins of an execution replay that were taken over, not compared."),
+    ] = None

@@ -86,6 +86,17 @@ function ask(query, name, fallback) {
   return query.has(name) ? query.get(name) : fallback;
 }
 
+/**
+ * Return a member that every query has; a changed report may lack it.
+ * @param {Members} query
+ * @param {string} name
+ */
+function demand(query, name) {
+  const value = ask(query, name, undefined);
+  if (value === undefined) throw new TypeError(`a query has no ${name}`);
+  return value;
+}
+
 /** Computes one figure: counts the items of a query. */
 class FigureCounter {
   /** @param {Members} query */
@@ -137,9 +148,9 @@ class FigureCounter {
     const { query } = this;
     return new Map(
       Object.entries({
-        id: query.get("id"),
-        title: query.get("title"),
-        section: query.get("section"),
+        id: demand(query, "id"),
+        title: demand(query, "title"),
+        section: demand(query, "section"),
         unit: ask(query, "unit", "number"),
         value: exactNumber(this.#measure(this.values)),
         items: this.values.length,
@@ -333,6 +344,11 @@ export class PeriodCounter {
   #countEntry(index, entry) {
     const own = join(this.#common(entry), { kind: entry.kind, actor: entry.actor });
     if (entry.kind.startsWith("redact/")) own.set("held", this.#isUnderHold(entry) ? "yes" : "no");
+    if (entry.kind === "stop/1") {
+      const reason = textOf(entry.facts.get("reason"));
+      const isOverrun = reason === "budget" && ["gateway", "recorder"].includes(entry.actor);
+      own.set("cause", isOverrun ? "overrun" : reason);
+    }
     const members = new Map([...entry.facts, ...own]);
     for (const figure of this.figures) {
       const isAsked = !figure.kinds.length || figure.kinds.includes(entry.kind);

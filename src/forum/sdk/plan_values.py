@@ -1,0 +1,110 @@
+"""Plans as programs write them: dictionaries with the members of a plan file, or tasks."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
+from itertools import cycle, islice
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from forum import errors
+from forum.spelling import suggest_or_list
+from forum.work.panel import COUNCIL_VERSION, MAX_SHARE, Council, Seat
+from forum.work.plan import Plan, RunBudget, Task
+from forum.work.plan_limits import check_plan_size
+from forum.work.team_settings import NANO_USD, to_exact_units
+
+StructT = TypeVar("StructT", bound=msgspec.Struct)
+
+PlanValue = Plan | Mapping[str, Any] | Sequence[Task | Mapping[str, Any]]
+"""What a program may pass as a plan: `{"tasks": [...]}`, or the list of its tasks."""
+
+_LIMITS: Final = {"usd": NANO_USD, "tokens": 1, "calls": 1, "seconds": 1000, "depth": 1}
+"""The limits of an inner plan, and how many recorded units one of each is."""
+_PANEL: Final = ("seats", "models", "options", "rounds", "baseline", "threshold", "judge", "check")
+_MAX_NESTING = 64
+
+
+def read_plan_value(value: PlanValue) -> Plan:
+    """Return a plan from what a program has passed.  Raises `BadPlan`."""
+    if isinstance(value, Plan):
+        return value
+    if isinstance(value, Mapping):
+        _check_members("plan", value, ("tasks",))
+        value = value.get("tasks", ())
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        raise errors.BadPlan('it is no list of tasks; write {"tasks": [...]} or [...]')
+    tasks = tuple(_read_tasks("tasks", value, 0))
+    check_plan_size(tasks)
+    return Plan(tasks)
+
+
+def read_budget(limits: Mapping[str, object], place: str = "budget") -> RunBudget:
+    """Return a budget from limits in dollars and seconds; None is no limit.  Raises `BadPlan`."""
+    _check_members(place, limits, tuple(_LIMITS))
+    given: dict[str, int] = {}
+    for name, limit in limits.items():
+        if limit is None:
+            continue
+        exact = Decimal(str(limit)) if isinstance(limit, float) else limit
+        try:
+            units = to_exact_units(exact, _LIMITS[name])
+        except ValueError as error:
+            raise errors.BadPlan(f"{place}.{name}: {error}") from None
+        given["milliseconds" if name == "seconds" else name] = units
+    # An equal copy of the default would be recorded, and equal plans would have different digests.
+    return msgspec.structs.replace(RunBudget(), **given) if given else RunBudget()
+
+
+def _read_tasks(place: str, tasks: object, depth: int) -> Iterator[Task]:
+    if isinstance(tasks, str) or not isinstance(tasks, Sequence) or depth > _MAX_NESTING:
+        raise errors.BadPlan(f"{place}: this is no list of tasks")
+    for number, task in enumerate(tasks):
+        yield task if isinstance(task, Task) else _read_task(f"{place}[{number}]", task, depth)
+
+
+def _read_task(place: str, table: object, depth: int) -> Task:
+    if not isinstance(table, Mapping):
+        raise errors.BadPlan(f"{place}: a task is a forum.Task, or has an id and an instruction")
+    _check_members(place, table, Task.__struct_fields__)
+    read: dict[str, Any] = dict(table)
+    if "tasks" in table:
+        read["tasks"] = tuple(_read_tasks(f"{place}.tasks", table["tasks"], depth + 1))
+    if "budget" in table and not isinstance(table["budget"], RunBudget):
+        read["budget"] = read_budget(_table(f"{place}.budget", table["budget"]), f"{place}.budget")
+    if table.get("panel") is not None and not isinstance(table["panel"], Council):
+        read["panel"] = _read_council(f"{place}.panel", table["panel"])
+    return _convert(place, read, Task)
+
+
+def _read_council(place: str, value: object) -> Council:
+    table = _table(place, value)
+    _check_members(place, table, _PANEL)
+    read = {name: table[name] for name in table if name != "models"}
+    models, seats = table.get("models", ()), table.get("seats")
+    if seats is None or isinstance(seats, int):
+        usual = len(models) if len(models) > 1 else len(Council().seats)
+        read["seats"] = tuple(Seat(name) for name in islice(cycle(models or ("",)), seats or usual))
+    if "threshold" in read:
+        read["threshold"] = int(MAX_SHARE * read["threshold"])  # down: 2/3 accepts two of three
+    return _convert(place, {"version": COUNCIL_VERSION, "protocol": "council", **read}, Council)
+
+
+def _table(place: str, value: object) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise errors.BadPlan(f"{place}: this is no dictionary")
+    return value
+
+
+def _convert(place: str, value: object, into: type[StructT]) -> StructT:
+    try:
+        return msgspec.convert(value, into)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise errors.BadPlan(f"{place}: {error}") from None
+
+
+def _check_members(place: str, table: Mapping[str, object], names: tuple[str, ...]) -> None:
+    for name in table:
+        if name not in names:
+            why = suggest_or_list(str(name), names)
+            raise errors.BadPlan(f"{place}: there is no member {name!r}; {why}")

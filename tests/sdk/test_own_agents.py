@@ -1,0 +1,169 @@
+"""What a program passes wins over forum.toml: agents, and tools."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import forum
+from forum.errors import BadPlan
+from forum.ledger.kinds import Outcome
+from forum.planning import load_roster
+from forum.sdk import EngineSession
+from forum.work.policy import ToolCall
+from tests.models.provider import Provider, say, serving
+
+FLEET = """
+[models.cheap]
+url = "{url}"
+model = "tiny-1"
+price = {{ input = 1, output = 1 }}
+
+[models.capable]
+url = "{url}"
+model = "tiny-2"
+price = {{ input = 1, output = 1 }}
+
+[tools.pay]
+cmd = "false"
+"""
+CODE = "Fix the bug in the function parse_date of this Python module and add a unit test."
+
+
+@forum.agent
+def own(prompt: str) -> str:
+    """Answer."""
+    return "mine"
+
+
+@forum.agent
+def voting(prompt: str) -> str:
+    """Cast a ballot."""
+    return '{"answer": "mine", "confidence": 0.9, "claims": [], "reason": "so"}'
+
+
+@forum.tool
+def stock(item: str = "") -> str:
+    """Tell how many there are of an item."""
+    return "12"
+
+
+@contextmanager
+def fleet(project: Path, *answers: str | ToolCall) -> Iterator[tuple[Provider, EngineSession]]:
+    """Serve models that forum.toml names, and yield what they have seen, and an engine."""
+    replies = [say("", a) if isinstance(a, ToolCall) else say(a) for a in answers]
+    with serving(*replies) as provider:
+        (project / "forum.toml").write_text(FLEET.format(url=provider.url))
+        with forum.engine_of(project) as engine:
+            yield provider, engine
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"route": True}, {"lane": "code"}, {"plan": [{"id": "a", "instruction": "Go."}]}],
+    ids=["plain", "routed", "lane", "plan"],
+)
+def test_the_agents_of_a_program_work(project: Path, options: Any) -> None:  # noqa: ANN401
+    """Models of forum.toml are not asked in the place of those that were passed, nor billed."""
+    with fleet(project, "theirs") as (provider, engine):
+        if "lane" in options:
+            options = {"lane": load_roster().lanes[0].name}
+        result = engine.submit(CODE, agents=[own], **options).wait(30)
+
+    assert (result.answer, provider.seen) == ("mine", [])
+
+
+def test_a_team_of_a_program_is_the_program(project: Path) -> None:
+    """A team fills its roles with the agents that were passed."""
+    with fleet(project, "theirs") as (provider, engine):
+        engine.submit(CODE, agents=[own], team=True, calls=4).wait(30)
+
+    assert provider.seen == []
+
+
+def test_an_agent_of_forum_toml_works_where_the_plan_names_it(project: Path) -> None:
+    """A plan may name both."""
+    plan = {
+        "tasks": [
+            {"id": "a", "instruction": "Go.", "agent": "capable"},
+            {"id": "b", "instruction": "Go on.", "needs": ["a"]},
+        ]
+    }
+    with fleet(project, "theirs") as (provider, engine):
+        result = engine.submit("Two", plan=plan, agents=[own]).wait(30)
+
+    assert (result.outcome, len(provider.seen)) == (Outcome.OK, 1)
+
+
+@pytest.mark.parametrize("request_text", ["How many lamps?", CODE], ids=["no lane", "lane"])
+def test_the_tools_of_a_program_are_granted(project: Path, request_text: str) -> None:
+    """The model is offered them, and only them: those of forum.toml belong to lanes."""
+    with fleet(project, ToolCall("stock", '{"item": "lamps"}'), "There are 12.") as (
+        provider,
+        engine,
+    ):
+        result = engine.submit(request_text, tools=[stock]).wait(30)
+
+    offered = [tool["function"]["name"] for tool in provider.seen[0].body["tools"]]
+    assert offered == ["stock"]
+    assert "12" in str(provider.seen[1].body["messages"])
+    assert result.answer == "There are 12."
+
+
+PLANS: dict[str, object] = {
+    "dictionary": {"tasks": [{"id": "a", "instruction": "Go."}]},
+    "list of dictionaries": [{"id": "a", "instruction": "Go."}],
+    "tasks": [forum.Task("a", "Go.")],
+    "plan": forum.Plan((forum.Task("a", "Go."),)),
+    "inner plan with a budget": [
+        {
+            "id": "a",
+            "instruction": "Go.",
+            "tasks": [{"id": "b", "instruction": "Go."}],
+            "budget": {"usd": 0.5, "seconds": 20},
+        }
+    ],
+    "panel": [
+        {"id": "a", "instruction": "Go?", "panel": {"seats": 3, "options": ["mine", "yours"]}}
+    ],
+}
+
+
+@pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
+def test_a_plan_is_written_as_the_program_likes(project: Path, plan: Any) -> None:  # noqa: ANN401
+    """All forms are carried out, with the same members as in a plan file."""
+    with forum.engine_of(project) as engine:
+        run = engine.submit("Two", plan=plan, agents=[voting if "panel" in str(plan) else own])
+        assert run.wait(30).outcome is Outcome.OK
+
+
+@pytest.mark.parametrize(
+    ("plan", "why"),
+    [
+        ({"task": []}, "did you mean tasks"),
+        ([{"id": "a", "instruction": "x", "need": ["b"]}], r"tasks\[0\].*did you mean needs"),
+        ([{"id": "a"}], r"tasks\[0\].*instruction"),
+        ([7], r"tasks\[0\]"),
+        ("x", "no list"),
+        ([{"id": "a", "instruction": "x", "budget": {"dollars": 1}}], r"tasks\[0\].budget"),
+        ([{"id": "a", "instruction": "x", "panel": {"seat": 1}}], "did you mean seats"),
+        ([{"id": "a", "instruction": "x", "tasks": "y"}], r"tasks\[0\].tasks"),
+    ],
+)
+def test_a_wrong_plan_says_where(project: Path, plan: Any, why: str) -> None:  # noqa: ANN401
+    """A mistake is found before anything is submitted, and named."""
+    with forum.engine_of(project) as engine, pytest.raises(BadPlan, match=why):
+        engine.submit("x", plan=plan, agents=[own])
+
+
+def test_a_misspelled_option_is_refused(project: Path) -> None:
+    """A misspelled limit must not become no limit."""
+    with forum.engine_of(project) as engine:
+        with pytest.raises(TypeError, match="did you mean agents"):
+            engine.submit("x", agent=[own])  # type: ignore[call-arg]
+        with pytest.raises(TypeError, match="did you mean seats"):
+            engine.deliberate("x", seat=3)  # type: ignore[call-arg]
+        with pytest.raises(BadPlan, match="usd"):
+            engine.submit("x", agents=[own], usd="a lot")
