@@ -46,7 +46,8 @@ GateName = Annotated[
     Meta(
         min_length=1,
         max_length=128,
-        description="What waits: `plan`, `task/NAME`, `use/NAME/N` or `effect/NAME/N`.",
+        description="What waits: `plan`, `task/NAME`, `use/NAME/N`, `effect/NAME/N` or "
+        "`dissent/NAME`.",
         examples=["plan"],
     ),
 ]
@@ -271,6 +272,20 @@ class CancelAsk(Struct, frozen=True, forbid_unknown_fields=True):
     run: Annotated[
         str, Meta(min_length=1, max_length=200, description="A run: the whole of its name.")
     ]
+
+
+class McpForkAsk(CancelAsk, frozen=True, forbid_unknown_fields=True):
+    """From where another run is begun."""
+
+    at: Annotated[int, Meta(ge=0, lt=2**53, description="The last entry that is taken over.")]
+    key: Key = None
+
+
+class ReviewRunAsk(Struct, frozen=True, forbid_unknown_fields=True):
+    """What to look at."""
+
+    run: Annotated[str, Meta(max_length=200, description="A run; empty for all.")] = ""
+    limit: Annotated[int, Meta(ge=1, le=1000, description="How many items are listed.")] = 100
 
 
 class McpScoreAsk(requests.ScoreAsk, frozen=True, forbid_unknown_fields=True, kw_only=True):
