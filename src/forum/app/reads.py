@@ -493,10 +493,10 @@ class RunReads:
         return list(runs)[:limit]
 
     def diff_runs(self, first: str, second: str) -> list[Divergence]:
-        """Return the differences between two runs; durations are not compared."""
+        """Return the differences between two runs; durations and secrets are not compared."""
         from forum.engine import read_steps
 
-        timings = frozenset({"milliseconds", "micros"})
+        timings = frozenset({"milliseconds", "micros", "marks"})
         a, b = (
             align_steps(
                 read_steps(self._project.ledger, run, ignoring=timings), self._aligned_strands(run)
