@@ -307,6 +307,8 @@ class Policy(_PolicyPart, frozen=True):
     """The version of the call rules, set when the run is accepted; 0: none was recorded."""
     prompts: Count = 0
     """The version of the role prompts, set when the run is accepted; 0: before versions."""
+    declined_team: tuple[str, ...] = ()
+    """The models for which a team is of no use: one was asked for, and a single agent works."""
 
     def check(self, plan: Plan | None) -> None:
         """Check that a plan uses only agents, lanes, tools and gates that exist.
@@ -491,7 +493,7 @@ class Policy(_PolicyPart, frozen=True):
         }
         roles = {role: agent for role, agent in self.roles.items() if role is not Role.SUMMARIZER}
         return msgspec.structs.replace(
-            self, lanes=lanes, agents=agents, roles=roles, rules=0, prompts=0
+            self, lanes=lanes, agents=agents, roles=roles, rules=0, prompts=0, declined_team=()
         )
 
     def with_reject_default(self) -> "Policy":
