@@ -442,7 +442,10 @@ def test_two_runs_are_measured_side_by_side(library: Library) -> None:
         (3, "0.00"),
     ]
     assert measured["a"]["outcome"] == measured["b"]["outcome"] == "ok"
-    assert re.search(r"^cost +\$0.036 +\$0.00$", shown, re.MULTILINE)
+    assert re.search(r"^cost +\$0.036 +\$0.00 +-\$0.036 \(-100%\)$", shown, re.MULTILINE)
+    sizes = [measured[side]["record"]["body_bytes"] for side in "ab"]
+    assert measured["difference"]["body_bytes"] == sizes[1] - sizes[0]
+    assert measured["difference"]["usd"] == "-0.036"
 
 
 def test_json_is_one_object_that_names_its_schema(library: Library) -> None:

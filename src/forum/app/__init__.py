@@ -30,6 +30,7 @@ from forum.app.keys import KeyOperations
 from forum.app.log import LogOperations
 from forum.app.project import ProjectContext, build_secret_mask, key_variables, read_password
 from forum.app.reads import RunReads
+from forum.app.record_figures import LogFigures
 from forum.app.records import (
     ExplainedGate,
     LocatedGate,
@@ -78,6 +79,7 @@ __all__ = [
     "ListedEvaluation",
     "ListedRun",
     "LocatedGate",
+    "LogFigures",
     "ReportCheck",
     "RunPage",
     "RunQuery",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from forum import tlog
 from forum.app.environment import DELIBERATION_KINDS, KINDS, POLL_INTERVAL_S, now
 from forum.app.project import ProjectContext
+from forum.app.record_figures import LogFigures, measure_log, measure_run
 from forum.app.records import (
     MAX_DETAILED_TASKS,
     ExplainedGate,
@@ -57,6 +58,7 @@ from forum.work.kinds import (
     task_strand,
 )
 from forum.work.plan import Plan, read_plan
+from forum.work.record_figures import RecordFigures
 from forum.work.report_fold import align_spans
 from forum.work.report_kinds import span_strand
 from forum.work.run_comparison import Divergence, align_steps, compare_steps
@@ -194,6 +196,18 @@ class RunReads:
     ) -> CostTable:
         """Return what the runs that match have cost, from before a run or from the last."""
         return add_up_costs(self._project, axis, query, before, split)
+
+    def measure_run(self, run: str) -> RecordFigures:
+        """Return the figures of a run and of the runs within it.  Raises `NoSuchRun`."""
+        return measure_run(self._project, run)
+
+    def measure_log(
+        self,
+        run: str | None = None,
+        progress: Callable[[int, int], None] = lambda _done, _all: None,
+    ) -> LogFigures:
+        """Return the figures of the whole log, or with a run those of its record only."""
+        return measure_log(self._project, run, progress)
 
     def outer_run(self, run: str) -> str:
         """Return the outermost run that a run is part of, or the run itself."""

@@ -4,7 +4,7 @@ Nothing here depends on a terminal or a protocol.
 """
 
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from enum import IntEnum
 
@@ -76,6 +76,11 @@ def format_usd(nano: int) -> str:
     whole, part = divmod(nano, 1_000_000_000)
     digits = f"{part:09d}".rstrip("0")
     return f"{whole}.{digits:0<2}"
+
+
+def format_counts(counts: Mapping[str, int]) -> str:
+    """Return counts by name in one line, such as "3 ok, 1 failed"."""
+    return ", ".join(f"{number:,} {name}" for name, number in counts.items())
 
 
 def pluralize(number: int, unit: str) -> str:

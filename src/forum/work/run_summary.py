@@ -364,11 +364,19 @@ class SummaryTally(msgspec.Struct):
     def _add_cost(self, agent: str, model: str, bill: _Bill) -> None:
         _add_cost(self.costs, agent, model, bill)
 
-    def result(self) -> RunSummary:
-        """Return the summary; calls without a reply count with their reservations."""
+    def all_costs(self) -> list[RunCost]:
+        """Return the costs; calls without a reply count with their reservations."""
         costs = dict(self.costs)
         for call in self.open_calls.values():
             _add_cost(costs, call.agent, call.model, call.bill)
+        return list(costs.values())
+
+    def own_costs(self) -> list[RunCost]:
+        """Return the costs without those that the tally of another run has as well."""
+        return [cost for cost in self.all_costs() if not (self.accepted and cost.is_inner_run)]
+
+    def result(self) -> RunSummary:
+        """Return the summary; calls without a reply count with their reservations."""
         turns = [s for s in self.passed if (kinds.task_of_strand(s) or "")[0] == kinds.TURN_PREFIX]
         counted = turns or list(self.passed)
         told = Provenance(self.told) if self.told else Provenance.REPORTED
@@ -386,7 +394,7 @@ class SummaryTally(msgspec.Struct):
             spans=self.spans,
             gaps=self.gaps,
             notes=self.notes,
-            costs=_limit_costs(costs.values()),
+            costs=_limit_costs(self.all_costs()),
             request=self.request,
             plan=self.plan,
             names=self.names,

@@ -3,7 +3,7 @@
 import math
 import os
 import sys
-from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -20,7 +20,7 @@ from forum.ledger.retention import BodyName
 from forum.surfaces.cli import EXIT_REJECTED, common_options, output
 from forum.surfaces.cli.explain import describe_entry
 from forum.surfaces.cli.units import format_moment, parse_moment
-from forum.surfaces.formatting import short_id
+from forum.surfaces.formatting import format_counts, short_id
 from forum.surfaces.schemas import ledger as ledger_forms
 from forum.tlog import Checkpoint, Note, describe_witnessing, is_witnessed
 from forum.verify import Trust
@@ -359,38 +359,56 @@ def policy(*, as_json: bool) -> None:
     output.print_result("forum.policy/1", {"policy": lines}, text, as_json=as_json)
 
 
-@ledger.command()
+@ledger.command(examples=("forum ledger summary", "forum ledger summary 0199c0de-1234"))
+@click.argument("run", required=False)
 @common_options.as_json
-def summary(*, as_json: bool) -> None:
-    """Count the entries and runs of the ledger."""
-    show_progress = output.make_progress_bar("counted")
-    with common_options.open_forum() as forum, forum.open_reader() as reader:
-        head = reader.head()
-        kinds: Counter[str] = Counter()
-        runs: set[str] = set()
-        for index, data in enumerate(reader.entries(0, head.size), 1):
-            if data:
-                entry = KINDS.read(data)
-                kinds[entry.kind] += 1
-                runs.add(entry.run)
-            show_progress(index, head.size)
-        waiting = sum(1 for _ in reader.unsequenced_entries())
-        origin = reader.origin
-    held = ledger_forms.SummaryForm(
-        origin=origin,
-        size=head.size,
-        root=head.root.hex(),
-        waiting=waiting,
-        # The run `log` holds the entries about the log itself; nobody submitted it.
-        runs=len(runs - {"log"}),
-        kinds=dict(sorted(kinds.items())),
-    )
-    lines = [
-        f"{origin}  size {held.size}  root {held.root[:16]}",
-        f"{held.runs} runs, {waiting} entries waiting for an index",
-        *(f"{count:>10}  {kind}" for kind, count in held.kinds.items()),
+def summary(run: str | None, *, as_json: bool) -> None:
+    """Count what the ledger holds: runs, calls by model, verdicts, checks, stops, bytes, cost.
+
+    With a RUN, only what this run and the runs within it have recorded.
+    """
+    with common_options.open_forum() as forum:
+        found = None if run is None else forum.reads.find_run(run)
+        log_figures = forum.reads.measure_log(found, output.make_progress_bar("counted"))
+    form = ledger_forms.summary_form(log_figures, found)
+    output.print_result("forum.summary/1", form, _summary_lines(form), as_json=as_json)
+
+
+def _summary_lines(form: ledger_forms.SummaryForm) -> Iterator[str]:
+    yield f"{form.origin}  size {form.size}  root {form.root[:16]}"
+    waiting = f", {form.waiting} entries waiting for an index" if form.waiting else ""
+    yield f"signed {form.signed}, last verified here {form.verified} of {form.size}{waiting}"
+    if form.run is not None:
+        yield f"run {form.run}"
+    closed = sum(form.outcomes.values())
+    states = form.outcomes | ({"open": form.runs - closed} if form.runs > closed else {})
+    record = form.record
+    rows = [
+        ("runs", f"{form.runs:,}", format_counts(states)),
+        ("calls", f"{record.calls:,}", f"{record.tokens:,} tokens, ${record.usd}"),
+        *(
+            (
+                f"  {model.model or '(no model)'}",
+                f"{model.calls:,}",
+                f"{model.tokens:,} tokens, ${model.usd}"
+                + (f", {model.unpriced:,} without a price" if model.unpriced else ""),
+            )
+            for model in record.models
+        ),
+        *(
+            (name, f"{sum(counts.values()):,}", format_counts(counts))
+            for name, counts in (
+                ("verdicts", record.verdicts),
+                ("checks", record.checks),
+                ("stops", record.stops),
+            )
+        ),
+        ("escalations", f"{record.escalations:,}", ""),
+        ("bodies", f"{record.bodies:,}", f"{record.body_bytes:,} bytes"),
+        ("entries", f"{record.entries:,}", ""),
+        *((f"  {kind}", f"{count:,}", "") for kind, count in form.kinds.items()),
     ]
-    output.print_result("forum.summary/1", held, lines, as_json=as_json)
+    yield from output.format_table(rows, right=(1,))
 
 
 @ledger.command()

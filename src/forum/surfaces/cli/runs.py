@@ -1,8 +1,10 @@
 """`forum runs`, `show`, `watch`, `diff` and `bench`: read and compare runs."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
+from typing import TypeVar
 
 import click
 
@@ -426,31 +428,74 @@ def diff(a: str, b: str, *, as_json: bool) -> None:
 @click.argument("b")
 @common_options.as_json
 def bench(a: str, b: str, *, as_json: bool) -> None:
-    """Print the figures of two runs A and B side by side: results, costs and durations."""
+    """Print the figures of two runs A and B side by side, and what B has more or less than A.
+
+    The runs within them count as well.
+    """
     with common_options.open_forum() as forum:
-        views = [forum.reads.view_run(forum.reads.find_run(run)) for run in (a, b)]
-    measured = comparison.BenchForm(*map(comparison.measure_form, views))
-    columns = _figures(measured.a), _figures(measured.b)
-    rows = [(name, *(column[name] for column in columns)) for name in columns[0]]
-    head, *lines = output.format_table(rows, right=(1, 2))
+        measured = comparison.bench_runs(
+            forum.reads, forum.reads.find_run(a), forum.reads.find_run(b)
+        )
+    head, *lines = output.format_table(_bench_rows(measured.a, measured.b), right=(1, 2, 3))
     text = [click.style(head, dim=True), *lines]
     output.print_result("forum.bench/1", measured, text, as_json=as_json)
 
 
-def _figures(measured: comparison.MeasureForm) -> dict[str, str]:
-    """Return a run as one column."""
+def _bench_rows(
+    a: comparison.MeasureForm, b: comparison.MeasureForm
+) -> list[tuple[str, str, str, str]]:
+    """Return one row for each figure: its name, both values, and the difference."""
+
+    def count(name: str, first: int, second: int) -> tuple[str, str, str, str]:
+        return _bench_row(name, first, second, "{:,}")
+
+    def counts(
+        name: str, first: Mapping[str, int], second: Mapping[str, int]
+    ) -> list[tuple[str, str, str, str]]:
+        each = dict.fromkeys((*first, *second))
+        return [
+            count(name, sum(first.values()), sum(second.values())),
+            *(count(f"  {key}", first.get(key, 0), second.get(key, 0)) for key in each),
+        ]
+
+    ours, theirs = (
+        {model.model or "(no model)": model.calls for model in side.record.models}
+        for side in (a, b)
+    )
+    models = dict.fromkeys((*ours, *theirs))
+    return [
+        ("", short_id(a.run), short_id(b.run), "difference"),
+        ("known", a.provenance.value, b.provenance.value, ""),
+        ("outcome", a.outcome, b.outcome, ""),
+        ("tasks passed", f"{a.passed} of {a.tasks}", f"{b.passed} of {b.tasks}", ""),
+        count("spans", a.spans, b.spans),
+        count("attempts", a.attempts, b.attempts),
+        count("calls", a.calls, b.calls),
+        *(count(f"  {model}", ours.get(model, 0), theirs.get(model, 0)) for model in models),
+        count("lost", a.lost, b.lost),
+        count("tokens", a.tokens, b.tokens),
+        _bench_row("cost", Decimal(a.usd), Decimal(b.usd), "${}"),
+        *counts("verdicts", a.record.verdicts, b.record.verdicts),
+        *counts("checks", a.record.checks, b.record.checks),
+        count("escalations", a.record.escalations, b.record.escalations),
+        *counts("stops", a.record.stops, b.record.stops),
+        count("entries", a.record.entries, b.record.entries),
+        count("bytes of bodies", a.record.body_bytes, b.record.body_bytes),
+        _bench_row("time", a.seconds, b.seconds, "{:.1f} s"),
+        ("slowest task", _slowest(a), _slowest(b), ""),
+    ]
+
+
+NumberT = TypeVar("NumberT", int, float, Decimal)
+
+
+def _bench_row(name: str, a: NumberT, b: NumberT, form: str) -> tuple[str, str, str, str]:
+    more = abs(b - a)
+    share = f" ({(b - a) / a:+.0%})" if a else ""
+    difference = f"{'+' if b > a else '-'}{form.format(more)}{share}" if more else "="
+    return name, form.format(a), form.format(b), difference
+
+
+def _slowest(measured: comparison.MeasureForm) -> str:
     slowest = measured.slowest_task
-    return {
-        "": short_id(measured.run),
-        "known": measured.provenance.value,
-        "outcome": measured.outcome,
-        "tasks passed": f"{measured.passed} of {measured.tasks}",
-        "spans": f"{measured.spans:,}",
-        "attempts": f"{measured.attempts:,}",
-        "calls": f"{measured.calls:,}",
-        "lost": f"{measured.lost:,}",
-        "tokens": f"{measured.tokens:,}",
-        "cost": f"${measured.usd}",
-        "time": f"{measured.seconds:.1f} s",
-        "slowest task": f"{slowest} ({measured.slowest_seconds:.1f} s)" if slowest else "-",
-    }
+    return f"{slowest} ({measured.slowest_seconds:.1f} s)" if slowest else "-"

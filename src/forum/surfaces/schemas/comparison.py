@@ -1,6 +1,7 @@
 """Two runs side by side: what each took, and where they part."""
 
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import Annotated, Any
 
 import msgspec
@@ -9,7 +10,9 @@ from msgspec import Meta, Struct
 from forum.app import RunReads, RunView
 from forum.surfaces import formatting
 from forum.surfaces.schemas.fields import RunId, Seconds, Usd, fill
+from forum.surfaces.schemas.figures import RecordForm, record_form
 from forum.surfaces.schemas.reported import ProvenanceWord
+from forum.work.record_figures import RecordFigures
 from forum.work.report_kinds import Provenance
 from forum.work.run_comparison import Divergence, DivergenceKind, RunStep
 
@@ -35,9 +38,10 @@ class MeasureForm(Struct, frozen=True):
     slowest_seconds: float | None
     provenance: ProvenanceWord
     spans: int
+    record: RecordForm
 
 
-def measure_form(view: RunView) -> MeasureForm:
+def measure_form(view: RunView, record: RecordFigures) -> MeasureForm:
     """Return a run in numbers."""
     state = view.state
     times = {name: formatting.task_duration(task, view.at) for name, task in state.tasks.items()}
@@ -58,6 +62,45 @@ def measure_form(view: RunView) -> MeasureForm:
         slowest_seconds=round(times[slowest] / 1e6, 3) if slowest else None,
         provenance=state.provenance,
         spans=len(state.report.spans),
+        record=record_form(record),
+    )
+
+
+class DifferenceForm(Struct, frozen=True):
+    """What the second of two runs has more than the first; less is negative."""
+
+    passed: int
+    attempts: int
+    calls: int
+    lost: int
+    tokens: int
+    usd: Annotated[str, Meta(description="Dollars, as a text.", examples=["-0.012"])]
+    seconds: float
+    verdicts: int
+    checks: int
+    escalations: int
+    stops: int
+    entries: int
+    bodies: int
+    body_bytes: int
+
+
+def _difference_form(a: MeasureForm, b: MeasureForm) -> DifferenceForm:
+    return DifferenceForm(
+        passed=b.passed - a.passed,
+        attempts=b.attempts - a.attempts,
+        calls=b.calls - a.calls,
+        lost=b.lost - a.lost,
+        tokens=b.tokens - a.tokens,
+        usd=str(Decimal(b.usd) - Decimal(a.usd)),
+        seconds=round(b.seconds - a.seconds, 3),
+        verdicts=sum(b.record.verdicts.values()) - sum(a.record.verdicts.values()),
+        checks=sum(b.record.checks.values()) - sum(a.record.checks.values()),
+        escalations=b.record.escalations - a.record.escalations,
+        stops=sum(b.record.stops.values()) - sum(a.record.stops.values()),
+        entries=b.record.entries - a.record.entries,
+        bodies=b.record.bodies - a.record.bodies,
+        body_bytes=b.record.body_bytes - a.record.body_bytes,
     )
 
 
@@ -66,6 +109,13 @@ class BenchForm(Struct, frozen=True):
 
     a: MeasureForm
     b: MeasureForm
+    difference: DifferenceForm
+
+
+def bench_runs(reads: RunReads, a: str, b: str) -> BenchForm:
+    """Measure two runs by the rules of `forum bench`, and return the form."""
+    first, second = (measure_form(reads.view_run(run), reads.measure_run(run)) for run in (a, b))
+    return BenchForm(first, second, _difference_form(first, second))
 
 
 class StepForm(Struct, frozen=True):

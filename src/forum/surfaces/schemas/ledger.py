@@ -5,11 +5,12 @@ from typing import Annotated
 
 from msgspec import Meta, Raw, Struct
 
-from forum.app import ArchiveResult
+from forum.app import ArchiveResult, LogFigures
 from forum.ledger.log import LocatedEntry
 from forum.ledger.ports import QuarantinedRow
 from forum.ledger.sequencer import Publication
 from forum.surfaces.schemas.fields import EntryId, Index, RunId
+from forum.surfaces.schemas.figures import RecordForm, record_form
 from forum.tlog import Checkpoint, TlogProof
 
 Object = Annotated[Raw, Meta(extra_json_schema={"type": "object"})]
@@ -194,3 +195,30 @@ class SummaryForm(Struct, frozen=True):
     waiting: Annotated[int, Meta(description="Entries that have no index yet.")]
     runs: int
     kinds: Annotated[dict[str, int], Meta(description="How many entries there are of each kind.")]
+    run: Annotated[
+        str | None, Meta(description="The run that was counted, with those within it; null: all.")
+    ]
+    signed: Annotated[int, Meta(description="The size of the newest checkpoint.")]
+    verified: Annotated[
+        int, Meta(description="The size that this machine last verified; 0 if it never did.")
+    ]
+    outcomes: Annotated[dict[str, int], Meta(description="How many closed runs ended like this.")]
+    record: RecordForm
+
+
+def summary_form(log: LogFigures, run: str | None = None) -> SummaryForm:
+    """Return what a log holds; with a run, what that run holds."""
+    record = log.record
+    return SummaryForm(
+        origin=log.origin,
+        size=log.size,
+        root=log.root,
+        waiting=log.waiting,
+        runs=record.runs,
+        kinds=dict(record.kinds),
+        run=run,
+        signed=log.signed,
+        verified=log.verified,
+        outcomes=dict(record.outcomes),
+        record=record_form(record),
+    )

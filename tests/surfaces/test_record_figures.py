@@ -1,0 +1,130 @@
+"""`forum ledger summary` and `forum bench` state what the record holds, and agree."""
+
+import re
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from tests.surfaces.terminal import Terminal
+
+LADDER = """
+request = "How long is the Danube?"
+tasks = [{ id = "length", instruction = "How long?", agent = "quick", done_when = "contains 2850" }]
+[policy]
+ladder = ["thorough"]
+retries = 1
+backoff_milliseconds = 1
+[policy.agents.quick]
+kind = "scripted"
+moves.length = [{ fail = "busy" }, { say = "Rather long." }]
+[policy.agents.thorough]
+kind = "scripted"
+moves.length = [{ say = "2850 km." }]
+"""
+COUNCIL = """
+request = "Tell a class about 91."
+[[tasks]]
+id = "decide"
+instruction = "Is 91 prime?"
+panel = { models = ["ash"], seats = 3, options = ["yes", "no"] }
+[[tasks]]
+id = "tell"
+instruction = "Tell."
+needs = ["decide"]
+agent = "teller"
+[policy.agents.teller]
+kind = "command"
+argv = ["cat"]
+[policy.agents.""]
+kind = "command"
+argv = ["cat"]
+[policy.agents.ash]
+kind = "command"
+argv = ["cat"]
+"""
+
+
+@pytest.fixture(scope="module")
+def terminal(tmp_path_factory: pytest.TempPathFactory) -> Terminal:
+    """Return a project with runs that escalate, deliberate, stop, fail and answer."""
+    terminal = Terminal(tmp_path_factory.mktemp("figures"))
+    terminal.call("init")
+    for name, plan in (("ladder", LADDER), ("council", COUNCIL)):
+        (terminal.folder / f"{name}.toml").write_text(plan)
+    terminal.call("submit", "--plan", "ladder.toml")
+    terminal.call("submit", "--plan", "ladder.toml", "--max-calls", "2")
+    terminal.call("submit", "--plan", "council.toml")
+    terminal.call("submit", "Fail.", "--cmd", "false")
+    terminal.call("ledger", "note", "in a run of its own")
+    return terminal
+
+
+def listed_runs(terminal: Terminal) -> list[str]:
+    """Return the runs, the oldest first."""
+    return [run["run"] for run in reversed(terminal.ask("runs")["runs"])]
+
+
+def test_a_summary_counts_calls_verdicts_escalations_and_stops(terminal: Terminal) -> None:
+    """Of one run: a call that failed, one that was not accepted, one that passed."""
+    escalated, stopped, *_ = listed_runs(terminal)
+    first = terminal.ask("ledger", "summary", escalated)["record"]
+    second = terminal.ask("ledger", "summary", stopped)["record"]
+
+    assert first["verdicts"] == {"accept": 1, "escalate": 1, "retry": 1}
+    assert (first["escalations"], first["stops"]) == (1, {})
+    assert [(m["model"], m["calls"]) for m in first["models"]] == [("scripted", 3)]
+    assert (second["calls"], second["stops"]) == (2, {"budget": 1})
+
+
+def test_the_log_holds_what_its_runs_hold(terminal: Terminal) -> None:
+    """Each run counts once, also one within another; only the entries of the log itself remain."""
+    whole = terminal.ask("ledger", "summary")
+    runs = [terminal.ask("ledger", "summary", run) for run in listed_runs(terminal)]
+    own = Counter(whole["kinds"])
+    for run in runs:
+        own -= Counter(run["kinds"])
+
+    assert whole["runs"] == sum(run["runs"] for run in runs) > len(runs)
+    assert set(own) == {"log.open/1", "key.add/1"}
+    for name in ("calls", "tokens", "escalations", "body_bytes", "bodies"):
+        assert whole["record"][name] == sum(run["record"][name] for run in runs)
+    for name in ("verdicts", "checks", "stops"):
+        assert whole["record"][name] == dict(add_up(run["record"][name] for run in runs))
+    models = Counter[str]()
+    for run in runs:
+        models.update({model["model"]: model["calls"] for model in run["record"]["models"]})
+    assert {m["model"]: m["calls"] for m in whole["record"]["models"]} == models
+
+
+def add_up(counts: Any) -> Counter[str]:  # noqa: ANN401  members of JSON
+    """Return the sum of counts by name."""
+    total = Counter[str]()
+    for count in counts:
+        total.update(count)
+    return total
+
+
+def test_a_summary_fits_on_one_screen_and_says_how_much_was_verified(terminal: Terminal) -> None:
+    """Nothing is called verified that this machine has not checked."""
+    before = terminal.ask("ledger", "summary")
+    terminal.call("ledger", "verify")
+    after = terminal.ask("ledger", "summary")
+    lines = terminal.call("ledger", "summary").stdout.splitlines()
+
+    assert (before["verified"], after["verified"]) == (0, after["size"])
+    assert f"signed {after['size']}, last verified here {after['size']} of {after['size']}" in lines
+    assert len(lines) < 50
+
+
+def test_a_difference_is_what_the_second_run_has_more(terminal: Terminal) -> None:
+    """In the same figures, and with the other sign the other way round."""
+    a, b, *_ = listed_runs(terminal)
+    forth, back = terminal.ask("bench", a, b), terminal.ask("bench", b, a)
+    assert (forth["difference"]["calls"], forth["difference"]["stops"]) == (-1, 1)
+    for name in set(forth["difference"]) - {"usd"}:
+        assert forth["difference"][name] == -back["difference"][name]
+    assert terminal.ask("bench", a, a)["difference"]["body_bytes"] == 0
+    shown = terminal.call("bench", a, b).stdout
+    assert re.search(r"^  scripted +3 +2 +-1 \(-33%\)$", shown, re.MULTILINE)
+    assert re.search(r"^  budget +0 +1 +\+1$", shown, re.MULTILINE)
