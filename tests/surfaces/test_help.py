@@ -14,7 +14,7 @@ from tests.surfaces.terminal import Terminal
 
 GUESSED = [
     *("help", "version", "list", "status", "log", "logs", "export", "approve", "ui", "dashboard"),
-    *("start", "login", "cost", "costs", "budget", "policy", "policies", "note", "prove", "audit"),
+    *("start", "login", "cost", "budget", "policy", "policies", "note", "prove", "audit"),
     *("stop", "delete"),
 ]
 

@@ -6,7 +6,7 @@ from forum.spelling import closest_names
 
 _DASHBOARD = "To open the dashboard: forum up --open"
 _LIST = "To list runs: forum runs"
-_COSTS = "What a run has cost: forum show.  Caps over many runs: forum budgets"
+_COSTS = "What runs have cost: forum costs.  One run: forum show.  Caps over many: forum budgets"
 _TRUST = "To print the keys that others check this log with: forum ledger policy"
 _CANCEL = "To end a run: forum cancel RUN"
 _ENTRIES = "The entries of the log: forum ledger show.  One run: forum show"
@@ -18,7 +18,6 @@ HINTS: Mapping[str, str] = {
     "forum verify FILE.  A report for auditors: forum evidence --output pack.zip",
     "budget": _COSTS,
     "cost": _COSTS,
-    "costs": _COSTS,
     "dashboard": _DASHBOARD,
     "delete": "To erase one text: forum ledger redact ENTRY BODY.  By age: forum retention",
     "export": "To write a run into a file that others can check: forum ledger export RUN",
