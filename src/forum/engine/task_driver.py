@@ -75,6 +75,11 @@ class AttributedJudgement:
     """Why the result was rejected; it is added to the prompt of the next attempt."""
 
 
+def _keep_prompt(prompt: Prompt, _why: str) -> Prompt:
+    """Return a first prompt as it is: it shows the whole request, and has room."""
+    return prompt
+
+
 class TaskDriver:
     """Drives one task of one run."""
 
@@ -122,9 +127,9 @@ class TaskDriver:
     ) -> Prompt:
         """Return the prompt of the first attempt, and keep the inputs for the judge.
 
-        A task of a team sees the request, the plan and its inputs, fitted to its model. Other tasks,
-        and the only task of a team whose instruction is a request that fits, see what their author
-        wrote: the instruction and the inputs.
+        A task of a team sees the request, the plan and its inputs, fitted to its model. Other tasks
+        see what their author wrote: the instruction and the inputs. So does the only task of a team
+        whose instruction is the request, if that fits.
         """
         lane = self._policy.lanes.get(self._task.lane)
         lane_instructions = lane.instructions if lane else ""
@@ -142,7 +147,7 @@ class TaskDriver:
             plain = build_prompt(lane_instructions, text)
             if self._free_tokens(plain) > self._prompt_tokens // 4:
                 self._inputs, self._is_excerpt = quoted, False
-                self._fit_again = lambda _: plain
+                self._fit_again = partial(_keep_prompt, plain)
                 return plain
         shown = "Answer the request." if is_request else instruction
         tools = [worker.ToolName(offer.name, offer.description) for offer in self._tools.offers()]
