@@ -32,7 +32,17 @@ from forum.work.kinds import Basis, RouteFacts
 from forum.work.model_weights import MODEL_WEIGHTS, ModelWeights, WeightsInspection
 from forum.work.panel import Panel, Symposium, fill_seats
 from forum.work.plan import Plan, RunBudget, Task, single_task_plan
-from forum.work.policy import Agent, Chat, Extension, LaneBrief, Library, Policy, Role, Scripted
+from forum.work.policy import (
+    Agent,
+    Api,
+    Chat,
+    Extension,
+    LaneBrief,
+    Library,
+    Policy,
+    Role,
+    Scripted,
+)
 from forum.work.roster import ELSEWHERE, Roster, Tier, read_roster
 from forum.work.routing import Route, Router, RoutingStage, count_features
 from forum.work.team_settings import TeamSettings, read_team_settings
@@ -293,6 +303,8 @@ class Planner:
         if own.agents:
             order = _leave_out_configured(order, own.agents)
         if panel is not None:
+            if authority is CallerAuthority.OPERATOR and isinstance(panel, Symposium):
+                order = _add_environment_models(order, panel, os.environ)
             order = seat_panel(order, panel)
         elif order.plan is not None:
             order = self._add_lanes(order, order.plan, team=whole, own=own)
@@ -581,17 +593,58 @@ class AgentRegistry(Planner):
             self._refresh_at = monotonic() + _RETRY_DELAY_S
 
 
+def _add_environment_models(
+    order: "RunRequest", panel: Symposium, environ: Mapping[str, str]
+) -> "RunRequest":
+    """Return a request with the models of a config that the providers' variables make available.
+
+    Only for the operator: a client may not spend on models that nobody configured. The key itself
+    is not recorded, only the name of its variable. Raises `BadPlan` and `Malformed`.
+    """
+    from forum.deliberation.seating import ENVIRONMENT_PROVIDERS, find_unserved
+    from forum.work.team_settings import chat_agent
+
+    added: dict[str, Agent] = {}
+    for entry in find_unserved(panel, order.policy.agents):
+        name = entry.provider.upper()
+        url, key = environ.get(f"{name}_BASE_URL", ""), f"{name}_API_KEY"
+        if entry.provider not in ENVIRONMENT_PROVIDERS or not (url or environ.get(key)):
+            continue
+        api = ENVIRONMENT_PROVIDERS[entry.provider]
+        # Its SDK appends the version to the address.
+        if url and api is Api.ANTHROPIC and not url.rstrip("/").endswith("/v1"):
+            url = f"{url.rstrip('/')}/v1"
+        settings = {"api": api.value, "model": entry.model, "url": url}
+        settings |= {"key_env": key} if environ.get(key) else {}
+        try:
+            agent = chat_agent({n: value for n, value in settings.items() if value})
+        except ValueError as error:
+            raise errors.BadPlan(f"{entry.id}: {error}") from None
+        added[f"{entry.provider}/{entry.model}"] = agent
+    policy = msgspec.structs.replace(order.policy, agents={**order.policy.agents, **added})
+    return replace(order, policy=policy) if added else order
+
+
 def seat_panel(order: "RunRequest", panel: Panel) -> "RunRequest":
     """Return a request on which a panel deliberates, all seats of a council in parallel.
 
     Raises `BadPlan`, `Malformed`.
     """
-    from forum.deliberation.seating import budget_from_panel, seat_symposium
+    from forum.deliberation.seating import (
+        ENVIRONMENT_PROVIDERS,
+        budget_from_panel,
+        find_unserved,
+        seat_symposium,
+    )
 
     policy = order.policy
     if not order.request.strip():
         raise errors.BadPlan("there is no question to deliberate on")
-    if policy.agents == Policy().agents:
+    # Where a variable would do, the error that names the model says so.
+    needs_variable = isinstance(panel, Symposium) and any(
+        entry.provider in ENVIRONMENT_PROVIDERS for entry in find_unserved(panel, policy.agents)
+    )
+    if policy.agents == Policy().agents and not needs_variable:
         raise errors.BadPlan(
             "nobody can sit on the panel: name models in forum.toml ([models.NAME]), or see how it "
             "goes with forum demo panel"

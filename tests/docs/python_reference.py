@@ -4,12 +4,13 @@ import ast
 import inspect
 from collections.abc import Iterator
 from textwrap import dedent
-from typing import Any
+from typing import Any, get_args
 
 import forum
 from forum import errors
 from forum.sdk import (
     Cause,
+    CouncilOutcome,
     DeliberateArguments,
     EngineSession,
     FigureDifference,
@@ -20,9 +21,9 @@ from forum.sdk import (
     LogCheckpoint,
     ModelCalls,
     Plan,
-    RecordedTask,
     Recorder,
     ReplayedRun,
+    Reply,
     RunComparison,
     RunFigures,
     RunListing,
@@ -33,6 +34,9 @@ from forum.sdk import (
     SubmitArguments,
     SubmittedRun,
     Task,
+    TaskOutcome,
+    TaskVerdict,
+    events,
     ledger,
 )
 from forum.verify import Report
@@ -43,11 +47,13 @@ CLASSES = (
     Recorder, RunScope, StepScope, SpanContext, EngineSession, SubmittedRun, LedgerReader
 )  # fmt: skip
 VALUES = (
-    SubmitArguments, DeliberateArguments, Task, Plan, RunResult, RunListing, ReplayedRun,
-    RecordedTask, Cause, LogCheckpoint, Figures, ModelCalls, LedgerSummary, RunFigures,
-    RunComparison, FigureDifference, LaneInfo, Report,
+    SubmitArguments, DeliberateArguments, Task, Plan, RunResult, TaskOutcome, TaskVerdict,
+    CouncilOutcome, Reply, events.TextDelta, events.ToolUse, events.ToolDone, events.TaskEnded,
+    events.GateOpened, events.RunEnded, RunListing, ReplayedRun, Cause, LogCheckpoint, Figures,
+    ModelCalls, LedgerSummary, RunFigures, RunComparison, FigureDifference, LaneInfo, Report,
 )  # fmt: skip
 """What is described by its members."""
+_NAMES = {Reply: "Reply"} | {kind: f"events.{kind.__name__}" for kind in get_args(events.RunEvent)}
 INTERNAL = {
     "after_fork_in_child", "take_back", "check_deadline", "check_process", "count_fault", "end_run",
     "ensure_recorded", "hand_in", "make_continuation", "open_run", "own_run", "pause", "prepare",
@@ -92,7 +98,8 @@ def render() -> str:
         parts += [f"## {kind.__name__}\n", f"{_text(kind)}\n"]
         parts += [_describe(name, value) for name, value in _methods(kind)]
     for value in VALUES:
-        parts += [f"## {value.__name__}\n", f"{_text(value)}\n", *_members(value), ""]
+        parts += [f"## {_NAMES.get(value, value.__name__)}\n", f"{_text(value)}\n"]
+        parts += [*_members(value), ""]
     return "\n".join(parts)
 
 

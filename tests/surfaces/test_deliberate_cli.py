@@ -16,7 +16,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from itertools import pairwise
 from pathlib import Path
 from time import monotonic
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import rfc8785
@@ -305,7 +305,7 @@ def test_a_task_of_a_plan_is_deliberated_on(user: Terminal) -> None:
         (("--config", "{config}", "--option", "yes"), "only a council counts ballots"),
         (("--config", "{config}", "--seats", "3"), "the config of a symposium says that"),
         (("--config", "{config}", "--output", "x", "--detach"), "forum deliberate export"),
-        (("--config", "{config}"), "nobody can sit on the panel"),
+        (("--config", "{config}"), "or set OPENAI_API_KEY"),
         (("--config", "{config}", "--agent", "a=cat"), "no agent serves the model"),
         (("--config", "{script}"), "Object "),
         (("@missing.md", "--cmd", "cat"), "No such file"),
@@ -437,6 +437,23 @@ def test_a_session_of_each_selector_is_held_end_to_end(
     )
     assert user.ask("ledger", "verify")["ok"] is True
     assert max(map(len, unstyle(user.call("show").stdout).split("\n"))) <= 80
+
+
+@pytest.mark.slow
+def test_each_turn_is_printed_while_the_session_goes_on(user: Terminal, examples: Path) -> None:
+    """Its words, once, below its speaker; the answer is on stdout only."""
+    held = hold(user, examples)
+    quiet = user.type(
+        *("--quiet", "deliberate", "--config", str(examples / "configs/two-rounds.yaml")),
+        *("--script", str(examples / SCRIPT)),
+    )
+    messages = user.ask("show", newest(user))["deliberation"]["messages"]
+    told = " ".join(held.stderr.split())
+
+    for message in messages[1:-1]:
+        assert told.count(f"{message['speaker']}: {' '.join(message['text'].split())}") == 1
+    assert " ".join(messages[-1]["text"].split()) not in told
+    assert (quiet.returncode, "critic:" in quiet.stderr) == (0, False)
 
 
 @pytest.mark.slow
@@ -862,9 +879,9 @@ class _Indiscreet(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def indiscreet() -> Iterator[str]:
-    """Serve it, and give its address."""
-    server = HTTPServer(("127.0.0.1", 0), _Indiscreet)
+def serving(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
+    """Serve a provider, and give its address."""
+    server = HTTPServer(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:
@@ -878,7 +895,7 @@ def indiscreet() -> Iterator[str]:
 def test_a_key_that_a_provider_repeats_is_nowhere_on_disk(user: Terminal, examples: Path) -> None:
     """Neither the folder of the session nor the ledger, nor anything printed, has it."""
     (user.folder / "config.json").write_text(small_config(examples))
-    with indiscreet() as url:
+    with serving(_Indiscreet) as url:
         (user.folder / "forum.toml").write_text(
             f'[models.fake-deterministic]\nurl = "{url}"\nmodel = "m"\nkey_env = "PROVIDER_KEY"\n'
         )
@@ -892,6 +909,68 @@ def test_a_key_that_a_provider_repeats_is_nowhere_on_disk(user: Terminal, exampl
     assert (user.folder / "sessions" / SESSION / "termination.json") in written
     assert not [file for file in written if KEY.encode() in file.read_bytes()]
     assert KEY not in held.stdout + held.stderr
+
+
+class _Scripted(BaseHTTPRequestHandler):
+    """A provider of both APIs that answers as a script says, in the order of the calls."""
+
+    replies: ClassVar[list[dict[str, Any]]] = []
+    calls: ClassVar[list[tuple[str, str]]] = []
+
+    def do_POST(self) -> None:
+        asked = json.loads(self.rfile.read(int(self.headers.get("Content-Length", 0))))
+        key = self.headers["Authorization"] or self.headers["x-api-key"]
+        self.calls.append((self.path, key))
+        reply = self.replies[len(self.calls) - 1]
+        said: dict[str, Any] = {
+            "choices": [{"message": {"role": "assistant", "content": json.dumps(reply)}}],
+            "usage": {"prompt_tokens": 9, "completion_tokens": 7},
+        }
+        if self.path.endswith("/messages"):
+            usage = {"input_tokens": 9, "output_tokens": 7}
+            name = asked["tools"][0]["name"]
+            content = [{"type": "tool_use", "id": "t1", "name": name, "input": reply}]
+            said = {"type": "message", "role": "assistant", "content": content, "usage": usage}
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.end_headers()
+        self.wfile.write(json.dumps({**said, "model": "gpt-4o-mini"}).encode())
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("provider", "path"), [("openai", "/v1/chat/completions"), ("anthropic", "/v1/messages")]
+)
+def test_a_provider_of_a_config_is_called_where_its_variables_lead(
+    user: Terminal, examples: Path, provider: str, path: str
+) -> None:
+    """No section of forum.toml is needed; without the variables, the error names one."""
+    config = (examples / "configs/openai.yaml").read_text().replace('"openai"', f'"{provider}"')
+    (user.folder / "config.yaml").write_text(config)
+    entries = json.loads((examples / SCRIPT).read_bytes())["entries"]
+    _Scripted.replies = [entry["result"]["structured_output"] for entry in entries]
+    _Scripted.calls = []
+    words = ("deliberate", "--config", "config.yaml", "--output", "sessions")
+    refused = user.type(*words)
+    with serving(_Scripted) as url:
+        # The SDK of Anthropic appends the version itself.
+        base = url if provider == "openai" else url.removesuffix("/v1")
+        name = provider.upper()
+        held = user.type(*words, **{f"{name}_BASE_URL": base, f"{name}_API_KEY": KEY})
+    (folder,) = (user.folder / "sessions").iterdir()
+    written = [file for file in user.folder.parent.rglob("*") if file.is_file()]
+
+    assert (refused.returncode, f"or set {name}_API_KEY" in refused.stderr) == (2, True)
+    assert held.returncode == 0, held.stderr
+    assert {called for called, _ in _Scripted.calls} == {path}
+    assert all(KEY in key for _, key in _Scripted.calls)
+    assert user.call("deliberate", "validate", str(folder)).exit_code == 0
+    replayed = user.ask("deliberate", "execution-replay", str(folder))
+    assert (replayed["holds"], "model" in replayed["conditions_assumed"]) == (True, True)
+    assert not [file for file in written if KEY.encode() in file.read_bytes()]
 
 
 @pytest.mark.slow

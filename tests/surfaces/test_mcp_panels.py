@@ -1,6 +1,7 @@
 """Panels over MCP: asked for by the SDK's own client, over pipes and HTTP."""
 
 import asyncio
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from forum.deliberation.symposium.invariants import check_artifact
 from forum.ledger.kinds import Scope
 from forum.surfaces.http.auth import KEY_CACHE_TTL_S
 from forum.surfaces.mcp.results import UNTRUSTED_NOTICE
+from tests.deliberation.own_examples import SCRIPT, write_examples
 from tests.e2e.project import Project, eventually, project
 from tests.spoken import synthesis, turn, verdict
 from tests.surfaces import panels
@@ -95,7 +97,15 @@ def test_a_council_deliberates_and_tells_how_far_it_is(connect: Connect, era: st
     assert found["spent"]["tokens"] == TURNS * TOKENS
     steps = [step for step, _, _ in told]
     assert steps == sorted(set(steps))
-    assert told[-1] == (float(TURNS), None, f"{TURNS} turns taken")
+    assert told[-1][0] >= TURNS
+    words = "\n".join(message for _, _, message in told)
+    assert f"{TURNS} turns taken" in words
+    # Ballots are told round by round, each once, when they are no longer sealed.
+    ballots = [line for line in words.splitlines() if line.startswith("seat ")]
+    assert [line.split(" says")[0] for line in ballots] == [
+        f"seat {seat}, round {number}" for number in (0, 1) for seat in (1, 2, 3)
+    ]
+    assert "it is old" in ballots[0]
 
 
 def test_a_persona_is_made_up_by_a_recorded_run_and_can_be_seated(connect: Connect) -> None:
@@ -115,6 +125,55 @@ def test_a_persona_is_made_up_by_a_recorded_run_and_can_be_seated(connect: Conne
     assert (made["tasks"], made["passed"], made["spent"]["calls"]) == (1, 1, 1)
     assert [one["id"] for one in listed["personas"]][-1] == "coordinator"
     assert found["answer"] == "yes"
+
+
+def test_who_may_not_read_runs_is_told_no_words_of_turns(here: Project) -> None:
+    """Progress goes to everybody who submits; bodies are for those who may read."""
+
+    async def asked(begun: Talk) -> list[Any]:
+        await begun.call("deliberate", **COUNCIL_OF_THREE)
+        return list(begun.told)
+
+    told = talk(over_pipes(here, "--scope", "submit"), asked, "2026-07-28")
+
+    assert told
+    assert not any("says" in message for _, _, message in told)
+
+
+def test_a_session_is_played_by_a_script_that_is_content(here: Project, tmp_path: Path) -> None:
+    """By the names that the protocol has; each turn is told while it goes on."""
+    script = json.loads((write_examples(tmp_path) / SCRIPT).read_bytes())
+    for entry in script["entries"]:
+        entry.get("match", {}).pop("agent_id", None)
+    asked_for = {"problem": QUESTION, "personas": ["critic", "engineer"]}
+
+    async def asked(begun: Talk) -> tuple[dict[str, Any], list[Any], list[str]]:
+        found = await begun.well("deliberate", **asked_for, provider="fake", script=script)
+        told = list(begun.told)
+        refused = [
+            await begun.badly("deliberate", **asked_for, provider="fake"),
+            await begun.badly("deliberate", **asked_for, question=QUESTION),
+            await begun.badly("deliberate", seats=3),
+            await begun.badly("deliberate", **asked_for, provider="fake", fake_script_path="x"),
+        ]
+        return found, told, refused
+
+    found, told, refused = talk(over_pipes(here), asked, "2026-07-28")
+
+    form = found["deliberation"]
+    assert (form["protocol"], form["messages"][0]["text"]) == ("symposium", QUESTION)
+    assert [one["speaker"] for one in form["messages"]].count("critic") >= 1
+    words = "\n".join(message for _, _, message in told)
+    spoken = [one for one in form["messages"] if one["speaker"] in ("critic", "engineer")]
+    assert spoken
+    for one in spoken:
+        assert words.count(f'{one["speaker"]} says: "{one["text"]}"') == 1
+    for why, error in zip(
+        ("pass its script as `script`", "say one of them", "`question` (or `problem`)", "unknown"),
+        refused,
+        strict=True,
+    ):
+        assert why in error
 
 
 def test_a_question_goes_back_to_whoever_asks(tmp_path: Path) -> None:

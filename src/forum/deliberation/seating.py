@@ -17,7 +17,7 @@ from forum.errors import BadPlan
 from forum.ledger.ports import NO_LIMIT
 from forum.work.panel import Symposium
 from forum.work.plan import RunBudget
-from forum.work.policy import Agent, Chat, Library
+from forum.work.policy import Agent, Api, Chat, Library
 from forum.work.team_settings import NANO_USD
 
 DEFAULT_ROUNDS = 5
@@ -28,6 +28,9 @@ COORDINATOR, ORIGINATOR = "coordinator", "originator"
 DEFAULT_PERSONAS = tuple(persona for name, persona in PERSONAS.items() if name != COORDINATOR)
 """The personas of a panel that names none."""
 
+ENVIRONMENT_PROVIDERS = {"openai": Api.CHAT, "anthropic": Api.ANTHROPIC}
+"""Providers of a config whose models are called without a section in the project file, if the
+provider's own variables are set."""
 _OURS, _ANYBODY, _UNNAMED = "forum", "any", "default"
 
 
@@ -104,6 +107,17 @@ def _session_budget(budget: RunBudget, rounds: int) -> Caps:
     )
 
 
+def find_unserved(panel: Symposium, agents: Mapping[str, Agent]) -> tuple[schemas.AgentConfig, ...]:
+    """Return the entries of a config whose model no agent serves."""
+    config = read_config(panel.config)
+    return tuple(
+        entry
+        for entry in (*config.agents, config.coordinator)
+        if entry.id not in panel.agents and not _is_unassigned(entry)
+        if _serving_agent(entry, agents) is None
+    )
+
+
 def seat_symposium(panel: Symposium, agents: Mapping[str, Agent]) -> Symposium:
     """Return a panel in which every id of the config has an agent. Raises `BadPlan`."""
     config = read_config(panel.config)
@@ -153,23 +167,29 @@ def budget_from_panel(panel: Symposium) -> RunBudget:
 
 
 def _find_agent(wanted: schemas.AgentConfig, agents: Mapping[str, Agent]) -> str:
-    """Return the agent for a config entry: by its name, by its model, or by its provider.
+    """Return the agent for a config entry. Raises `BadPlan` if there is none."""
+    if (found := _serving_agent(wanted, agents)) is not None:
+        return found
+    listed = ", ".join(sorted(name for name in agents if name)) or "none"
+    raise BadPlan(
+        f"no agent serves the model {wanted.model!r} of {wanted.provider!r} ({wanted.id}); add "
+        f"[models.{wanted.model}] to forum.toml{_variable_hint(wanted.provider)}; known: {listed}"
+    )
 
-    Raises `BadPlan` if there is none.
-    """
+
+def _variable_hint(provider: str) -> str:
+    return f", or set {provider.upper()}_API_KEY" if provider in ENVIRONMENT_PROVIDERS else ""
+
+
+def _serving_agent(wanted: schemas.AgentConfig, agents: Mapping[str, Agent]) -> str | None:
+    """Return the agent for a config entry: by its name, by its model, or by its provider."""
     names = (
         wanted.model,
         f"{wanted.provider}/{wanted.model}",
         *_agents_with_model(wanted.model, agents),
+        wanted.provider,
     )
-    for name in (*names, wanted.provider):
-        if name in agents:
-            return name
-    listed = ", ".join(sorted(name for name in agents if name)) or "none"
-    raise BadPlan(
-        f"no agent serves the model {wanted.model!r} of {wanted.provider!r} ({wanted.id}); add "
-        f"[models.{wanted.model}] to forum.toml; known: {listed}"
-    )
+    return next((name for name in names if name in agents), None)
 
 
 def _agents_with_model(model: str, agents: Mapping[str, Agent]) -> Iterable[str]:

@@ -4,7 +4,7 @@ Nothing here writes to the ledger, and no server is needed.
 """
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,10 +19,10 @@ from forum.ledger.kinds import Outcome
 from forum.ledger.log import LocatedEntry, find_entry, walk_causes
 from forum.ledger.ports import Amount
 from forum.planning import AgentRegistry
+from forum.sdk.run_results import RunResult, build_result
 from forum.work.record_figures import RecordFigures
 from forum.work.report_causes import within_finder
 from forum.work.roster import Lane, Tier
-from forum.work.run_fold import TaskRun
 from forum.work.run_summary import tally_entries
 from forum.work.team_settings import NANO_USD
 
@@ -59,43 +59,19 @@ class RunListing(msgspec.Struct, frozen=True, kw_only=True):
         return f"<run {self.id} {self.state}, {self.calls} calls, ${_format(self.usd)}: {title!r}>"
 
 
-class RecordedTask(msgspec.Struct, frozen=True, kw_only=True):
-    """A task of a run, as it stood."""
+class ReplayedRun(RunResult[object], frozen=True, kw_only=True):
+    """A run as it stands, or as it stood when an entry was the last one.
 
-    id: str
-    state: str
-    attempts: int
-    agent: str
-    """The agent that worked on it last; empty before its first call."""
-    model: str
-    verdict: str
-    """What followed from the last verdict: accept, retry, escalate or give-up; empty without one.
+    It has the members of `RunResult` too.
     """
-    reason: str
-    """The reason of that verdict."""
-    calls: int
-    usd: float
 
-
-class ReplayedRun(msgspec.Struct, frozen=True, kw_only=True):
-    """A run as it stands, or as it stood when an entry was the last one."""
-
-    run: str
+    state: str
     until: int | None
     """The index of that entry; None if all entries count."""
-    state: str
-    outcome: Outcome | None
     request: str | None
     """None if it was erased, or if Forum does not drive the run."""
-    answer: str | None
-    tasks: tuple[RecordedTask, ...]
-    waiting: tuple[str, ...]
-    """The subjects of the gates that wait for a decision."""
     entries: int
     """The number of entries that count."""
-    calls: int
-    tokens: int
-    usd: float
 
 
 class Cause(msgspec.Struct, frozen=True, kw_only=True):
@@ -322,7 +298,7 @@ class LedgerReader:
         """
         with self._open() as forum:
             entry = None if until is None else forum.ledger.find_entry(str(until))
-            return _replayed_run(forum.reads.view_run(forum.reads.find_run(run), entry))
+            return _replayed_run(forum, forum.reads.view_run(forum.reads.find_run(run), entry))
 
     def why(self, entry: int | str, limit: int = 50) -> tuple[Cause, ...]:
         """Return an entry and its causes, the nearest first.  Raises `NoSuchEntry`."""
@@ -416,42 +392,14 @@ def _recorded_run(listed: ListedRun) -> RunListing:
     )
 
 
-def _replayed_run(view: RunView) -> ReplayedRun:
-    state, spent = view.state, view.state.spent
+def _replayed_run(forum: Forum, view: RunView) -> ReplayedRun:
+    result: RunResult[object] = build_result(forum, view)
     return ReplayedRun(
-        run=view.run,
+        **{name: getattr(result, name) for name in RunResult.__struct_fields__},
+        state=view.state.state.value,
         until=view.until,
-        state=state.state.value,
-        outcome=state.outcome,
         request=view.request,
-        answer=None if view.answer is None else view.answer.decode(errors="replace"),
-        tasks=tuple(_recorded_task(state.task(name)) for name in _task_names(view)),
-        waiting=tuple(gate.opened.subject for _, gate in view.gates),
-        entries=sum(state.lengths.values()),
-        calls=spent.calls,
-        tokens=spent.tokens,
-        usd=spent.usd / NANO_USD,
-    )
-
-
-def _task_names(view: RunView) -> Iterable[str]:
-    """Return the tasks of the plan in its order, and then roles and turns as they began."""
-    return dict.fromkeys((*(view.plan.by_id if view.plan else ()), *view.state.tasks))
-
-
-def _recorded_task(task: TaskRun) -> RecordedTask:
-    last = task.calls[-1].called if task.calls else None
-    verdict = task.verdict
-    return RecordedTask(
-        id=task.id,
-        state=task.state.value,
-        attempts=task.attempts,
-        agent=last.agent if last else "",
-        model=last.model if last else "",
-        verdict=verdict.next.value if verdict else "",
-        reason=verdict.reason if verdict else "",
-        calls=task.spent.calls,
-        usd=task.spent.usd / NANO_USD,
+        entries=sum(view.state.lengths.values()),
     )
 
 

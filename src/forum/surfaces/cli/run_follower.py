@@ -47,7 +47,12 @@ from forum.surfaces.formatting import (
     turn_name,
     work_tasks,
 )
-from forum.surfaces.schemas.deliberations import deliberation_form
+from forum.surfaces.schemas.deliberations import (
+    MAX_SPOKEN_CHARS,
+    SpokenTurn,
+    deliberation_form,
+    spoken_turns,
+)
 from forum.surfaces.schemas.runs import run_form
 from forum.work import run_fold
 from forum.work.kinds import ROLE_PREFIX, StopReason
@@ -272,6 +277,7 @@ class _LineProgress:
 
     def __init__(self, forum: Forum) -> None:
         self._forum, self._said = forum, dict[str, str]()
+        self._heard, self._lengths = 0, dict[str, int]()
         self._print_trouble = make_trouble_printer()
         self._view = RunView(
             run="",
@@ -298,6 +304,7 @@ class _LineProgress:
         first = not self._view.state.opened
         self._view = view = replace(self._view, state=state, at=now())
         turns = [turn.id for turn in panel_turns(state)]
+        spoken = self._new_words(state)
         for name in turns or state.tasks:
             task = state.task(name)
             words = _describe_task(view, task)
@@ -309,8 +316,21 @@ class _LineProgress:
                 sealed = _describe_sealed_ballots(state, name)
                 line = f"{turn_name(name)}: {strip_control_characters(words)}{sealed}"
                 click.echo(f"{passed:>8}  {line}", err=True)
+        for said in spoken:
+            common_options.echo_info(said)
 
         self._show_spans(state, first=first)
+
+    def _new_words(self, state: run_fold.Run) -> list[str]:
+        """Return what a panel has said since the last call, as lines."""
+        if not panel_turns(state) or dict(state.lengths) == self._lengths:
+            return []
+        first, self._lengths = not self._lengths, dict(state.lengths)
+        spoken = spoken_turns(self._forum.reads.view_run(self._view.run))
+        fresh, self._heard = spoken[self._heard :], len(spoken)
+        if first and state.outcome is not None:
+            return []  # the panel had ended before this command started
+        return [line for turn in fresh for line in _spoken_lines(turn, terminal_width())]
 
     def _show_spans(self, state: run_fold.Run, *, first: bool) -> None:
         """Print the spans that began or ended, and the gaps that were recorded."""
@@ -328,6 +348,17 @@ class _LineProgress:
 
     def end(self) -> None:
         """Do nothing: every change is already printed."""
+
+
+def _spoken_lines(turn: SpokenTurn, columns: int) -> list[str]:
+    """Return the words of a turn, wrapped below the name of the speaker."""
+    text = strip_control_characters(turn.text[:MAX_SPOKEN_CHARS])
+    cut = " …" if len(turn.text) > MAX_SPOKEN_CHARS else ""
+    speaker = click.style(f"{first_line(turn.speaker, 40)}:", bold=True)
+    indent = " " * 10
+    paragraphs = f"{text}{cut}".splitlines()
+    lines = [line for words in paragraphs for line in wrap_lines(words, columns, indent)]
+    return [f"{indent}{speaker}", *lines]
 
 
 def _describe_span(span: SpanRecord) -> str:
@@ -388,8 +419,12 @@ class _LiveProgress(_LineProgress):
         if state.plan != self._view.state.plan:
             self._view = replace(self._view, plan=self._forum.reads.view_run(self._view.run).plan)
         self._view = replace(self._view, state=state, at=now())
+        words = self._new_words(state)
         columns, rows = _terminal_size()
         with self._lock:
+            if words:  # above the drawn lines
+                self._replace([])
+                common_options.echo_info("\n".join(words))
             self._replace(live_lines(self._view, columns - 1, rows - 2, _spinner()))
 
     def end(self) -> None:

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping
 from decimal import Decimal
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 from msgspec import Meta, Struct
@@ -45,7 +45,8 @@ GateName = Annotated[
     Meta(
         min_length=1,
         max_length=128,
-        description="What waits: `plan`, `task/NAME`, `use/NAME/N` or `effect/NAME/N`.",
+        description="What waits: `plan`, `task/NAME`, `use/NAME/N`, `effect/NAME/N` or "
+        "`dissent/NAME`.",
         examples=["plan"],
     ),
 ]
@@ -66,12 +67,18 @@ Seconds = Annotated[
     Annotated[float, Meta(ge=0)] | None, Meta(description="Seconds that it may take at most.")
 ]
 Question = Annotated[
-    str,
+    Annotated[str, Meta(min_length=1, pattern=r"\S")] | None,
+    Meta(description="What is to be answered.", examples=["Should we rewrite it?"]),
+]
+Problem = Annotated[
+    Annotated[str, Meta(min_length=1, pattern=r"\S")] | None,
+    Meta(description="The same as `question`, as the protocol symposium calls it; say one."),
+]
+Script = Annotated[
+    dict[str, Any] | None,
     Meta(
-        min_length=1,
-        pattern=r"\S",
-        description="What is to be answered.",
-        examples=["Should we rewrite it?"],
+        description="A `fake_provider_script` of the protocol symposium, as an object: the session "
+        "is played as it says, and no model is called."
     ),
 ]
 Models = Annotated[
@@ -130,7 +137,7 @@ class SubmitAsk(PlanAsk, frozen=True, forbid_unknown_fields=True):
 class DeliberateAsk(Struct, frozen=True, forbid_unknown_fields=True):
     """A question for a panel, and if wanted who sits on it, by which rules, and for how much."""
 
-    question: Question
+    question: Question = None
     protocol: Annotated[
         requests.Protocol,
         Meta(
@@ -166,14 +173,20 @@ class DeliberateAsk(Struct, frozen=True, forbid_unknown_fields=True):
     key: Key = None
     wait: Annotated[bool, Meta(description="Whether to wait for the answer.")] = True
     seconds: Wait = 50.0
+    problem: Problem = None
+    provider: Annotated[
+        Literal["fake"] | None, Meta(description="`fake`: play `script`; else models answer.")
+    ] = None
+    script: Script = None
+    selector_script: Script = None
 
     @property
     def form(self) -> requests.AskForm:
-        """The request in the form that all surfaces share."""
+        """The request in the form that all surfaces share.  Raises `Malformed`."""
         members = requests.PanelAsk.__struct_fields__
         panel = requests.PanelAsk(**{name: getattr(self, name) for name in members})
         budget = _budget(self.budget_usd, self.max_seconds)
-        return requests.AskForm(self.question, budget=budget, panel=panel)
+        return requests.AskForm(asked_question(self), budget=budget, panel=panel)
 
 
 class PersonaAsk(Struct, frozen=True, forbid_unknown_fields=True):
@@ -203,7 +216,7 @@ class PersonaAsk(Struct, frozen=True, forbid_unknown_fields=True):
 class AdaptiveAsk(Struct, frozen=True, forbid_unknown_fields=True):
     """A question for a panel that is made up for it."""
 
-    question: Question
+    question: Question = None
     seats: Annotated[
         int, Meta(ge=1, le=MAX_PERSONAS, description="How many personas are made up.")
     ] = 3
@@ -216,14 +229,24 @@ class AdaptiveAsk(Struct, frozen=True, forbid_unknown_fields=True):
     max_seconds: Seconds = None
     key: Key = None
     seconds: Wait = 50.0
+    problem: Problem = None
 
 
-def budget_from_arguments(ask: PersonaAsk | AdaptiveAsk) -> RunBudget:
+def asked_question(ask: DeliberateAsk | AdaptiveAsk) -> str:
+    """Return what is asked, by whichever name.  Raises `Malformed`."""
+    if ask.question is None and ask.problem is None:
+        raise Malformed("arguments", "Object missing required field `question` (or `problem`)")
+    if ask.question is not None and ask.problem is not None:
+        raise Malformed("arguments", "`question` and `problem` mean the same; say one of them")
+    return ask.question or ask.problem or ""
+
+
+def budget_from_arguments(ask: PersonaAsk | AdaptiveAsk | DeliberateAsk) -> RunBudget:
     """Return the budget for everything that the call starts."""
     return requests.budget_from_form(_budget(ask.budget_usd, ask.max_seconds))
 
 
-def without_wait(ask: PersonaAsk | AdaptiveAsk) -> Struct:
+def without_wait(ask: PersonaAsk | AdaptiveAsk | DeliberateAsk) -> Struct:
     """Return the arguments without key and wait time, which do not change the request."""
     return msgspec.structs.replace(ask, key=None, seconds=0.0)
 

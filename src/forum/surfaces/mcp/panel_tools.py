@@ -8,20 +8,30 @@ import msgspec
 from msgspec import Struct
 
 from forum.app import RunView, new_run_id
+from forum.app.symposium_sessions import build_scripted_panel
 from forum.deliberation.persona_generation import PersonaClass, build_persona_task, parse_personas
 from forum.deliberation.seating import DEFAULT_BUDGET, DEFAULT_PERSONAS, draft_symposium
+from forum.deliberation.symposium.decoders import read_script
 from forum.deliberation.symposium.personas import PERSONAS
 from forum.deliberation.symposium.schemas import Persona
 from forum.engine import RunRequest
-from forum.errors import BadPlan
+from forum.errors import BadPlan, Malformed
 from forum.ledger.kinds import Outcome, Scope
 from forum.ledger.ports import NO_LIMIT
 from forum.surfaces.formatting import run_duration
 from forum.surfaces.mcp import arguments, results, tool_calls
 from forum.surfaces.mcp.callers import McpCaller
-from forum.surfaces.requests import run_request_from_form
+from forum.surfaces.requests import (
+    AskForm,
+    PanelAsk,
+    Protocol,
+    budget_from_form,
+    run_request_from_form,
+    symposium_from_form,
+)
 from forum.work.panel import Symposium
 from forum.work.plan import Plan, RunBudget, Task
+from forum.work.policy import Policy
 
 
 async def deliberate(
@@ -31,6 +41,10 @@ async def deliberate(
     caller, form = call.caller, ask.form
 
     def submit() -> str:
+        if ask.script is not None or ask.provider is not None:
+            order = _scripted_request(caller, ask, form)
+            played = msgspec.structs.replace(ask, wait=True)
+            return tool_calls.submit_request(caller, order, arguments.without_wait(played), ask.key)
         order = run_request_from_form(form, caller.staff, caller.authority)
         return tool_calls.submit_request(caller, order, form, ask.key)
 
@@ -49,8 +63,9 @@ async def deliberate_adaptive(
     These are two runs.  Whoever asks again under the same key goes on with those that there are.
     """
     caller, key, deadline = call.caller, ask.key or new_run_id(), monotonic() + ask.seconds
+    question = arguments.asked_question(ask)
     model, budget = ask.models[0] if ask.models else "", _total_budget(caller, ask)
-    task = build_persona_task(ask.question, ask.kind, ask.seats, model)
+    task = build_persona_task(question, ask.kind, ask.seats, model)
     await tool_calls.run_prepared(call, lambda: _check_adaptive(caller, ask, budget))
     # The key of the first run is derived from that of the call, so that a repeated call with the
     # same key finds both runs again instead of starting new ones.
@@ -69,12 +84,12 @@ async def deliberate_adaptive(
         )
     personas = _read_generated_personas(view, ask.kind)
     left = _remaining_budget(budget, view)
-    panel = draft_symposium(new_run_id(), ask.question, personas, ask.models, ask.rounds, left)
+    panel = draft_symposium(new_run_id(), question, personas, ask.models, ask.rounds, left)
     # Minutes may have passed: a key that was revoked meanwhile must not start another run.
     await caller.require_scopes("deliberate_adaptive", frozenset({Scope.SUBMIT}))
 
     def submit() -> str:
-        order = _panel_request(caller, ask.question, panel, left)
+        order = _panel_request(caller, question, panel, left)
         return tool_calls.submit_request(caller, order, arguments.without_wait(ask), key)
 
     run = await tool_calls.run_prepared(call, submit)
@@ -116,11 +131,32 @@ def list_personas(_caller: McpCaller, _: arguments.Nothing) -> results.ToolReply
     return results.ToolReply(results.PersonasForm(tuple(PERSONAS.values())), "\n".join(lines))
 
 
+def _scripted_request(caller: McpCaller, ask: arguments.DeliberateAsk, form: AskForm) -> RunRequest:
+    """Return a request for a symposium that is played by a script.  Raises `Malformed`, `BadPlan`.
+
+    The script is content: a path would be read with the rights of the server, not of its caller.
+    """
+    if ask.script is None:
+        raise Malformed("arguments", '`provider` is "fake": pass its script as `script`')
+    if ask.models:
+        raise BadPlan("models: a script answers, and no model is called; leave them out")
+    panel_ask = msgspec.structs.replace(form.panel or PanelAsk(), protocol=Protocol.SYMPOSIUM)
+    budget = budget_from_form(form.budget)
+    drafted = symposium_from_form(panel_ask, form.request, budget)
+    selector = read_script(ask.selector_script) if ask.selector_script is not None else None
+    panel, agents = build_scripted_panel(
+        drafted.config, form.request, read_script(ask.script), selector
+    )
+    order = RunRequest(form.request, None, Policy(agents=agents), budget)
+    return caller.staff.decide(order, caller.authority, panel=panel)
+
+
 def _check_adaptive(caller: McpCaller, ask: arguments.AdaptiveAsk, budget: RunBudget) -> None:
     """Raise now what would otherwise be raised after the personas were generated and paid for."""
     sitting = list(islice(cycle(DEFAULT_PERSONAS), ask.seats))
-    panel = draft_symposium(new_run_id(), ask.question, sitting, ask.models, ask.rounds, budget)
-    _panel_request(caller, ask.question, panel, budget)
+    question = arguments.asked_question(ask)
+    panel = draft_symposium(new_run_id(), question, sitting, ask.models, ask.rounds, budget)
+    _panel_request(caller, question, panel, budget)
 
 
 def _panel_request(

@@ -1,7 +1,7 @@
 """Common parts of the tools: the call context, submitting a request, waiting for a run."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial, wraps
 from hashlib import sha256
 from time import monotonic
@@ -14,16 +14,21 @@ from msgspec import Struct
 
 from forum.app import Forum
 from forum.engine import IdempotencyKey, RunRequest
+from forum.ledger.access import has_scope
+from forum.ledger.kinds import Scope
 from forum.surfaces import formatting
 from forum.surfaces.cpu_limits import run_cpu_bounded
 from forum.surfaces.mcp.callers import McpCaller
 from forum.surfaces.mcp.results import ToolReply
+from forum.surfaces.schemas.deliberations import MAX_SPOKEN_CHARS, spoken_turns
 from forum.work.kinds import TURN_PREFIX
 from forum.work.run_fold import Run, TaskState
 
 _POLL_INTERVAL_S = 0.1
 _MAX_POLL_INTERVAL_S = 1.0
 _MAX_NAMED = 5
+_WORDS_STEP = 0.001
+_BODY_SCOPES = frozenset({Scope.READ, Scope.AUDIT})
 
 A = TypeVar("A", bound=Struct)
 T = TypeVar("T")
@@ -81,23 +86,53 @@ def submit_request(caller: McpCaller, order: RunRequest, form: Struct, key: str 
 async def wait_for_run(call: McpCallContext, run: str, seconds: float, begin: float = 0.0) -> float:
     """Wait until a run ends or needs a human, and report its progress.
 
-    Progress starts above `begin`; the last reported value is returned, for a call with several
-    runs.
+    The words of a panel's turns are part of it, for a caller that may read runs. Progress starts
+    above `begin`; the last reported value is returned, for a call with several runs.
     """
     deadline, reported, pause = monotonic() + seconds, begin - 1.0, _POLL_INTERVAL_S
+    listener = _PanelListener(call.caller, run)
     while True:
         state, over = await call.run_in_thread(_poll_run, call.caller.forum, run)
         done = begin + _count_done(state)
-        if done > reported:
+        words = await call.run_in_thread(listener.new_words, state)
+        if done > reported or words:
+            # A note that ends no turn has no step of its own, but progress must increase.
+            reported = max(done, reported + _WORDS_STEP)
             await call.report_progress(
-                done, begin + state.planned if state.planned else None, _describe_progress(state)
+                reported,
+                begin + state.planned if state.planned else None,
+                "\n".join((_describe_progress(state), *words)),
             )
-            reported = done
         left = deadline - monotonic()
         if over or left <= 0 or call.caller.leaving:
             return reported
         await anyio.sleep(min(pause, left))
         pause = min(1.2 * pause, _MAX_POLL_INTERVAL_S)
+
+
+@dataclass(slots=True)
+class _PanelListener:
+    """Remembers how much a caller has heard of a panel."""
+
+    caller: McpCaller
+    run: str
+    heard: int = 0
+    lengths: dict[str, int] = field(default_factory=dict)
+
+    def new_words(self, state: Run) -> list[str]:
+        """Return what was said since the last call, one line for each turn."""
+        # Bodies are for those who may read runs; progress goes to everybody who submits one.
+        if not has_scope(self.caller.scopes, _BODY_SCOPES) or not formatting.panel_turns(state):
+            return []
+        if dict(state.lengths) == self.lengths:
+            return []
+        self.lengths = dict(state.lengths)
+        spoken = spoken_turns(self.caller.forum.reads.view_run(self.run))
+        fresh, self.heard = spoken[self.heard :], len(spoken)
+        return [
+            f'{formatting.first_line(turn.speaker, 40)} says: "{turn.text[:MAX_SPOKEN_CHARS]}"'
+            for turn in fresh
+        ]
 
 
 def _poll_run(forum: Forum, run: str) -> tuple[Run, bool]:
