@@ -347,6 +347,8 @@ class Policy(_PolicyPart, frozen=True):
     """The secret from which the marks of prompts are derived, drawn when the run is accepted."""
     doubted: bool = False
     """Whether the intent of an answer is judged only where the check of its words flags it."""
+    declined_team: tuple[str, ...] = ()
+    """The models for which a team is of no use: one was asked for, and a single agent works."""
 
     def check(self, plan: Plan | None) -> None:
         """Check that a plan uses only agents, lanes, tools and gates that exist.
@@ -600,6 +602,7 @@ class Policy(_PolicyPart, frozen=True):
             prompts=0,
             marks="",
             doubted=False,
+            declined_team=(),
         )
 
     def with_reject_default(self) -> "Policy":
