@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         span,
         step,
         submit,
+        symposium,
         tool,
         traceparent,
     )
@@ -69,6 +70,7 @@ __all__ = [
     "span",
     "step",
     "submit",
+    "symposium",
     "tool",
     "traceparent",
 ]
@@ -76,6 +78,7 @@ __all__ = [
 # The one place that states the version: the build reads it from this line.
 __version__ = "0.2.0"
 
+_MODULES = {"errors": "forum.errors", "symposium": "forum.sdk.symposium"}
 _CLIENT_NAMES = frozenset({"AsyncClient", "Client"})
 
 if not TYPE_CHECKING:  # so that type checkers refuse names that do not exist
@@ -86,8 +89,8 @@ if not TYPE_CHECKING:  # so that type checkers refuse names that do not exist
             raise AttributeError(f"module 'forum' has no attribute {name!r}")
         from importlib import import_module  # noqa: PLC0415
 
-        if name == "errors":
-            return import_module("forum.errors")
+        if name in _MODULES:
+            return import_module(_MODULES[name])
         module = import_module("forum.client" if name in _CLIENT_NAMES else "forum.sdk")
         value = getattr(module, name)
         globals()[name] = value

@@ -20,12 +20,16 @@ from forum.sdk import (
     SubmitArguments,
     SubmittedRun,
     Task,
+    symposium,
 )
 from tests.docs.pages import ROOT
 
 PAGE = ROOT / "docs/reference/python.md"
 CLASSES = (Recorder, RunScope, StepScope, SpanContext, EngineSession, SubmittedRun)
-VALUES = (SubmitArguments, DeliberateArguments, Task, Plan, RunResult)
+VALUES = (
+    SubmitArguments, DeliberateArguments, Task, Plan, RunResult, symposium.SymposiumArguments,
+    symposium.SymposiumResult, symposium.SymposiumReplay, symposium.SymposiumMessage,
+)  # fmt: skip
 """What is described by its members."""
 INTERNAL = {
     "after_fork_in_child", "take_back", "check_deadline", "check_process", "count_fault", "end_run",
@@ -37,7 +41,7 @@ INTERNAL = {
 ERRORS = (
     errors.BudgetExceeded, errors.RunDeadlinePassed, errors.RecorderQueueFull,
     errors.RecorderUnusable, errors.UnknownPrice, errors.UnboundedCall, errors.ReservationOverrun,
-    errors.ForkedFromCappedRun, errors.Malformed,
+    errors.ForkedFromCappedRun, errors.Malformed, errors.PinningViolation,
 )  # fmt: skip
 """What a program may have to catch."""
 _ERRORS = (
@@ -59,6 +63,11 @@ def render() -> str:
         (f"forum.{name}", getattr(forum, name))
         for name in sorted(forum.__all__)
         if inspect.isfunction(getattr(forum, name))
+    ]
+    functions += [
+        (f"forum.symposium.{name}", getattr(symposium, name))
+        for name in symposium.__all__
+        if inspect.isfunction(getattr(symposium, name))
     ]
     parts = [_HEAD, "## Functions\n", *(_describe(name, value) for name, value in functions)]
     parts += ["## Errors\n", f"{_ERRORS}\n"]
