@@ -136,6 +136,15 @@ class Malformed(Invalid):
     text = "malformed {what}: {why}"
 
 
+class NoTypedAnswer(Invalid):
+    """A run has no answer of the type that was asked for."""
+
+    run: str
+    why: str
+
+    text = "run {run} has no value: {why}"
+
+
 class EvidenceRefused(Invalid):
     """No evidence pack can be made of what was asked for."""
 

@@ -4,15 +4,17 @@ import ast
 import inspect
 from collections.abc import Iterator
 from textwrap import dedent
-from typing import Any
+from typing import Any, get_args
 
 import forum
 from forum import errors
 from forum.sdk import (
+    CouncilOutcome,
     DeliberateArguments,
     EngineSession,
     Plan,
     Recorder,
+    Reply,
     RunResult,
     RunScope,
     SpanContext,
@@ -20,6 +22,9 @@ from forum.sdk import (
     SubmitArguments,
     SubmittedRun,
     Task,
+    TaskOutcome,
+    TaskVerdict,
+    events,
     symposium,
 )
 from tests.docs.pages import ROOT
@@ -27,10 +32,14 @@ from tests.docs.pages import ROOT
 PAGE = ROOT / "docs/reference/python.md"
 CLASSES = (Recorder, RunScope, StepScope, SpanContext, EngineSession, SubmittedRun)
 VALUES = (
-    SubmitArguments, DeliberateArguments, Task, Plan, RunResult, symposium.SymposiumArguments,
-    symposium.SymposiumResult, symposium.SymposiumReplay, symposium.SymposiumMessage,
+    SubmitArguments, DeliberateArguments, Task, Plan, RunResult, TaskOutcome, TaskVerdict,
+    CouncilOutcome, Reply, events.TextDelta, events.ToolUse, events.ToolDone, events.TaskEnded,
+    events.GateOpened, events.RunEnded,
+    symposium.SymposiumArguments, symposium.SymposiumResult, symposium.SymposiumReplay,
+    symposium.SymposiumMessage,
 )  # fmt: skip
 """What is described by its members."""
+_NAMES = {Reply: "Reply"} | {kind: f"events.{kind.__name__}" for kind in get_args(events.RunEvent)}
 INTERNAL = {
     "after_fork_in_child", "take_back", "check_deadline", "check_process", "count_fault", "end_run",
     "ensure_recorded", "hand_in", "make_continuation", "open_run", "own_run", "pause", "prepare",
@@ -77,7 +86,8 @@ def render() -> str:
         parts += [f"## {kind.__name__}\n", f"{_text(kind)}\n"]
         parts += [_describe(name, value) for name, value in _methods(kind)]
     for value in VALUES:
-        parts += [f"## {value.__name__}\n", f"{_text(value)}\n", *_members(value), ""]
+        parts += [f"## {_NAMES.get(value, value.__name__)}\n", f"{_text(value)}\n"]
+        parts += [*_members(value), ""]
     return "\n".join(parts)
 
 

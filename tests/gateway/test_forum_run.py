@@ -441,6 +441,21 @@ def test_a_confined_program_cannot_reach_the_provider_around_the_gateway(
     assert len(RecordedCalls(terminal).made) == 1
 
 
+def test_a_program_that_cannot_be_confined_leaves_no_run(tmp_path: Path) -> None:
+    """It is refused before anything is recorded: no bubblewrap, or not in its sight."""
+    terminal = Terminal(tmp_path)
+    terminal.call("init")
+    empty = tmp_path / "bin"
+    empty.mkdir()
+    hidden = terminal.type("run", "--confine", "--", str(tmp_path / "no-such-program"))
+    without = terminal.type("run", "--confine", "--", sys.executable, "-c", "", PATH=str(empty))
+
+    assert hidden.returncode != 0
+    assert without.returncode != 0
+    assert "bubblewrap" in without.stderr
+    assert terminal.ask("runs")["runs"] == []
+
+
 def test_a_confined_program_starts_in_the_current_folder(tmp_path: Path) -> None:
     """Also outside of a project, but not with the whole home folder in sight."""
     terminal = Terminal(tmp_path)

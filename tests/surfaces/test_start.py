@@ -13,7 +13,7 @@ from forum.config import load_settings
 from forum.errors import BadSettings
 from forum.planning import load_team_settings
 from forum.surfaces.cli.environment_models import offered_models
-from forum.work.policy import Api, Chat, Command
+from forum.work.policy import Api, Chat, Command, ReportFormat
 from tests.e2e.project import Project, project
 from tests.models.provider import say, serving
 from tests.surfaces.serving import served
@@ -127,7 +127,8 @@ PROGRAM = """#!/bin/sh
 case "$1" in
   --version) echo "1.2.3 (of a test)" ;;
   auth|login) exit {login} ;;
-  *) echo "$0 $*" | sed 's,.*/,,'; cat ;;
+  *) sed 's/$/ \\\\n/' | tr -d '\\n"' > prompt
+     printf '{{"result": "%s\\\\n%s", "total_cost_usd": 0.02}}' "claude $*" "$(cat prompt)" ;;
 esac
 """
 
@@ -161,13 +162,23 @@ def test_a_coding_agent_is_a_command_with_the_flags_for_headless_use(programs: T
     answer = programs.type("submit", "Name a river.", "--no-route")
     agents = load_team_settings(load_settings(programs.folder, {})).agents
 
-    assert answer.stdout.splitlines()[0] == "claude -p --output-format text --model sonnet"
+    assert answer.stdout.splitlines()[0] == (
+        "claude -p --safe-mode --no-session-persistence --output-format json --model sonnet"
+    )
     assert "Name a river." in answer.stdout
+    assert "$0.02" in programs.type("show").stdout
     assert agents["other"] == Command(
-        ("codex", "exec", "--skip-git-repo-check", "-"), context_tokens=272_000
+        (
+            *("codex", "exec", "--skip-git-repo-check", "--ephemeral"),
+            *("--ignore-user-config", "--ignore-rules", "--json", "-"),
+        ),
+        context_tokens=272_000,
+        report=ReportFormat.CODEX,
     )
     assert agents["third"] == Command(
-        ("gemini", "--skip-trust", "--output-format", "text", "--prompt", ""), context_tokens=5000
+        ("gemini", "--skip-trust", "--output-format", "json", "--prompt", ""),
+        context_tokens=5000,
+        report=ReportFormat.GEMINI,
     )
 
 

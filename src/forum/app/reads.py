@@ -376,6 +376,11 @@ class RunReads:
         """Return the beginning of a body as text."""
         return decode_prefix(self._body_at(at, name))
 
+    def read_text(self, at: ports.Position | None, name: str) -> str | None:
+        """Return a body as text; None if it is absent or erased."""
+        body = self._body_at(at, name)
+        return None if body is None else body.decode(errors="replace")
+
     def _body_at(self, at: ports.Position | None, name: str) -> bytes | None:
         """Return a body, checked against its entry; None if it is absent or erased."""
         if at is None or self._project.store.body(at, name) is None:

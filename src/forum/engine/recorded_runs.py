@@ -12,6 +12,7 @@ from forum.deliberation.answer_groups import SimilarityReading, SimilarityReques
 from forum.engine import context, ports
 from forum.engine.accept import PLAN_STEP, RouteDecision, RunRequest
 from forum.engine.answer_similarity import read_recorded_similarity
+from forum.engine.child_runs import FIRST_STEP, read_findings
 from forum.errors import BodyGone, NoSuchRun, ReplayMiss
 from forum.ledger import log
 from forum.ledger.body import Content
@@ -84,6 +85,13 @@ class RecordedRun:
         facts: kinds.OutcomeFacts = entry.facts
         result, error = self.content(entry, "result"), self.content(entry, "error")
         return ports.CallReply(facts.outcome, result, why=facts.why, code=facts.code, error=error)
+
+    def accord(self, task: str, step: str) -> tuple[kinds.AccordFacts, Content] | None:
+        """Return how far a panel agreed and what it found, or None if that is not recorded."""
+        recorded = self.step(task, step)
+        if recorded is None:
+            return None
+        return recorded[1].facts, self.content(recorded[1], kinds.FINDINGS)
 
     def arguments(self, entry: Entry[Any]) -> tuple[str, bytes]:
         """Return the tool and the arguments of a recorded intent."""
@@ -168,9 +176,20 @@ class ForkSource:
         """Return False: only the policy decides, and approvals are not inherited by a fork."""
         return False
 
-    def allotment(self, task: str) -> kinds.DelegationFacts | None:  # noqa: ARG002
+    def allotment(self, task: str, step: str) -> kinds.DelegationFacts | None:  # noqa: ARG002
         """Return None: a fork computes the allotments of its child runs."""
         return None
+
+    def find_accord(self, task: str, step: str) -> tuple[kinds.AccordFacts, Content] | None:
+        """Return how far the panel agreed whose recorded answer is reused, or None.
+
+        Earlier releases did not record it in the forked run: the run of the panel says it.
+        """
+        recorded, named = self._past.accord(task, step), self._past.step(task, FIRST_STEP)
+        if recorded is not None or named is None:
+            return recorded
+        findings = read_findings(self._ledger, named[1].facts.run)
+        return (findings.facts, findings.text) if findings else None
 
     def raise_if_stopped_before(self, task: str, step: str) -> None:
         """Do nothing: a fork does not inherit stops."""
@@ -218,10 +237,14 @@ class ReplaySource:
         """Return the recorded time of a task's last reply, or 0 without one."""
         return self._past.last_reply_at(task)
 
-    def allotment(self, task: str) -> kinds.DelegationFacts | None:
+    def allotment(self, task: str, step: str) -> kinds.DelegationFacts | None:
         """Return the recorded allotment of a child run, or None."""
-        recorded = self._past.step(task, "delegate")
+        recorded = self._past.step(task, step)
         return recorded[1].facts if recorded else None
+
+    def find_accord(self, task: str, step: str) -> tuple[kinds.AccordFacts, Content] | None:
+        """Return the recorded accord of a panel and its findings, or None."""
+        return self._past.accord(task, step)
 
     def recorded_end(self) -> ports.RecordedEnd:
         """Return the end of the recorded run."""
@@ -308,6 +331,7 @@ _FORKED_BODIES: dict[type[Facts], frozenset[str]] = {
     kinds.ReplyFacts: frozenset({"output", "uses", "error"}),
     kinds.IntentFacts: frozenset({"arguments"}),
     kinds.OutcomeFacts: frozenset({"result", "error"}),
+    kinds.AccordFacts: frozenset({kinds.FINDINGS}),
 }
 """The bodies that a fork reads from the run that it forks, by kind of entry."""
 

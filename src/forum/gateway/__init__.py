@@ -28,6 +28,7 @@ from forum.gateway.settings import (
     read_gateway_settings,
 )
 from forum.gateway.upstream import ProviderAddress
+from forum.models.sandbox import Sandbox
 
 __all__ = [
     "BASE_URL_VARIABLES",
@@ -47,6 +48,7 @@ __all__ = [
     "RunExtension",
     "RunGateway",
     "RunLimits",
+    "Sandbox",
     "SharedCaps",
     "base_url",
     "error_body",

@@ -43,9 +43,21 @@ def describe_agent(agent: policy.Agent) -> AgentInspection:
 
 
 def _inspect_program(agent: policy.Command) -> AgentInspection:
-    program = agent.argv[0] if agent.argv else ""
-    missing = "" if shutil.which(program) else f"there is no program {program!r} on this machine"
-    return AgentInspection("command", model_of(agent), program, call_usd=agent.usd, problem=missing)
+    names = [each.argv[0] if each.argv else "" for each in agent.programs]
+    missing = [
+        f"there is no program {name!r} on this machine" for name in names if not shutil.which(name)
+    ]
+    told = "; ".join(missing)
+    # One program of several is enough, and it is the one that will answer.
+    is_usable = len(missing) < len(names)
+    return AgentInspection(
+        "command",
+        model_of(agent),
+        next(filter(shutil.which, names), names[0]),
+        call_usd=agent.usd,
+        problem="" if is_usable else told,
+        warning=told if is_usable else "",
+    )
 
 
 def _inspect_chat(agent: policy.Chat) -> AgentInspection:

@@ -6,7 +6,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from forum.models.process_environment import trusted_environment
+from forum.models.process_environment import coding_agent_environment
 from forum.work.cli_agents import CliAgent
 
 CHECK_TIMEOUT_S: Final = 20.0
@@ -37,7 +37,7 @@ def _run(argv: Sequence[str]) -> "subprocess.CompletedProcess[str] | None":
     try:
         return subprocess.run(  # noqa: S603  # the operator configured the program
             argv,
-            env=trusted_environment(),
+            env=coding_agent_environment(),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

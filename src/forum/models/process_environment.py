@@ -5,6 +5,7 @@ from collections.abc import Iterable
 
 from forum.engine import ToolInvocation
 from forum.ledger.secret_mask import is_secret_name
+from forum.work.cli_agents import is_session_variable
 
 _FORUM_VARIABLES = frozenset(
     # A program must get neither the secrets of Forum itself, nor the run, task and idempotency key
@@ -29,6 +30,15 @@ def trusted_environment(**added: str) -> dict[str, str]:
     """Return the environment without Forum's own secrets, for programs that the operator trusts."""
     return {
         name: value for name, value in os.environ.items() if name not in _FORUM_VARIABLES
+    } | added
+
+
+def coding_agent_environment(**added: str) -> dict[str, str]:
+    """Return the trusted environment without the session that Forum itself was started in."""
+    return {
+        name: value
+        for name, value in trusted_environment().items()
+        if not is_session_variable(name)
     } | added
 
 

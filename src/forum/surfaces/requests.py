@@ -18,6 +18,7 @@ from forum.errors import BadPlan
 from forum.ledger.access import has_scope
 from forum.ledger.kinds import Scope
 from forum.planning import AgentRegistry, CallerAuthority
+from forum.work.council_end import Requirement
 from forum.work.kinds import MAX_SCORE, Scorer, ScoreSubject
 from forum.work.panel import (
     COUNCIL_VERSION,
@@ -106,6 +107,13 @@ class PanelAsk(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
         float, Meta(ge=0, le=1, description="The share of them that has to agree to end it.")
     ] = 1.0
     judge: Annotated[AgentName | None, Meta(description="Who compares open answers.")] = None
+    require: Annotated[
+        Requirement,
+        Meta(
+            description="How far the seats have to agree, so that a task with this panel passes: "
+            "`majority` or `agreement`. A blocked or split panel never passes."
+        ),
+    ] = Requirement.MAJORITY
 
 
 class TaskAsk(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -127,7 +135,8 @@ class GateAsk(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tru
     """What a person has to approve first."""
 
     what: Annotated[
-        tuple[str, ...], Meta(examples=[["plan"]], description="`plan`, `tasks`, `task:NAME`.")
+        tuple[str, ...],
+        Meta(examples=[["plan"]], description="`plan`, `tasks`, `task:NAME`, `dissent`."),
     ]
     seconds: Annotated[int, Meta(ge=1, le=366 * 86400)] | None = None
     default: Answer | None = None
@@ -233,13 +242,14 @@ def council_from_form(form: PanelAsk) -> Council:
         rounds=usual.rounds if form.rounds is None else form.rounds,
         judge=form.judge,
         version=COUNCIL_VERSION,
+        require=form.require,
     )
 
 
 def symposium_from_form(form: PanelAsk, problem: str, budget: RunBudget) -> Symposium:
     """Return the symposium of a form.  Raises `BadPlan`."""
     usual = PanelAsk()
-    for name in ("options", "baseline", "threshold", "judge"):
+    for name in ("options", "baseline", "threshold", "judge", "require"):
         if getattr(form, name) != getattr(usual, name):
             raise BadPlan(f"panel.{name}: only a council counts ballots; leave it out")
     rounds = seating.DEFAULT_ROUNDS if form.rounds is None else form.rounds

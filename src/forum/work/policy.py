@@ -14,6 +14,7 @@ import msgspec
 from forum.errors import BadPlan, Malformed
 from forum.ledger.entry import Count
 from forum.work.acceptance_criteria import Check, Criterion, parse_criteria
+from forum.work.council_end import Requirement
 from forum.work.gate_rules import GateRule
 from forum.work.judging import MAX_READ_BYTES
 from forum.work.panel import (
@@ -36,6 +37,12 @@ MIN_PROMPT_TOKENS = 256
 
 TEAM_RULES = 2
 """The version of the call rules since which every role of a team sees the request and the plan."""
+
+ACCORD_RULES = 3
+"""The version of the call rules since which a task with a panel passes only if its seats agree."""
+
+DISSENT_GATE = "dissent"
+"""The gate that asks a person where a panel does not agree as far as it has to."""
 
 PROMPT_VERSION = 2
 """The version of the role prompts. A change of any of them is a new version.
@@ -91,6 +98,14 @@ class Scripted(_PolicyPart, frozen=True, tag="scripted", tag_field="kind"):
     """The token limit of a call."""
 
 
+class ReportFormat(StrEnum):
+    """The form in which a coding agent's program prints its reply, its tokens and its cost."""
+
+    CLAUDE_CODE = "claude-code"
+    CODEX = "codex"
+    GEMINI = "gemini"
+
+
 class Command(_PolicyPart, frozen=True, tag="command", tag_field="kind"):
     """An agent that is a program: it reads the prompt from stdin and writes the reply to stdout."""
 
@@ -102,6 +117,15 @@ class Command(_PolicyPart, frozen=True, tag="command", tag_field="kind"):
     """How much of the output is read at most."""
     context_tokens: Count = 0
     """How many tokens a prompt and its reply may have together; 0: not known."""
+    report: ReportFormat | None = None
+    """How the output is read; None: it is the reply."""
+    fallback: tuple["Command", ...] = ()
+    """Programs that are tried in this order, in the same call, if this one does not answer."""
+
+    @property
+    def programs(self) -> tuple["Command", ...]:
+        """All programs that may answer, in the order in which they are tried."""
+        return (self, *self.fallback)
 
 
 class Api(StrEnum):
@@ -295,7 +319,8 @@ class Policy(_PolicyPart, frozen=True):
     repeats: Count = 3
     """Identical replies to a call before the task is stopped as a loop; 0: no limit."""
     gates: tuple[str, ...] = ()
-    """What needs approval: `plan`, `tasks` (every one), or `task:NAME`."""
+    """What needs approval: `plan`, `tasks` (every one), `task:NAME`, or `dissent` (the answer of a
+    panel that does not agree as far as it has to)."""
     gate_milliseconds: Count = 86_400_000
     gate_default: Answer = Answer.REJECT
     """The answer that applies when nobody decides in time."""
@@ -303,6 +328,8 @@ class Policy(_PolicyPart, frozen=True):
     """The operator's rules, set when the run is accepted; a submitter cannot change them."""
     panel: Panel | None = None
     """The panel that deliberates on the request; None: the request is planned and executed."""
+    panels: dict[str, Council] = {}
+    """Panels by name; the ladder can end with them."""
     rules: Count = 0
     """The version of the call rules, set when the run is accepted; 0: none was recorded."""
     prompts: Count = 0
@@ -319,16 +346,25 @@ class Policy(_PolicyPart, frozen=True):
         for lane in sorted({task.lane for task in tasks} - {"", *self.lanes}):
             raise BadPlan(f"no lane is called {lane!r}; known: {_list_names(self.lanes)}")
         workers = {self.worker_of(task) for task in tasks}
-        panels = [self.panel, *(task.panel for task in tasks)]
+        panels = [self.panel, *(task.panel for task in tasks), *self.panels.values()]
         for panel in panels:
             self._check_panel(panel)
         seated = {name for panel in panels if panel for name in panel.speakers}
-        self._check_agents({*workers, *seated, *self.ladder, *self.roles.values()})
+        self._check_named_panels()
+        ladder = {name for name in self.ladder if name not in self.panels}
+        self._check_agents({*workers, *seated, *ladder, *self.roles.values()})
         self._check_tools(tasks)
         # A gate before a task that does not exist would guard nothing, and its submitter would rely
         # on it. Without a plan the names are not known yet.
         subjects = {"plan", "tasks", *(f"task:{name}" for name in (plan.names if plan else ()))}
+        if plan is None or self.has_panel(tasks):
+            subjects.add(DISSENT_GATE)
         for gate in self.gates:
+            if gate == DISSENT_GATE not in subjects:
+                raise BadPlan(
+                    "a gate before 'dissent', and no task has a panel: give one a panel, or leave "
+                    "out the gate"
+                )
             if gate not in subjects and (plan or not gate.startswith("task:")):
                 raise BadPlan(f"a gate before {gate!r}, which is not in the plan")
 
@@ -349,6 +385,23 @@ class Policy(_PolicyPart, frozen=True):
         _check_council_version(panel.version)
         if panel.check:
             self._check_panel_tool(panel.check)
+
+    def _check_named_panels(self) -> None:
+        """Refuse panels whose names are taken, and a ladder that goes back from one to an agent."""
+        for name in sorted(self.panels):
+            if name in self.agents or not _LABEL(name):
+                raise BadPlan(
+                    f"{name!r} cannot be the name of a panel: an agent has it, or no name"
+                )
+        found = ""
+        for name in self.ladder:
+            if name in self.panels:
+                found = name
+            elif found:
+                raise BadPlan(
+                    f"ladder: the agent {name!r} comes after the panel {found!r}; no agent alone "
+                    "overrules a panel, so panels come last"
+                )
 
     def _check_panel_tool(self, tool: str) -> None:
         """Refuse a tool that a panel cannot use to check its answer."""
@@ -384,6 +437,15 @@ class Policy(_PolicyPart, frozen=True):
             if name not in self.tools:
                 raise BadPlan(f"no tool is called {name!r}; known: {_list_names(self.tools)}")
 
+    def has_panel(self, tasks: Iterable[Task]) -> bool:
+        """Return whether a panel may work on one of these tasks."""
+        return any(name in self.panels for name in self.ladder) or any(task.panel for task in tasks)
+
+    @property
+    def counts_accord(self) -> bool:
+        """Whether a task with a panel passes only if its seats agree as far as they have to."""
+        return self.rules >= ACCORD_RULES
+
     def worker_of(self, task: Task) -> str:
         """Return the name of the agent that works on a task."""
         return task.agent or (self.lanes[task.lane].agent if task.lane in self.lanes else "")
@@ -409,10 +471,12 @@ class Policy(_PolicyPart, frozen=True):
         return MAX_READ_BYTES if self.is_team else self.input_bytes
 
     def prompt_tokens(self, agent: str) -> int:
-        """Return how many tokens the prompt of an agent may have.
+        """Return how many tokens the prompt of an agent, or of each seat of a panel, may have.
 
         The reply needs its part of the context, and a margin covers what a provider adds.
         """
+        if agent in self.panels:
+            return min(self.prompt_tokens(name) for name in self.panels[agent].speakers)
         spec = self.agents[agent]
         context = (
             0 if isinstance(spec, Scripted) else spec.context_tokens
@@ -434,7 +498,12 @@ class Policy(_PolicyPart, frozen=True):
         judge = self.roles.get(role)
         if judge is None or self.rules < TEAM_RULES:
             return judge
-        models = {model_of(self.agents[name]) for name in producers if name in self.agents}
+        models = {
+            model
+            for name in producers
+            if name in self.agents
+            for model in models_of(self.agents[name])
+        }
         # Only agents that the run uses anyway: their keys and prices were checked. A scripted agent
         # says the same whatever it is shown, and judges only where it was chosen to.
         assigned = {*self.roles.values(), *(lane.agent for lane in self.lanes.values())}
@@ -445,7 +514,9 @@ class Policy(_PolicyPart, frozen=True):
             judge,
             *(name for name in others if not isinstance(self.agents[name], Scripted)),
         ]
-        independent = (name for name in candidates if model_of(self.agents[name]) not in models)
+        independent = (
+            name for name in candidates if models_of(self.agents[name]).isdisjoint(models)
+        )
         return next(independent, judge)
 
     def tools_of(self, task: Task) -> tuple[str, ...]:
@@ -490,13 +561,40 @@ class Policy(_PolicyPart, frozen=True):
             for name, agent in self.agents.items()
         }
         roles = {role: agent for role, agent in self.roles.items() if role is not Role.SUMMARIZER}
+        ladder = tuple(name for name in self.ladder if name not in self.panels)
         return msgspec.structs.replace(
-            self, lanes=lanes, agents=agents, roles=roles, rules=0, prompts=0
+            self,
+            lanes=lanes,
+            agents=agents,
+            roles=roles,
+            ladder=ladder,
+            panels={},
+            rules=0,
+            prompts=0,
         )
 
     def with_reject_default(self) -> "Policy":
         """Return the policy for a gate of the operator, where a timeout must never approve."""
         return msgspec.structs.replace(self, gate_default=Answer.REJECT)
+
+    def rungs_of(self, task: Task) -> tuple[str, ...]:
+        """Return the names of those who may work on a task, one after the other.
+
+        A task with a panel of its own begins with that (the first name is empty or an agent's),
+        and can come to another panel only: no agent alone overrules a panel.
+        """
+        if task.tasks:
+            return (self.worker_of(task),)
+        if task.panel is None:
+            return self.ladder_of(self.worker_of(task))
+        above = (name for name in self.ladder if name in self.panels)
+        return (self.worker_of(task), *above)
+
+    def panel_of(self, task: Task, level: int) -> Council | None:
+        """Return the panel that works on a task at this level of its rungs, or None."""
+        if level == 0 and task.panel is not None:
+            return task.panel
+        return self.panels.get(self.rungs_of(task)[level])
 
     def ladder_of(self, name: str) -> tuple[str, ...]:
         """Return the agents that may work on a task, weakest first, without repeating one."""
@@ -524,12 +622,15 @@ class Policy(_PolicyPart, frozen=True):
         Otherwise seats would deliberate on a truncated question without notice.
         """
         most = max(self.input_bytes, len(question.encode(errors="replace")))
+        if isinstance(panel, Council):
+            # What the accord is worth is decided by the task, and not within the session.
+            panel = msgspec.structs.replace(panel, require=Requirement.MAJORITY)
         policy = msgspec.structs.replace(self, panel=panel, input_bytes=most)
         return policy.with_rules(policy.rules)
 
-    def without_retries(self) -> "Policy":
-        """Return the same policy without retries and escalation."""
-        return msgspec.structs.replace(self, retries=0, ladder=())
+    def without_retries(self, ladder: tuple[str, ...] = ()) -> "Policy":
+        """Return the same policy without retries, and with no escalation but to these."""
+        return msgspec.structs.replace(self, retries=0, ladder=ladder)
 
     def retry_delay_ms(self, retry: int) -> int:
         """Return the delay before a retry in milliseconds; the first retry is 1."""
@@ -552,6 +653,12 @@ def model_of(agent: Agent) -> str:
             return str(agent.entry)
         case _:
             assert_never(agent)
+
+
+def models_of(agent: Agent) -> frozenset[str]:
+    """Return the names of all models that may answer for an agent."""
+    programs = agent.programs if isinstance(agent, Command) else (agent,)
+    return frozenset(map(model_of, programs))
 
 
 def write_policy(policy: Policy) -> bytes:

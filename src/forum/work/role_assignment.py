@@ -11,7 +11,7 @@ import msgspec
 from forum.errors import BadPlan
 from forum.work.kinds import Basis, RouteFacts
 from forum.work.plan import Plan, Task
-from forum.work.policy import LaneBrief, Policy, Role, model_of
+from forum.work.policy import LaneBrief, Policy, Role, models_of
 from forum.work.roster import Lane, Roster, Tier
 from forum.work.routing import Route
 
@@ -113,12 +113,13 @@ def _assign_roles(policy: Policy, agents: Collection[str]) -> dict[Role, str]:
 def is_independent(policy: Policy, role: Role) -> bool:
     """Tell whether the agent of a role is another model than all agents that work in lanes."""
     judge = policy.agents.get(policy.roles.get(role, ""))
-    return judge is not None and model_of(judge) not in _worker_models(policy)
+    return judge is not None and models_of(judge).isdisjoint(_worker_models(policy))
 
 
 def _worker_models(policy: Policy) -> frozenset[str]:
     workers = {brief.agent for brief in policy.lanes.values()} or {""}
-    return frozenset(model_of(policy.agents[name]) for name in workers if name in policy.agents)
+    agents = (policy.agents[name] for name in workers if name in policy.agents)
+    return frozenset(model for agent in agents for model in models_of(agent))
 
 
 def _pick_judge(policy: Policy, agents: Collection[str]) -> str:
@@ -126,7 +127,7 @@ def _pick_judge(policy: Policy, agents: Collection[str]) -> str:
     models = _worker_models(policy)
     tiers = [tier.value for tier in reversed(_WEAKEST_FIRST) if tier in agents]
     ranked = [*tiers, *(name for name in agents if name not in tiers)]
-    others = (name for name in ranked if model_of(policy.agents[name]) not in models)
+    others = (name for name in ranked if models_of(policy.agents[name]).isdisjoint(models))
     return next(others, ranked[0] if ranked else "")
 
 

@@ -85,7 +85,7 @@ _AGENT_KINDS: Mapping[str, tuple[type[policy.Agent], frozenset[str]]] = {
         frozenset({"extension", "options", "usd", "tokens", "context_tokens"}),
     ),
 }
-_CLI_SETTINGS = frozenset({"model", "usd", "tokens", "output_bytes", "context_tokens"})
+_CLI_SETTINGS = frozenset({"model", "usd", "tokens", "output_bytes", "context_tokens", "fallback"})
 _TOOL_SETTINGS = frozenset({"cmd", "argv", "extension", "seconds", "description", "schema"})
 _SERVER_SETTINGS = frozenset({"cmd", "argv", "url", "env", "key_env"})
 _BUDGET_SETTINGS = frozenset({"per", "key", "lane", "usd", "tokens", "runs"})
@@ -293,18 +293,41 @@ class _Section(msgspec.Struct, frozen=True):
     def _cli_agent(self, known: CliAgent) -> policy.Command:
         """Return the command of a coding agent, for which only its model and prices are set."""
         given = self._checked_table(_CLI_SETTINGS | {"kind"})
-        argv = known.argv(self.get("model", default=""))
-        context = given.get("context_tokens") or known.context_tokens
-        command = {name: value for name, value in given.items() if name != "model"}
         try:
-            return _convert(
-                _in_nano_dollars(
-                    {**command, "kind": "command", "argv": argv, "context_tokens": context}
-                ),
-                policy.Command,
-            )
+            others = self._fallback(given.pop("fallback", []), known)
+            shared = {
+                **{name: value for name, value in given.items() if name != "model"},
+                "kind": "command",
+            }
+            model = self.get("model", default="")
+            programs = [
+                _convert(
+                    _in_nano_dollars(
+                        {
+                            "context_tokens": agent.context_tokens,
+                            **shared,
+                            "argv": agent.argv(
+                                model if agent is known else "", _format_cap(given.get("usd"))
+                            ),
+                            "report": agent.report.value,
+                        }
+                    ),
+                    policy.Command,
+                )
+                for agent in (known, *others)
+            ]
         except ValueError as error:
             raise self._error(str(error)) from None
+        return msgspec.structs.replace(programs[0], fallback=tuple(programs[1:]))
+
+    def _fallback(self, kinds: object, first: CliAgent) -> list[CliAgent]:
+        """Return the coding agents that are tried after the first one. Raises `ValueError`."""
+        if not isinstance(kinds, list) or not all(kind in CLI_AGENTS for kind in kinds):
+            raise ValueError(f"fallback: write a list of {', '.join(CLI_AGENTS)}")
+        agents = [CLI_AGENTS[kind] for kind in kinds]
+        if len({agent.program for agent in (first, *agents)}) <= len(agents):
+            raise ValueError("fallback: each coding agent is tried once")
+        return agents
 
     def _infer_kind(self) -> str:
         """Return the kind of an agent for which none is given."""
@@ -477,6 +500,12 @@ def _convert_prices(name: str, value: Any) -> Any:  # noqa: ANN401  what a file 
         return [_convert_prices(name, item) for item in value]
     is_price = name == "usd" or name.endswith(".usd")
     return _to_named_units(name, value, NANO_USD) if is_price else value
+
+
+def _format_cap(usd: object) -> str:
+    """Return a price as a plain decimal number; "" if there is none."""
+    exact = _to_named_units("usd", usd, NANO_USD) if usd is not None else 0
+    return format(Decimal(exact) / NANO_USD, "f") if exact else ""
 
 
 def _to_named_units(name: str, value: object, unit: int) -> int:

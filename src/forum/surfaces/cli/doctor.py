@@ -553,8 +553,8 @@ def _check_models(context: Installation) -> Iterator[DoctorFinding]:
         if inspected.problem:
             step = f"npm install -g {cli.package}" if cli else "forum models check"
             yield _problem("model", f"{label}: {inspected.problem}", step)
-        elif cli:
-            yield _check_cli_agent(label, inspected.where, cli)
+        elif cli and isinstance(agent, Command):
+            yield from _check_cli_agents(label, agent)
         elif inspected.warning:
             yield _warn("model", f"{label}: {inspected.warning}", "forum models check")
         else:
@@ -569,6 +569,14 @@ def _check_models(context: Installation) -> Iterator[DoctorFinding]:
         if program.argv and shutil.which(program.argv[0]) is None:
             text = f"{name}: there is no program {program.argv[0]!r} on this machine"
             yield _problem("tool", text, f"install it, or correct {PROJECT_FILE}")
+
+
+def _check_cli_agents(label: str, agent: Command) -> Iterator[DoctorFinding]:
+    """Report on the coding agent's program and on those of its fallback that are installed."""
+    for program in agent.programs:
+        known = cli_agent_of(program)
+        if known and shutil.which(program.argv[0]):
+            yield _check_cli_agent(label, program.argv[0], known)
 
 
 def _check_cli_agent(label: str, program: str, known: CliAgent) -> DoctorFinding:

@@ -24,7 +24,7 @@ from forum.surfaces.cli.submit_options import (
 from forum.surfaces.formatting import format_usd, pluralize
 from forum.work import evaluation, kinds, role_assignment
 from forum.work.plan import RunBudget
-from forum.work.policy import Agent, Policy, Role, model_of
+from forum.work.policy import Agent, Policy, Role, models_of
 from forum.work.team_settings import DEFAULT_AGENT
 
 _STOP_TIMEOUT_S = 60
@@ -250,7 +250,7 @@ class _EvalSetup:
         if name is None or not any(case.reference for case in cases):
             return None
         agent = self._find(name or DEFAULT_AGENT)
-        mine = [n for n, other in self._alone.items() if model_of(other) == model_of(agent)]
+        mine = [n for n, other in self._alone.items() if models_of(other) & models_of(agent)]
         if evaluation.TEAM in self.names:
             order = self._decide(cases[0], evaluation.TEAM)
             if not role_assignment.is_independent(order.policy, Role.VALIDATOR):

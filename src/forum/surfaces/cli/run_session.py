@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from socket import socket
 from time import monotonic
 from typing import Any
 
@@ -21,6 +22,7 @@ from forum.gateway import (
     RunExtension,
     RunGateway,
     RunLimits,
+    Sandbox,
     find_actor_caps,
     gateway_variables,
     make_run_sandbox,
@@ -111,6 +113,11 @@ def run_program(
     shorten_thread_switches()
     hide_environment()
     with ExitStack() as stack:
+        sockets = bind_sockets(_LOOPBACK, 0)
+        for bound in sockets:
+            stack.callback(bound.close)
+        # Before anything is recorded: a program that cannot be confined has no run.
+        sandbox = _make_sandbox(forum, options, sockets)
         file = forum.log.open_calls_file()
         stack.callback(file.abandon)
         run, root = new_run_id(), file.new_span()
@@ -133,7 +140,13 @@ def run_program(
             ledger, run, options.limits, file.new_span, cause=opening, within=root, shared=shared
         )
         session = _RunSession(
-            forum=forum, gateway=gateway, token=token, options=options, run=relayed, root=root
+            gateway=gateway,
+            token=token,
+            options=options,
+            run=relayed,
+            root=root,
+            sockets=sockets,
+            sandbox=sandbox,
         )
         summary = asyncio.run(session.play())
         if not relayed.open_calls:
@@ -142,6 +155,20 @@ def run_program(
             stack.pop_all()
             file.close()
         return summary
+
+
+def _make_sandbox(forum: Forum, options: RunOptions, sockets: Sequence[socket]) -> Sandbox | None:
+    """Return the sandbox of a program that is to be confined, and can be run in it."""
+    if not options.confine:
+        return None
+    sandbox = make_run_sandbox(forum.settings, _port_of(sockets))
+    sandbox.command(options.argv)
+    return sandbox
+
+
+def _port_of(sockets: Sequence[socket]) -> int:
+    port: int = sockets[0].getsockname()[1]
+    return port
 
 
 def _run_outcome(summary: CommandSummary) -> Outcome:
@@ -156,21 +183,21 @@ def _run_outcome(summary: CommandSummary) -> Outcome:
 class _RunSession:
     """The server and the program of one run, on one event loop."""
 
-    forum: Forum
     gateway: GatewaySettings
     token: str = field(repr=False)
     options: RunOptions
     run: RelayedRun
     root: str
     """The span of the program."""
+    sockets: list[socket]
+    """Where the gateway listens."""
+    sandbox: Sandbox | None
     timed_out: bool = False
 
     async def play(self) -> CommandSummary:
         """Serve the gateway while the program runs."""
         relay = Relay(self.gateway.addresses, self.gateway.prices, now)
         app = RunGateway(relay, self.run, self.token, self.options.extensions)
-        sockets = bind_sockets(_LOOPBACK, 0)
-        port = sockets[0].getsockname()[1]
         config = uvicorn.Config(
             app, http=TimeoutH11Protocol, ws="none", lifespan="off", log_config=None,
             log_level="critical", access_log=False, server_header=False, date_header=False,
@@ -179,10 +206,11 @@ class _RunSession:
         server = _LoopbackServer(config)
         started = monotonic()
         async with relay.open():
-            serving = asyncio.create_task(server.serve(sockets))
+            serving = asyncio.create_task(server.serve(self.sockets))
             try:
                 await server.is_listening.wait()
-                status = await self._run_command(f"http://{_LOOPBACK}:{port}", port)
+                root_url = f"http://{_LOOPBACK}:{_port_of(self.sockets)}"
+                status = await self._run_command(root_url)
                 # Only calls that are in flight go on: a program that left others behind has ended.
                 self.run.stop("its program has ended")
                 await self.run.drain(DRAIN_SECONDS)
@@ -198,7 +226,7 @@ class _RunSession:
             timed_out=self.timed_out,
         )
 
-    async def _run_command(self, root_url: str, port: int) -> int:
+    async def _run_command(self, root_url: str) -> int:
         """Record the program, run it, record its exit, and return its status."""
         argv = self.options.argv
         name = derive_label(Path(argv[0]).name)
@@ -209,7 +237,7 @@ class _RunSession:
         self.run.cause = call.strand.head or self.run.cause
         began, started, status = now(), monotonic(), 127
         try:
-            status = await self._spawn(root_url, port)
+            status = await self._spawn(root_url)
         finally:
             outcome = Outcome.OK if status == 0 else Outcome.FAILED
             ended = ReportStepFacts(
@@ -224,15 +252,14 @@ class _RunSession:
             await self.run.settle(call, ended, ())
         return status
 
-    async def _spawn(self, root_url: str, port: int) -> int:
+    async def _spawn(self, root_url: str) -> int:
         variables = gateway_variables(self.gateway, root_url, self.token, self.run.run, self.root)
         for extension in self.options.extensions:
             variables |= extension.variables(root_url, self.token)
         argv: Sequence[str] = self.options.argv
-        if self.options.confine:
-            sandbox = await asyncio.to_thread(make_run_sandbox, self.forum.settings, port)
-            environment = sandbox.environment((), **variables)
-            argv = await asyncio.to_thread(sandbox.command, argv)
+        if self.sandbox is not None:
+            environment = self.sandbox.environment((), **variables)
+            argv = await asyncio.to_thread(self.sandbox.command, argv)
         else:
             environment = program_environment(variables, self.options.key_variables)
             argv = command_that_ends_with_parent(argv)

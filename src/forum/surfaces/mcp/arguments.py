@@ -45,7 +45,8 @@ GateName = Annotated[
     Meta(
         min_length=1,
         max_length=128,
-        description="What waits: `plan`, `task/NAME`, `use/NAME/N` or `effect/NAME/N`.",
+        description="What waits: `plan`, `task/NAME`, `use/NAME/N`, `effect/NAME/N` or "
+        "`dissent/NAME`.",
         examples=["plan"],
     ),
 ]
