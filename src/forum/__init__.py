@@ -59,6 +59,7 @@ if TYPE_CHECKING:
         span,
         step,
         submit,
+        symposium,
         tool,
         traceparent,
     )
@@ -113,6 +114,7 @@ __all__ = [
     "span",
     "step",
     "submit",
+    "symposium",
     "tool",
     "traceparent",
 ]
@@ -122,7 +124,7 @@ __version__ = "0.2.0"
 
 _ELSEWHERE = {"AsyncClient": "client", "Client": "client", "Report": "verify"}
 """The packages of the names that are not in `forum.sdk`."""
-_PACKAGES = frozenset({"errors", "ledger"})
+_PACKAGES = {"errors": "errors", "ledger": "ledger", "symposium": "sdk.symposium"}
 """Names that are modules.  The package `forum.ledger` can be called, see there."""
 
 if not TYPE_CHECKING:  # so that type checkers refuse names that do not exist
@@ -134,7 +136,7 @@ if not TYPE_CHECKING:  # so that type checkers refuse names that do not exist
         from importlib import import_module  # noqa: PLC0415
 
         if name in _PACKAGES:
-            return import_module(f"forum.{name}")
+            return import_module(f"forum.{_PACKAGES[name]}")
         module = import_module(f"forum.{_ELSEWHERE.get(name, 'sdk')}")
         value = getattr(module, name)
         globals()[name] = value

@@ -38,6 +38,7 @@ from forum.sdk import (
     TaskVerdict,
     events,
     ledger,
+    symposium,
 )
 from forum.verify import Report
 from tests.docs.pages import ROOT
@@ -51,6 +52,8 @@ VALUES = (
     CouncilOutcome, Reply, events.TextDelta, events.ToolUse, events.ToolDone, events.TaskEnded,
     events.GateOpened, events.RunEnded, RunListing, ReplayedRun, Cause, LogCheckpoint, Figures,
     ModelCalls, LedgerSummary, RunFigures, RunComparison, FigureDifference, LaneInfo, Report,
+    symposium.SymposiumArguments, symposium.SymposiumResult, symposium.SymposiumReplay,
+    symposium.SymposiumMessage,
 )  # fmt: skip
 """What is described by its members."""
 _NAMES = {Reply: "Reply"} | {kind: f"events.{kind.__name__}" for kind in get_args(events.RunEvent)}
@@ -64,7 +67,7 @@ INTERNAL = {
 ERRORS = (
     errors.BudgetExceeded, errors.RunDeadlinePassed, errors.RecorderQueueFull,
     errors.RecorderUnusable, errors.UnknownPrice, errors.UnboundedCall, errors.ReservationOverrun,
-    errors.ForkedFromCappedRun, errors.Malformed,
+    errors.ForkedFromCappedRun, errors.Malformed, errors.PinningViolation,
 )  # fmt: skip
 """What a program may have to catch."""
 _ERRORS = (
@@ -89,6 +92,11 @@ def render() -> str:
         (f"forum.{name}", value)
         for name, value in sorted(values.items())
         if inspect.isfunction(value)
+    ]
+    functions += [
+        (f"forum.symposium.{name}", getattr(symposium, name))
+        for name in symposium.__all__
+        if inspect.isfunction(getattr(symposium, name))
     ]
     parts = [_HEAD, "## Functions\n", *(_describe(name, value) for name, value in functions)]
     parts += ["## Errors\n", f"{_ERRORS}\n"]
