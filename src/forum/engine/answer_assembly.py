@@ -22,7 +22,7 @@ from forum.tlog import Hash
 from forum.work import answer_checks
 from forum.work.acceptance_criteria import Check
 from forum.work.asks import is_echo
-from forum.work.coverage import Coverage, CoverageFinding, check_coverage
+from forum.work.coverage import CoverageFinding, WordCoverage, check_coverage
 from forum.work.judging import MAX_READ_BYTES
 from forum.work.kinds import COVERAGE, NOT_CONFIRMED, VERIFIER, CheckFacts, StopFacts, StopReason
 from forum.work.policy import Role
@@ -277,7 +277,7 @@ class AnswerAssembler:
         )
         return [(facts, coverage.describe())]
 
-    def _coverage_of(self, draft: "_AnswerDraft") -> Coverage:
+    def _coverage_of(self, draft: "_AnswerDraft") -> WordCoverage:
         return check_coverage(self.request_text(), draft.words)
 
     def _check_intent(
@@ -493,7 +493,7 @@ class _CheckedDraft:
     """What the next synthesis is told that this answer lacks; empty if none is needed."""
     gaps: int = 0
     """How many asks its judge finds not met."""
-    coverage: Coverage | None = None
+    coverage: WordCoverage | None = None
 
     @property
     def rank(self) -> tuple[bool, int, bool, int]:
@@ -508,7 +508,7 @@ def _covered() -> CheckFacts:
     return CheckFacts(INTENT, Outcome.OK, Check.COVERAGE)
 
 
-def _is_echo(request: str, answer: str, coverage: Coverage | None) -> bool:
+def _is_echo(request: str, answer: str, coverage: WordCoverage | None) -> bool:
     if coverage is not None:
         return coverage.finding is CoverageFinding.ECHO
     return is_echo(request, answer)
