@@ -10,7 +10,7 @@ import pytest
 from forum.engine import RunRequest
 from forum.ledger.kinds import Outcome
 from forum.work.asks import is_single_ask
-from forum.work.coverage import Coverage, CoverageFinding
+from forum.work.coverage import CoverageFinding, WordCoverage
 from forum.work.kinds import SINGLE_ASK_STEP
 from forum.work.plan import Task
 from forum.work.policy import Chat, Policy, Role, Scripted, ScriptStep
@@ -81,7 +81,7 @@ def test_a_verifier_finds_a_flag_that_was_left_out(
     """The engine that drove the run did not want it to be seen."""
     monkeypatch.setattr(
         "forum.engine.answer_assembly.check_coverage",
-        lambda _request, _answer: Coverage(CoverageFinding.NONE),
+        lambda _request, _answer: WordCoverage(CoverageFinding.NONE),
     )
     policy = quick(agents={"": Scripted({"*": (ScriptStep("bananas"),)})})
     office.do(RunRequest("How long is the Danube?", None, policy))

@@ -516,7 +516,7 @@ export interface DecisionAsk {
 export interface DecisionForm {
   /** The name of a run. */
   run: string;
-  /** What waits at a gate: `plan`, `task/NAME`, `use/NAME/N` or `effect/NAME/N`. */
+  /** What waits at a gate: `plan`, `task/NAME`, `use/NAME/N`, `effect/NAME/N` or `dissent/NAME`. */
   subject: string;
   answer: Answer;
   /** The digest of what a gate shows; a decision names it. */
@@ -804,7 +804,7 @@ export type GapReason = "filtered" | "limit" | "overflow" | "parent-unseen" | "r
 
 /** What a person has to approve first. */
 export interface GateAsk {
-  /** `plan`, `tasks`, `task:NAME`. */
+  /** `plan`, `tasks`, `task:NAME`, `dissent`. */
   what: Array<string>;
   seconds?: number | null;
   default?: Answer | null;
@@ -814,7 +814,7 @@ export interface GateAsk {
 export interface GateEditForm {
   /** The name of a run. */
   run: string;
-  /** What waits at a gate: `plan`, `task/NAME`, `use/NAME/N` or `effect/NAME/N`. */
+  /** What waits at a gate: `plan`, `task/NAME`, `use/NAME/N`, `effect/NAME/N` or `dissent/NAME`. */
   subject: string;
   /** The digest of what a gate shows; a decision names it. */
   digest: string;
@@ -824,7 +824,7 @@ export interface GateEditForm {
 export interface GateForm {
   /** The name of a run. */
   run: string;
-  /** What waits at a gate: `plan`, `task/NAME`, `use/NAME/N` or `effect/NAME/N`. */
+  /** What waits at a gate: `plan`, `task/NAME`, `use/NAME/N`, `effect/NAME/N` or `dissent/NAME`. */
   subject: string;
   /** The digest of what a gate shows; a decision names it. */
   digest: string;
@@ -990,7 +990,7 @@ export interface LaneResult {
 export interface LocatedGateForm {
   /** The name of a run. */
   run: string;
-  /** What waits at a gate: `plan`, `task/NAME`, `use/NAME/N` or `effect/NAME/N`. */
+  /** What waits at a gate: `plan`, `task/NAME`, `use/NAME/N`, `effect/NAME/N` or `dissent/NAME`. */
   subject: string;
   /** The digest of what a gate shows; a decision names it. */
   digest: string;
@@ -1160,6 +1160,11 @@ export interface PanelAsk {
   threshold?: number;
   /** Who compares open answers. */
   judge?: string | null;
+  /**
+   * How far the seats have to agree, so that a task with this panel passes: `majority` or
+   * `agreement`. A blocked or split panel never passes.
+   */
+  require?: Requirement;
 }
 
 /** A part of a message; only texts are taken. */
@@ -1355,6 +1360,9 @@ export interface ReportResult {
   refused?: Array<ItemRefusal>;
   gates?: Array<GateState>;
 }
+
+/** How far a panel has to agree, so that its answer is accepted. */
+export type Requirement = "agreement" | "majority";
 
 /** Why there is no answer. */
 export interface ResponseError {
@@ -1817,7 +1825,7 @@ export interface SharedCapForm {
 export interface ShownGateForm {
   /** The name of a run. */
   run: string;
-  /** What waits at a gate: `plan`, `task/NAME`, `use/NAME/N` or `effect/NAME/N`. */
+  /** What waits at a gate: `plan`, `task/NAME`, `use/NAME/N`, `effect/NAME/N` or `dissent/NAME`. */
   subject: string;
   /** The digest of what a gate shows; a decision names it. */
   digest: string;
@@ -2075,6 +2083,8 @@ export interface TaskForm {
   run: string | null;
   /** The index of its last entry. */
   entry: number | null;
+  /** How far the panel agreed that worked on it; null without a panel. */
+  accord?: Accord | null;
 }
 
 /** How far a task has come. */
@@ -2163,7 +2173,7 @@ export interface VoteForm {
 export interface WaitForm {
   /** The name of a run. */
   run: string;
-  /** What waits at a gate: `plan`, `task/NAME`, `use/NAME/N` or `effect/NAME/N`. */
+  /** What waits at a gate: `plan`, `task/NAME`, `use/NAME/N`, `effect/NAME/N` or `dissent/NAME`. */
   subject: string;
 }
 

@@ -197,6 +197,10 @@ class RunReads:
         """Return what the runs that match have cost, from before a run or from the last."""
         return add_up_costs(self._project, axis, query, before, split)
 
+    def add_up_all_costs(self, axis: CostAxis, query: RunQuery) -> CostTable:
+        """Return what all runs that match have cost, however long that takes."""
+        return add_up_costs(self._project, axis, query, None, max_scanned=None)
+
     def measure_run(self, run: str) -> RecordFigures:
         """Return the figures of a run and of the runs within it.  Raises `NoSuchRun`."""
         return measure_run(self._project, run)
@@ -376,6 +380,11 @@ class RunReads:
         """Return the beginning of a body as text."""
         return decode_prefix(self._body_at(at, name))
 
+    def read_text(self, at: ports.Position | None, name: str) -> str | None:
+        """Return a body as text; None if it is absent or erased."""
+        body = self._body_at(at, name)
+        return None if body is None else body.decode(errors="replace")
+
     def _body_at(self, at: ports.Position | None, name: str) -> bytes | None:
         """Return a body, checked against its entry; None if it is absent or erased."""
         if at is None or self._project.store.body(at, name) is None:
@@ -484,10 +493,10 @@ class RunReads:
         return list(runs)[:limit]
 
     def diff_runs(self, first: str, second: str) -> list[Divergence]:
-        """Return the differences between two runs; durations are not compared."""
+        """Return the differences between two runs; durations and secrets are not compared."""
         from forum.engine import read_steps
 
-        timings = frozenset({"milliseconds", "micros"})
+        timings = frozenset({"milliseconds", "micros", "marks"})
         a, b = (
             align_steps(
                 read_steps(self._project.ledger, run, ignoring=timings), self._aligned_strands(run)

@@ -93,6 +93,7 @@ class ListedRun(Struct, frozen=True):
             summary.stopped,
             waits=self.waits,
             has_overrun=summary.overruns > 0,
+            accord=summary.accord,
         )
 
     @property

@@ -128,6 +128,7 @@ if TYPE_CHECKING:
     ]
     ReportCheck = Literal["follows", "differs", "erased", "not computed"]
     ReportProvenance = Literal["relayed", "wrapped", "reported"]
+    Requirement = Literal["majority", "agreement"]
     RouteNext = Literal["lane", "classifier", "no-lane", "not-routed"]
     RunState = Literal["accepted", "running", "waiting", "interrupted", "stopped", "ended"]
     Scope = Literal["submit", "read", "approve", "audit", "admin", "metrics", "report"]
@@ -186,6 +187,7 @@ else:
     Reason = str
     ReportCheck = str
     ReportProvenance = str
+    Requirement = str
     RouteNext = str
     RunState = str
     Scope = str
@@ -407,6 +409,8 @@ class TaskForm(msgspec.Struct, frozen=True, kw_only=True):
     """The run within this one that does it."""
     entry: int | None
     """The index of its last entry."""
+    accord: Accord | None = None
+    """How far the panel agreed that worked on it; null without a panel."""
 
 
 class RoundForm(msgspec.Struct, frozen=True, kw_only=True):
@@ -614,7 +618,9 @@ class GateForm(msgspec.Struct, frozen=True, kw_only=True):
     run: str
     """The name of a run."""
     subject: str
-    """What waits at a gate: `plan`, `task/NAME`, `use/NAME/N` or `effect/NAME/N`."""
+    """What waits at a gate: `plan`, `task/NAME`, `use/NAME/N`, `effect/NAME/N` or
+    `dissent/NAME`.
+    """
     digest: str
     """The digest of what a gate shows; a decision names it."""
     decided: Answer | None
@@ -631,7 +637,9 @@ class WaitForm(msgspec.Struct, frozen=True, kw_only=True):
     run: str
     """The name of a run."""
     subject: str
-    """What waits at a gate: `plan`, `task/NAME`, `use/NAME/N` or `effect/NAME/N`."""
+    """What waits at a gate: `plan`, `task/NAME`, `use/NAME/N`, `effect/NAME/N` or
+    `dissent/NAME`.
+    """
 
 
 class ScoreForm(msgspec.Struct, frozen=True, kw_only=True):
@@ -942,7 +950,9 @@ class LocatedGateForm(msgspec.Struct, frozen=True, kw_only=True):
     run: str
     """The name of a run."""
     subject: str
-    """What waits at a gate: `plan`, `task/NAME`, `use/NAME/N` or `effect/NAME/N`."""
+    """What waits at a gate: `plan`, `task/NAME`, `use/NAME/N`, `effect/NAME/N` or
+    `dissent/NAME`.
+    """
     digest: str
     """The digest of what a gate shows; a decision names it."""
     decided: Answer | None
@@ -978,7 +988,9 @@ class ShownGateForm(msgspec.Struct, frozen=True, kw_only=True):
     run: str
     """The name of a run."""
     subject: str
-    """What waits at a gate: `plan`, `task/NAME`, `use/NAME/N` or `effect/NAME/N`."""
+    """What waits at a gate: `plan`, `task/NAME`, `use/NAME/N`, `effect/NAME/N` or
+    `dissent/NAME`.
+    """
     digest: str
     """The digest of what a gate shows; a decision names it."""
     decided: Answer | None
@@ -1014,7 +1026,9 @@ class DecisionForm(msgspec.Struct, frozen=True, kw_only=True):
     run: str
     """The name of a run."""
     subject: str
-    """What waits at a gate: `plan`, `task/NAME`, `use/NAME/N` or `effect/NAME/N`."""
+    """What waits at a gate: `plan`, `task/NAME`, `use/NAME/N`, `effect/NAME/N` or
+    `dissent/NAME`.
+    """
     answer: Answer
     digest: str
     """The digest of what a gate shows; a decision names it."""
@@ -1026,7 +1040,9 @@ class GateEditForm(msgspec.Struct, frozen=True, kw_only=True):
     run: str
     """The name of a run."""
     subject: str
-    """What waits at a gate: `plan`, `task/NAME`, `use/NAME/N` or `effect/NAME/N`."""
+    """What waits at a gate: `plan`, `task/NAME`, `use/NAME/N`, `effect/NAME/N` or
+    `dissent/NAME`.
+    """
     digest: str
     """The digest of what a gate shows; a decision names it."""
 
@@ -1949,6 +1965,10 @@ class PanelAsk(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The share of them that has to agree to end it."""
     judge: str | None = None
     """Who compares open answers."""
+    require: Requirement = "majority"
+    """How far the seats have to agree, so that a task with this panel passes: `majority` or
+    `agreement`. A blocked or split panel never passes.
+    """
 
 
 class TaskAsk(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -1974,7 +1994,7 @@ class GateAsk(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a person has to approve first."""
 
     what: Sequence[str]
-    """`plan`, `tasks`, `task:NAME`."""
+    """`plan`, `tasks`, `task:NAME`, `dissent`."""
     seconds: int | None = None
     default: Answer | None = None
 

@@ -7,6 +7,22 @@ from enum import StrEnum
 
 from forum.ledger.entry import Count, Facts
 from forum.ledger.kinds import Kind, Kinds
+from forum.work.council_end import Accord, CouncilCloseFacts, End, Ground
+
+__all__ = [
+    "COUNCIL_KINDS",
+    "Accord",
+    "BallotFacts",
+    "BaselineDecision",
+    "BaselineFacts",
+    "CouncilCloseFacts",
+    "CouncilFacts",
+    "End",
+    "EquivalenceFacts",
+    "Ground",
+    "RevealFacts",
+    "SimilarityFacts",
+]
 
 
 class CouncilFacts(Facts, frozen=True):
@@ -63,62 +79,6 @@ class RevealFacts(Facts, frozen=True):
 
     It is computed from the ballots, so no seat can choose it.
     """
-
-
-class End(StrEnum):
-    """Why nobody was asked again."""
-
-    GATE = "gate"
-    """The first answers agreed."""
-    UNANIMOUS = "unanimous"
-    STABLE = "stable"
-    """No seat changed its answer."""
-    EXHAUSTED = "exhausted"
-    """No seat made a new claim."""
-    ROUNDS = "rounds"
-    STOPPED = "stopped"
-    """By a limit or a cancellation."""
-    SILENT = "silent"
-    """No seat cast a ballot."""
-
-
-class Ground(StrEnum):
-    """By what the answer was chosen."""
-
-    GATE = "gate"
-    VOTE = "vote"
-    CHECK = "check"
-    """A tool's check passed."""
-    JUDGE = "judge"
-    """A model preferred it in both orders."""
-    NONE = "none"
-
-
-class Accord(StrEnum):
-    """How far the seats agree in the end."""
-
-    AGREED = "agreed"
-    MAJORITY = "majority"
-    SPLIT = "split"
-    BLOCKED = "blocked"
-    """A seat has an objection that must be answered first."""
-
-
-class CouncilCloseFacts(Facts, frozen=True):
-    """How a council ended.  Body: the report, with what the minority said."""
-
-    end: End
-    ground: Ground
-    accord: Accord
-    rounds: Count
-    ballots: Count
-    changed: Count
-    """Number of changes of answer."""
-    conformed: Count
-    """Number of changes without a reason, which do not count."""
-    blockers: Count
-    usd: Count
-    tokens: Count
 
 
 class SimilarityFacts(Facts, frozen=True):

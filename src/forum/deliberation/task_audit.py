@@ -19,8 +19,10 @@ from forum.ledger.entry import MAIN_STRAND
 from forum.ledger.kinds import Outcome
 from forum.ledger.ports import Amount
 from forum.work import acceptance_criteria, call_rules, kinds
+from forum.work.council_end import Accord
 from forum.work.coverage import check_coverage
-from forum.work.judging import Judgement, judge_output, judge_tool_result
+from forum.work.judging import Judgement, judge_accord, judge_output, judge_tool_result
+from forum.work.panel import Council
 from forum.work.plan import Plan, Task, read_plan
 from forum.work.policy import ASK_TOOL, TEAM_RULES, Answer, Policy, Role, ToolCall, read_policy
 from forum.work.prompt import Quotation, quote
@@ -218,26 +220,74 @@ class TaskAuditor(StrandAuditor):
 
     def check_task(self, task: Task) -> None:
         """Check the attempts of a task, and what follows from each."""
-        agent = self._policy.worker_of(task)
-        if task.is_delegated:
-            self._check_delegated(task, agent)
+        agent, rungs = self._policy.worker_of(task), self._policy.rungs_of(task)
+        if task.tasks:
+            self._check_inner_plan(task, agent)
             return
         while True:
             verdicts = self._progress.advance(call_rules.AttemptBegun()).verdicts
             self._attempt = len(verdicts) + 1
             level = call_rules.escalation_level(verdicts)
-            worker = self._policy.ladder_of(agent)[level]
+            worker = rungs[level]
             self._check_summaries(worker)
+            if (panel := self._policy.panel_of(task, level)) is not None:
+                self._check_panel(task, panel, rungs, level)
+                continue
             reply = self._check_own_calls(worker)
             self._check_judged(task, agent, worker, reply)
 
-    def _check_delegated(self, task: Task, agent: str) -> None:
-        """Check a task that a run within carries out: its answer counts like a reply."""
+    def _check_inner_plan(self, task: Task, agent: str) -> None:
+        """Check a task that a plan within carries out: its answer counts like a reply."""
         self._check_summaries(agent)
+        reply = self._check_child_call(task)
+        self._check_judged(task, agent, agent, reply, final=True)
+
+    def _check_child_call(self, task: Task) -> IndexedEntry:
         call = self._take_call(kinds.CHILD_RUN, "", delegated=task)
         reply = self._take_reply(call)
         self._count_reply(call.entry.facts, reply)
-        self._check_judged(task, agent, agent, reply, final=True)
+        return reply
+
+    def _check_panel(self, task: Task, panel: Council, rungs: tuple[str, ...], level: int) -> None:
+        """Check an attempt that a panel made: its accord decides whether the answer is accepted."""
+        reply = self._check_child_call(task)
+        agent = self._policy.worker_of(task)
+        judgement = Judgement(passed=True, check=acceptance_criteria.Check.OUTCOME)
+        if self._policy.counts_accord and reply.entry.facts.outcome is Outcome.OK:
+            judgement = judge_accord(self._read_accord(reply), panel.require)
+        is_last = level + 1 == len(rungs)
+        if not judgement.passed and not (is_last and self._is_dissent_approved()):
+            judged = call_rules.AttemptJudged(judgement, Outcome.OK, agent, rungs=rungs)
+            self._check_verdict(self._progress.advance(judged).verdicts[-1])
+            return
+        self._check_judged(
+            task,
+            agent,
+            agent,
+            reply,
+            rungs=rungs,
+            asks_model=level == 0,
+            overruled=judgement.reason,
+        )
+
+    def _is_dissent_approved(self) -> bool:
+        """Return whether a person accepted an answer that the panel did not agree on."""
+        gate = kinds.gate_strand(kinds.dissent_gate_subject(self._task))
+        return self._state.decision(gate) is Answer.APPROVE
+
+    def _read_accord(self, reply: IndexedEntry) -> Accord | None:
+        """Return the accord that stands beside a reply, which must be that of the panel itself."""
+        step = reply.entry.step.removesuffix("/reply")
+        noted = self._by_step.get(f"{step}/accord")
+        if noted is None or not isinstance(noted.entry.facts, kinds.AccordFacts):
+            return None
+        facts: kinds.AccordFacts = noted.entry.facts
+        named = self._by_step.get(f"{step}/delegate") or self._by_step.get("delegate")
+        child = named.entry.facts.run if named else ""
+        if facts.run != child:
+            detail = f"{noted.entry.step}: run {facts.run} is not the one that the task names"
+            self._comparer.report_fault(Breach.COURSE, detail, noted)
+        return facts.accord
 
     def _check_own_calls(self, agent: str) -> IndexedEntry:
         """Check the calls of an attempt; return the reply that is its result."""
@@ -278,8 +328,17 @@ class TaskAuditor(StrandAuditor):
         outcome: Outcome = where.entry.facts.outcome
         return Quotation(f"{source}, {outcome.value}", head, body.size if body else 0)
 
-    def _check_judged(
-        self, task: Task, agent: str, worker: str, reply: IndexedEntry, *, final: bool = False
+    def _check_judged(  # noqa: PLR0913  the last four have a default
+        self,
+        task: Task,
+        agent: str,
+        worker: str,
+        reply: IndexedEntry,
+        *,
+        final: bool = False,
+        rungs: tuple[str, ...] = (),
+        asks_model: bool = True,
+        overruled: str = "",
     ) -> None:
         """Check the verdict on an attempt. Raises `_RecordEnds` if the task ends with it."""
         outcome: Outcome = reply.entry.facts.outcome
@@ -291,16 +350,19 @@ class TaskAuditor(StrandAuditor):
             if judgement.passed:
                 judgement = self._judge_by_tool(demand, number)
         words = any(demand.check is acceptance_criteria.Check.MODEL for demand in demands)
-        needs_model = words or not demands
+        needs_model = asks_model and (words or not demands)
         reader = self._policy.judge_of(Role.VALIDATOR, [worker]) if needs_model else None
         judge = ""
         if judgement.passed and reader is not None:
             self._check_summaries(reader)
             judge, judgement = reader, self._judge_by_model(reader)
         state = self._progress.advance(
-            call_rules.AttemptJudged(judgement, outcome, agent, final=final)
+            call_rules.AttemptJudged(judgement, outcome, agent, final=final, rungs=rungs)
         )
-        self._check_verdict(msgspec.structs.replace(state.verdicts[-1], judge=judge))
+        verdict = msgspec.structs.replace(state.verdicts[-1], judge=judge)
+        if verdict.next is kinds.Next.ACCEPT:
+            verdict = msgspec.structs.replace(verdict, reason=overruled)
+        self._check_verdict(verdict)
 
     def _judge_by_tool(self, demand: acceptance_criteria.Criterion, number: int) -> Judgement:
         done = self._check_look(f"attempt/{self._attempt}/check/{number}")

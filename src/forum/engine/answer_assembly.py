@@ -11,22 +11,23 @@ from functools import cached_property
 
 from forum.engine import context
 from forum.engine.ports import TaskHalted
-from forum.engine.prompt_fit import SourceText
+from forum.engine.prompt_fit import SourceText, read_findings_source
 from forum.engine.structured_output import independence
 from forum.errors import BodyGone
-from forum.ledger.body import Content, text_content
+from forum.ledger.body import BytesContent, Content, text_content
 from forum.ledger.kinds import Outcome
 from forum.ledger.log import Ledger
+from forum.ledger.ports import Position
 from forum.tlog import Hash
 from forum.work import answer_checks
 from forum.work.acceptance_criteria import Check
 from forum.work.asks import is_echo
-from forum.work.coverage import Coverage, CoverageFinding, check_coverage
+from forum.work.coverage import CoverageFinding, WordCoverage, check_coverage
 from forum.work.judging import MAX_READ_BYTES
 from forum.work.kinds import COVERAGE, NOT_CONFIRMED, VERIFIER, CheckFacts, StopFacts, StopReason
 from forum.work.policy import Role
 from forum.work.roles import intent, prompt_parts, reviser, synthesizer
-from forum.work.run_fold import Run, TaskState, outcome_of_stop
+from forum.work.run_fold import Run, TaskRun, TaskState, outcome_of_stop
 from forum.work.schedule import final_results
 from forum.work.text_fit import estimate_tokens
 
@@ -116,7 +117,7 @@ class AnswerAssembler:
             if call is None or call.reply_at is None or call.replied is None:
                 continue
             try:
-                content = context.open_body(self._ledger, call.reply_at, "output")
+                content = self._result_content(run, call.reply_at)
             except BodyGone:
                 continue  # erased meanwhile: the run ends without this result
             results.append(
@@ -129,6 +130,18 @@ class AnswerAssembler:
                 )
             )
         return results
+
+    def _result_content(self, task: TaskRun, reply_at: Position) -> Content:
+        """Return the result of a task and, if a panel worked on it, what the panel found.
+
+        Raises `BodyGone` if the result was erased.
+        """
+        content: Content = context.open_body(self._ledger, reply_at, "output")
+        for found in read_findings_source(self._ledger, task, MAX_READ_BYTES):
+            content = context.JoinedContent(
+                (content, text_content(_PART_SEPARATOR), BytesContent(found.text))
+            )
+        return content
 
     def request_text(self) -> str:
         """Return the beginning of the request; empty if it was erased."""
@@ -264,7 +277,7 @@ class AnswerAssembler:
         )
         return [(facts, coverage.describe())]
 
-    def _coverage_of(self, draft: "_AnswerDraft") -> Coverage:
+    def _coverage_of(self, draft: "_AnswerDraft") -> WordCoverage:
         return check_coverage(self.request_text(), draft.words)
 
     def _check_intent(
@@ -480,7 +493,7 @@ class _CheckedDraft:
     """What the next synthesis is told that this answer lacks; empty if none is needed."""
     gaps: int = 0
     """How many asks its judge finds not met."""
-    coverage: Coverage | None = None
+    coverage: WordCoverage | None = None
 
     @property
     def rank(self) -> tuple[bool, int, bool, int]:
@@ -495,7 +508,7 @@ def _covered() -> CheckFacts:
     return CheckFacts(INTENT, Outcome.OK, Check.COVERAGE)
 
 
-def _is_echo(request: str, answer: str, coverage: Coverage | None) -> bool:
+def _is_echo(request: str, answer: str, coverage: WordCoverage | None) -> bool:
     if coverage is not None:
         return coverage.finding is CoverageFinding.ECHO
     return is_echo(request, answer)

@@ -5,21 +5,27 @@ the reply is settled.  The child wakes its parent when it ends; no process waits
 """
 
 from contextlib import suppress
+from dataclasses import dataclass
 from hashlib import sha256
 
 import msgspec
 
+from forum.deliberation.council_findings import describe_findings
+from forum.deliberation.council_report import read_report
 from forum.engine.accept import RunRequest, accept_run
-from forum.engine.context import RunContext, open_body, read_run
+from forum.engine.context import RunContext, open_body, position_of, read_body, read_run
 from forum.engine.ports import EMPTY_CONTENT, NO_COST, CallReply
 from forum.errors import BodyGone
-from forum.ledger.body import BytesContent, Content
+from forum.ledger.body import BytesContent, Content, text_content
+from forum.ledger.entry import MAIN_STRAND
 from forum.ledger.kinds import Outcome
 from forum.ledger.log import Ledger
 from forum.ledger.ports import NO_LIMIT, Amount, BudgetAccount
 from forum.work import kinds
+from forum.work.council_end import CouncilCloseFacts
+from forum.work.panel import Council
 from forum.work.plan import Plan, RunBudget, Task
-from forum.work.policy import Policy
+from forum.work.policy import DISSENT_GATE, Policy
 from forum.work.run_fold import Run, inner_stop_reason, stop_reason
 
 _WHYS: dict[kinds.StopReason | None, kinds.Why] = {
@@ -28,20 +34,61 @@ _WHYS: dict[kinds.StopReason | None, kinds.Why] = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Delegation:
+    """A call of a task that a run of its own answers."""
+
+    task: Task
+    panel: Council | None
+    """The panel that deliberates; None: the plan within the task is carried out."""
+    step: str
+    """The step of the entry that names the child run."""
+    call_step: str
+
+
+@dataclass(frozen=True, slots=True)
+class PanelFindings:
+    """How far a panel agreed, and what it found."""
+
+    facts: kinds.AccordFacts
+    text: Content
+
+
 def allot_budget(
-    run: str, task: Task, account: BudgetAccount | None, sharers: int
+    run: str,
+    delegation: Delegation,
+    account: BudgetAccount | None,
+    sharers: int,
+    before: Amount = NO_COST,
 ) -> kinds.DelegationFacts:
-    """Return the id and the allotment of the child run of a task.
+    """Return the id and the allotment of a child run.
 
     A task without a budget of its own gets an equal share of what is left in the parent's account,
-    so that the other unfinished tasks keep theirs.
+    so that the other unfinished tasks keep theirs. `before` is what earlier child runs of the task
+    have spent of its budget.
     """
+    task = delegation.task
     cap, used = account or BudgetAccount(NO_COST, NO_COST)
     members = (
         limit if whole == NO_LIMIT else _share_of(limit, max(0, whole - spent), sharers)
-        for limit, whole, spent in zip(task.budget.cap, cap, used, strict=True)
+        for limit, whole, spent in zip(_remainder(task, before), cap, used, strict=True)
     )
-    return kinds.DelegationFacts(_child_run_id(run, task.id), *members)
+    # The first child run of a task has the id that earlier releases gave it.
+    name = task.id if delegation.step == FIRST_STEP else f"{task.id}/{delegation.call_step}"
+    return kinds.DelegationFacts(_child_run_id(run, name), *members)
+
+
+FIRST_STEP = "delegate"
+"""The step that names the first child run of a task."""
+
+
+def _remainder(task: Task, before: Amount) -> Amount:
+    return Amount(
+        *(
+            limit if limit == NO_LIMIT else max(0, limit - spent)
+            for limit, spent in zip(task.budget.cap, before, strict=True)
+        )
+    )
 
 
 def _share_of(limit: int, left: int, sharers: int) -> int:
@@ -54,12 +101,17 @@ def reservation_of(delegated: kinds.DelegationFacts) -> Amount:
 
 
 def start_child_run(
-    ledger: Ledger, case: RunContext, task: Task, delegated: kinds.DelegationFacts, prompt: str
+    ledger: Ledger,
+    case: RunContext,
+    delegation: Delegation,
+    delegated: kinds.DelegationFacts,
+    prompt: str,
 ) -> None:
-    """Accept the child run that carries out a task's plan or panel, unless it exists already."""
+    """Accept the child run that carries out a plan or a panel, unless it exists already."""
     if ledger.store.strands(delegated.run):
         return
-    plan = Plan(task.tasks) if task.tasks else None
+    task, panel = delegation.task, delegation.panel
+    plan = Plan(task.tasks) if panel is None else None
     left = NO_LIMIT
     if case.deadline is not None:
         left = max(0, (case.deadline - ledger.now()) // 1000)
@@ -67,7 +119,7 @@ def start_child_run(
         *delegated.allotment, min(left, task.budget.milliseconds), case.accepted.depth - 1
     )
     origin = kinds.AcceptedFacts(parent_run=case.run, parent_task=task.id)
-    order = RunRequest(prompt, plan, _child_policy(case.policy, task, prompt), budget)
+    order = RunRequest(prompt, plan, _child_policy(case.policy, task, panel, prompt), budget)
     accept_run(ledger, delegated.run, order, kinds.CHILD_RUN, origin)
 
 
@@ -115,14 +167,31 @@ def models_in_run(run: Run) -> str:
     return ",".join(sorted(named))
 
 
-def _child_policy(policy: Policy, task: Task, prompt: str) -> Policy:
-    if task.panel is not None:
-        return policy.for_child_run(()).for_panel(task.panel, prompt)
-    names = Plan(task.tasks).names
+def read_findings(ledger: Ledger, run: str) -> PanelFindings | None:
+    """Return what the council of a child run came to, or None if it did not close."""
+    for recorded in ledger.writer.read_entries(run, MAIN_STRAND):
+        closed = recorded.entry.facts
+        if isinstance(closed, CouncilCloseFacts):
+            facts = kinds.AccordFacts(run, closed.accord, closed.blockers)
+            text = EMPTY_CONTENT
+            with suppress(BodyGone):
+                report = read_body(ledger, position_of(recorded), "report")
+                text = text_content(describe_findings(read_report(report)))
+            return PanelFindings(facts, text)
+    return None
+
+
+def _child_policy(policy: Policy, task: Task, panel: Council | None, prompt: str) -> Policy:
+    if panel is not None:
+        return policy.for_child_run(()).for_panel(panel, prompt)
+    plan = Plan(task.tasks)
+    has_panel = policy.has_panel(plan.all_tasks)
     gates = tuple(
         gate
         for gate in policy.gates
-        if gate == "tasks" or (gate.startswith("task:") and gate[5:] in names)
+        if gate == "tasks"
+        or (gate.startswith("task:") and gate[5:] in plan.names)
+        or (gate == DISSENT_GATE and has_panel)
     )
     return policy.for_child_run(gates)
 

@@ -192,8 +192,11 @@ class ReplySource(Protocol):
         """Return the recorded reply to a call, or None.  Raises `TaskHalted`, `ReplayMiss`."""
         ...
 
-    def allotment(self, task: str) -> kinds.DelegationFacts | None:
+    def allotment(self, task: str, step: str) -> kinds.DelegationFacts | None:
         """Return the recorded allotment of a child run, or None if it is to be computed."""
+
+    def find_accord(self, task: str, step: str) -> tuple[kinds.AccordFacts, Content] | None:
+        """Return the recorded accord of a panel and its findings, or None."""
         ...
 
     def recorded_end(self) -> RecordedEnd | None:

@@ -7,17 +7,21 @@ like all others, and the prompt says that it is a summary.
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from forum.engine import context, model_calls
+from forum.errors import BodyGone
 from forum.ledger.kinds import Outcome
 from forum.ledger.log import Ledger
 from forum.tlog import Hash
 from forum.work import call_rules, text_fit
 from forum.work.judging import MAX_READ_BYTES
+from forum.work.kinds import FINDINGS
 from forum.work.policy import Role
 from forum.work.prompt import Prompt, Quotation
 from forum.work.roles import summarizer
+from forum.work.run_fold import TaskRun
 
 MAX_SUMMARY_CALLS = 8
 """Limit of calls for one result; of a longer one the most relevant parts are summarized."""
@@ -51,6 +55,17 @@ def read_request_source(ledger: Ledger, run: str) -> SourceText:
     """Read the request of a run as a text that may have to be shortened."""
     request = context.read_request(ledger, run)
     return SourceText("the request", request[:MAX_READ_BYTES], len(request))
+
+
+def read_findings_source(ledger: Ledger, task: TaskRun, limit: int) -> list[SourceText]:
+    """Read what the panel of a task found; nothing without a panel, or if it was erased."""
+    if task.accord_at is None:
+        return []
+    with suppress(BodyGone):
+        text = context.open_body(ledger, task.accord_at, FINDINGS)
+        head = context.read_prefix(text.chunks(), limit)
+        return [SourceText(f"the panel of task {task.id}", head, text.size)]
+    return []
 
 
 def source_of(quotation: Quotation) -> SourceText:

@@ -12,6 +12,7 @@ from forum.deliberation.answer_groups import SimilarityReading, SimilarityReques
 from forum.engine import context, ports
 from forum.engine.accept import PLAN_STEP, RouteDecision, RunRequest
 from forum.engine.answer_similarity import read_recorded_similarity
+from forum.engine.child_runs import FIRST_STEP, read_findings
 from forum.errors import BodyGone, NoSuchRun, ReplayMiss
 from forum.ledger import log
 from forum.ledger.body import Content
@@ -22,7 +23,8 @@ from forum.tlog import Hash
 from forum.work import kinds
 from forum.work.claims import read_claims
 from forum.work.plan import RunBudget, read_plan
-from forum.work.policy import PROMPT_VERSION, ToolCall
+from forum.work.policy import PROMPT_VERSION, ToolCall, read_policy, write_policy
+from forum.work.prompt import remove_marks
 from forum.work.run_comparison import RunStep, comparable_facts
 
 _tool_calls_decoder = msgspec.json.Decoder(tuple[ToolCall, ...])
@@ -84,6 +86,13 @@ class RecordedRun:
         facts: kinds.OutcomeFacts = entry.facts
         result, error = self.content(entry, "result"), self.content(entry, "error")
         return ports.CallReply(facts.outcome, result, why=facts.why, code=facts.code, error=error)
+
+    def accord(self, task: str, step: str) -> tuple[kinds.AccordFacts, Content] | None:
+        """Return how far a panel agreed and what it found, or None if that is not recorded."""
+        recorded = self.step(task, step)
+        if recorded is None:
+            return None
+        return recorded[1].facts, self.content(recorded[1], kinds.FINDINGS)
 
     def arguments(self, entry: Entry[Any]) -> tuple[str, bytes]:
         """Return the tool and the arguments of a recorded intent."""
@@ -168,9 +177,20 @@ class ForkSource:
         """Return False: only the policy decides, and approvals are not inherited by a fork."""
         return False
 
-    def allotment(self, task: str) -> kinds.DelegationFacts | None:  # noqa: ARG002
+    def allotment(self, task: str, step: str) -> kinds.DelegationFacts | None:  # noqa: ARG002
         """Return None: a fork computes the allotments of its child runs."""
         return None
+
+    def find_accord(self, task: str, step: str) -> tuple[kinds.AccordFacts, Content] | None:
+        """Return how far the panel agreed whose recorded answer is reused, or None.
+
+        Earlier releases did not record it in the forked run: the run of the panel says it.
+        """
+        recorded, named = self._past.accord(task, step), self._past.step(task, FIRST_STEP)
+        if recorded is not None or named is None:
+            return recorded
+        findings = read_findings(self._ledger, named[1].facts.run)
+        return (findings.facts, findings.text) if findings else None
 
     def raise_if_stopped_before(self, task: str, step: str) -> None:
         """Do nothing: a fork does not inherit stops."""
@@ -218,10 +238,14 @@ class ReplaySource:
         """Return the recorded time of a task's last reply, or 0 without one."""
         return self._past.last_reply_at(task)
 
-    def allotment(self, task: str) -> kinds.DelegationFacts | None:
+    def allotment(self, task: str, step: str) -> kinds.DelegationFacts | None:
         """Return the recorded allotment of a child run, or None."""
-        recorded = self._past.step(task, "delegate")
+        recorded = self._past.step(task, step)
         return recorded[1].facts if recorded else None
+
+    def find_accord(self, task: str, step: str) -> tuple[kinds.AccordFacts, Content] | None:
+        """Return the recorded accord of a panel and its findings, or None."""
+        return self._past.accord(task, step)
 
     def recorded_end(self) -> ports.RecordedEnd:
         """Return the end of the recorded run."""
@@ -308,6 +332,7 @@ _FORKED_BODIES: dict[type[Facts], frozenset[str]] = {
     kinds.ReplyFacts: frozenset({"output", "uses", "error"}),
     kinds.IntentFacts: frozenset({"arguments"}),
     kinds.OutcomeFacts: frozenset({"result", "error"}),
+    kinds.AccordFacts: frozenset({kinds.FINDINGS}),
 }
 """The bodies that a fork reads from the run that it forks, by kind of entry."""
 
@@ -363,6 +388,10 @@ def read_run_request(ledger: log.Ledger, run: str) -> RunRequest:
     )
 
 
+MARKS = "marks"
+"""What a comparison of two runs ignores of their prompts and policies."""
+
+
 def read_steps(
     ledger: log.Ledger,
     run: str,
@@ -372,7 +401,8 @@ def read_steps(
 ) -> list[RunStep]:
     """Return the comparable steps of a run, ordered by recorded time, strand and position.
 
-    `until` leaves out entries after an index of the log, `ignoring` facts and bodies by name.
+    `until` leaves out entries after an index of the log, `ignoring` facts and bodies by name, and
+    `marks` of prompts, which follow from a secret of the run.
     """
     rows = [
         (entry.ts, entry.strand, entry.n, leaf, entry)
@@ -392,14 +422,24 @@ def _step(
 ) -> RunStep:
     # The identity of the person who decided is no result of the run, and may be erased.
     body_names = (name for name in entry.bodies if name not in {kinds.IDENTITY, *ignoring})
-    bodies = tuple((name, _digest(ledger, entry, name, names)) for name in body_names)
+    is_unmarked = MARKS in ignoring
+    bodies = tuple(
+        (name, _digest(ledger, entry, name, names, is_unmarked=is_unmarked)) for name in body_names
+    )
     facts = comparable_facts(entry.facts, ignoring=ignoring)
     return RunStep(
         strand=entry.strand, step=entry.step, kind=entry.kind, facts=facts, bodies=bodies
     )
 
 
-def _digest(ledger: log.Ledger, entry: Entry[Any], name: str, names: Mapping[str, str]) -> str:
+def _digest(
+    ledger: log.Ledger,
+    entry: Entry[Any],
+    name: str,
+    names: Mapping[str, str],
+    *,
+    is_unmarked: bool,
+) -> str:
     """Return a digest for comparing a body; for an erased body, its commitment.
 
     Claims name entries by leaf hashes, which no two runs share.  Their digest uses the steps of the
@@ -409,6 +449,11 @@ def _digest(ledger: log.Ledger, entry: Entry[Any], name: str, names: Mapping[str
     if body is None:
         return f"erased {entry.bodies[name].h}"
     digest = sha256()
+    if is_unmarked and name == "policy":
+        policy = read_policy(b"".join(body.read()))
+        return sha256(write_policy(policy.with_secret(b""))).hexdigest()
+    if is_unmarked and name == "prompt":
+        return sha256(remove_marks(b"".join(body.read()))).hexdigest()
     if name == "claims":
         for claim in read_claims(b"".join(body.read())):
             shown = names.get(claim.receipt, claim.receipt)

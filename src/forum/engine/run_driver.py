@@ -432,7 +432,10 @@ class RunDriver:
         left = self._task(task)
         if left.state not in (run_fold.TaskState.PENDING, run_fold.TaskState.RUNNING):
             return False
-        subjects = [kinds.tool_gate_subject(task, len(left.uses) + 1)]
+        subjects = [
+            kinds.tool_gate_subject(task, len(left.uses) + 1),
+            kinds.dissent_gate_subject(task),
+        ]
         if left.state is run_fold.TaskState.PENDING:
             subjects.append(kinds.task_strand(task))
         return any(
@@ -459,6 +462,8 @@ class RunDriver:
             name: task.delegated.run
             for name, task in self._state.tasks.items()
             if task.delegated is not None and name not in self._started
+            # A task whose child runs have all replied waits for a person.
+            if any(call.replied is None for call in task.calls)
             if self._task(name).state is run_fold.TaskState.WAITING
         }
         if not waiting:

@@ -6,37 +6,47 @@ read from there and not repeated.
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 import msgspec
 
 from forum.engine import child_runs, context, model_calls
-from forum.engine.gates import pass_gate
+from forum.engine.gates import Decision, pass_gate
 from forum.engine.interruption import follow_parent
-from forum.engine.ports import CallReply, ModelCall, TaskHalted
+from forum.engine.ports import EMPTY_CONTENT, CallReply, ModelCall, TaskHalted
 from forum.engine.prompt_fit import (
     NO_TEXT,
     QUOTE_TOKENS,
     PromptFitter,
     SourceText,
     excerpt,
+    read_findings_source,
     read_request_source,
     source_of,
 )
 from forum.engine.signals import CancelToken
 from forum.engine.structured_output import independence, judge_independently
 from forum.engine.tools import DIGEST_TOOL, ToolRunner, receipts_of
-from forum.ledger.body import BytesContent
+from forum.errors import BodyGone, StepMismatch
+from forum.ledger.body import BytesContent, Content
 from forum.ledger.kinds import Outcome
 from forum.ledger.log import read_strand_entries
-from forum.ledger.ports import BudgetAccount, BudgetCharge
+from forum.ledger.ports import Amount, BudgetAccount, BudgetCharge
 from forum.ledger.strand import Attachment, Draft, RecordedEntry
 from forum.tlog import Hash
 from forum.work import acceptance_criteria, call_rules, kinds
 from forum.work.claims import ActionClaim, count_unverified, find_claims
-from forum.work.judging import MAX_READ_BYTES, Judgement, judge_output, judge_tool_result
-from forum.work.policy import Answer, Role, ToolCall
+from forum.work.judging import (
+    MAX_READ_BYTES,
+    Judgement,
+    judge_accord,
+    judge_output,
+    judge_tool_result,
+)
+from forum.work.panel import Council
+from forum.work.policy import DISSENT_GATE, Answer, Role, ToolCall
 from forum.work.prompt import (
     Prompt,
     Quotation,
@@ -46,7 +56,7 @@ from forum.work.prompt import (
     task_prompt,
 )
 from forum.work.roles import prompt_parts, validator, worker
-from forum.work.run_fold import fold
+from forum.work.run_fold import fold, sum_amounts
 from forum.work.schedule import unfinished_tasks
 from forum.work.text_fit import estimate_tokens
 
@@ -65,6 +75,11 @@ class AttributedJudgement:
     """Why the result was rejected; it is added to the prompt of the next attempt."""
 
 
+def _keep_prompt(prompt: Prompt, _why: str) -> Prompt:
+    """Return a first prompt as it is: it shows the whole request, and has room."""
+    return prompt
+
+
 class TaskDriver:
     """Drives one task of one run."""
 
@@ -77,9 +92,9 @@ class TaskDriver:
         self._ledger, self._reply_source = services.ledger, self._caller.reply_source
         self._tools = ToolRunner(self._caller, case.policy.tools_of(self._task), self._task.lane)
         self._agent = case.policy.worker_of(self._task)
+        self._rungs = self._policy.rungs_of(self._task)
         # Of the smallest context that the task may come to: an escalation sends the same prompt.
-        ladder = self._policy.ladder_of(self._agent)
-        self._prompt_tokens = min(self._policy.prompt_tokens(agent) for agent in ladder)
+        self._prompt_tokens = min(self._policy.prompt_tokens(name) for name in self._rungs)
 
     async def drive(self) -> None:
         """Drive the task until it has ended or waits for a decision or a child run."""
@@ -94,8 +109,8 @@ class TaskDriver:
         background, causes = await self._tools.gather_context(instruction, causes)
         self._fitter, turns = PromptFitter(self._caller, causes), model_calls.StepNames(1)
         prompt = await self._first_prompt(turns, instruction, background, upstream.inputs)
-        if self._task.is_delegated:
-            await self._delegate(turns, instruction, prompt, self._fitter.causes)
+        if self._task.tasks:
+            await self._run_inner_plan(turns, instruction, prompt)
             return
         while True:
             verdict, prompt = await self._run_attempt(turns, instruction, prompt)
@@ -113,7 +128,8 @@ class TaskDriver:
         """Return the prompt of the first attempt, and keep the inputs for the judge.
 
         A task of a team sees the request, the plan and its inputs, fitted to its model. Other tasks
-        see what their author wrote: the instruction and the inputs.
+        see what their author wrote: the instruction and the inputs. So does the only task of a team
+        whose instruction is the request, if that fits.
         """
         lane = self._policy.lanes.get(self._task.lane)
         lane_instructions = lane.instructions if lane else ""
@@ -123,6 +139,16 @@ class TaskDriver:
             return build_prompt(lane_instructions, text)
         request = await self._read_request()
         is_request = instruction.strip().encode() == request.text.strip()
+        if is_request and len(self._case.plan.tasks) == 1:
+            # The task is the request: a small model answers the plain words better than a frame
+            # around them, and no worse than alone.
+            quoted = [*background, *(text.quote() for text in inputs)]
+            text = task_prompt(instruction, self._task.done_when, quoted)
+            plain = build_prompt(lane_instructions, text)
+            if self._free_tokens(plain) > self._prompt_tokens // 4:
+                self._inputs, self._is_excerpt = quoted, False
+                self._fit_again = partial(_keep_prompt, plain)
+                return plain
         shown = "Answer the request." if is_request else instruction
         tools = [worker.ToolName(offer.name, offer.description) for offer in self._tools.offers()]
 
@@ -217,7 +243,10 @@ class TaskDriver:
     ) -> tuple[kinds.VerdictFacts, Prompt]:
         """Make one attempt; return its verdict, and the prompt of the next attempt."""
         verdicts = self._caller.progress.advance(call_rules.AttemptBegun()).verdicts
-        agent = self._policy.ladder_of(self._agent)[call_rules.escalation_level(verdicts)]
+        level = call_rules.escalation_level(verdicts)
+        if (panel := self._policy.panel_of(self._task, level)) is not None:
+            return await self._run_panel(turns, instruction, first, panel, level)
+        agent = self._rungs[level]
         result, outcomes = await self._call_with_tools(turns, agent, instruction, first)
         opined, result = await self._judge_result(turns, agent, instruction, result, outcomes)
         verdict = await self._record_verdict(turns.attempt, result, opined)
@@ -297,6 +326,8 @@ class TaskDriver:
         instruction: str,
         exchange: model_calls.CallResult,
         outcomes: list[Quotation],
+        *,
+        asks_model: bool = True,
     ) -> tuple[AttributedJudgement, model_calls.CallResult]:
         """Judge a result by code, then by tools, then by a model for criteria that need one.
 
@@ -312,7 +343,7 @@ class TaskDriver:
         words = [
             demand.what for demand in demands if demand.check is acceptance_criteria.Check.MODEL
         ]
-        needs_model = bool(words) or not demands
+        needs_model = asks_model and (bool(words) or not demands)
         judge = self._policy.judge_of(Role.VALIDATOR, [agent]) if needs_model else None
         if judgement.passed and (checks or judge is not None):
             # Checks record entries of their own, and the reply must precede them in the strand.
@@ -407,14 +438,22 @@ class TaskDriver:
         outcome, output = await self._tools.run_check(step, use)
         return judge_tool_result(demand, outcome, output)
 
-    async def _record_verdict(
+    async def _record_verdict(  # noqa: PLR0913  the last four have a default
         self,
         number: int,
         exchange: model_calls.CallResult,
         opined: AttributedJudgement,
         *,
         final: bool = False,
+        rungs: tuple[str, ...] = (),
+        overruled: str = "",
+        causes: tuple[Hash, ...] = (),
     ) -> kinds.VerdictFacts:
+        """Record the verdict on an attempt, and wait before the next if it says so.
+
+        `overruled` is what a person has accepted although the panel did not agree; `causes` has
+        the decision.
+        """
         step = f"attempt/{number}/verdict"
         recorded = self._caller.strand.replay_step(step)
         state = self._caller.progress.advance(
@@ -423,11 +462,16 @@ class TaskDriver:
                 exchange.replied.outcome,
                 self._agent,
                 final=final,
+                rungs=rungs,
                 recorded=recorded.entry.facts if recorded else None,
             )
         )
         if recorded is None:
-            draft = await self._verdict_draft(step, exchange, opined, state.verdicts[-1])
+            verdict = state.verdicts[-1]
+            if verdict.next is kinds.Next.ACCEPT:
+                verdict = msgspec.structs.replace(verdict, reason=overruled)
+            draft = await self._verdict_draft(step, exchange, opined, verdict)
+            draft = msgspec.structs.replace(draft, parents=causes)
             recorded = (await self._caller.append_with_retry(*exchange.unrecorded, draft))[-1]
         judged: kinds.VerdictFacts = recorded.entry.facts
         # Counted from the recorded time, so that a restart does not begin the pause again.
@@ -477,54 +521,170 @@ class TaskDriver:
         )
         return find_claims(output, receipts_of(self._ledger, task))
 
-    async def _delegate(
+    async def _run_inner_plan(
+        self, turns: model_calls.StepNames, instruction: str, prompt: Prompt
+    ) -> None:
+        """Carry out the task's own plan in a child run, and judge the child's answer, once."""
+        exchange, _ = await self._call_child_run(turns, prompt, None)
+        opined, exchange = await self._judge_result(turns, self._agent, instruction, exchange, [])
+        await self._record_verdict(1, exchange, opined, final=True)
+
+    async def _run_panel(
         self,
         turns: model_calls.StepNames,
         instruction: str,
-        prompt: Prompt,
-        causes: tuple[Hash, ...],
-    ) -> None:
-        """Carry out the task's own plan or panel in a child run, and judge the child's answer.
+        first: Prompt,
+        panel: Council,
+        level: int,
+    ) -> tuple[kinds.VerdictFacts, Prompt]:
+        """Have a panel make one attempt; return its verdict, and the prompt of the next attempt.
+
+        Its answer is accepted only if the seats agree as far as they have to. Otherwise the next
+        panel of the ladder is asked, or a person if the policy has a gate for that.
+        """
+        exchange, findings = await self._call_child_run(turns, first, panel)
+        decision, judgement = None, Judgement(passed=True, check=acceptance_criteria.Check.OUTCOME)
+        if self._policy.counts_accord and exchange.replied.outcome is Outcome.OK:
+            accord = findings.facts.accord if findings else None
+            judgement = judge_accord(accord, panel.require)
+            if findings and not judgement.passed and level + 1 == len(self._rungs):
+                exchange, decision = await self._decide_dissent(exchange, findings)
+            if decision is not None and decision.answer is Answer.APPROVE:
+                judgement = msgspec.structs.replace(judgement, passed=True)
+        why = f"The panel did not agree as far as it has to: {judgement.reason}."
+        opined = AttributedJudgement(judgement, feedback=why)
+        if judgement.passed:
+            shown = [_quote_findings(self._task.id, findings)] if findings else []
+            # On the ladder, the panel decides what the judge has rejected before.
+            opined, exchange = await self._judge_result(
+                turns, self._agent, instruction, exchange, shown, asks_model=level == 0
+            )
+        verdict = await self._record_verdict(
+            turns.attempt,
+            exchange,
+            opined,
+            rungs=self._rungs,
+            overruled=judgement.reason if judgement.passed else "",
+            causes=(decision.entry,) if decision else (),
+        )
+        own = Quotation("the panel", exchange.output[: self._policy.read_bytes], exchange.size)
+        if findings is not None:
+            told = _quote_findings(self._task.id, findings)
+            own = Quotation("the panel", own.text + b"\n\n" + told.text, own.size + 2 + told.size)
+        return verdict, self._rejected_prompt(first, own, instruction, opined.feedback)
+
+    async def _decide_dissent(
+        self, exchange: model_calls.CallResult, findings: child_runs.PanelFindings
+    ) -> tuple[model_calls.CallResult, Decision | None]:
+        """Return what a person decides about the answer of a panel that does not agree.
+
+        Return no decision without such a gate. Raises `TaskSuspended` while it is pending.
+        """
+        subject, source = kinds.dissent_gate_subject(self._task.id), self._reply_source
+        if DISSENT_GATE not in self._policy.gates and not (source and source.has_gate(subject)):
+            return exchange, None
+        # The reply is recorded first: a crash at the gate leads back to the same gate.
+        recorded = await self._caller.record_reply(exchange)
+        if recorded is not None:
+            exchange = replace(exchange, unrecorded=())
+        cause = self._caller.strand.head or self._case.plan_entry
+        shown = context.read_prefix(findings.text.chunks(), MAX_READ_BYTES)
+        # Nobody's silence overrules a panel, whatever default the run sets for its other gates.
+        policy = self._policy.with_reject_default()
+        decision = await pass_gate(self._ledger, self._case.run, subject, shown, policy, cause)
+        if decision is None:
+            self._caller.check_time()
+            raise model_calls.TaskSuspended
+        return exchange, decision
+
+    async def _call_child_run(
+        self, turns: model_calls.StepNames, prompt: Prompt, panel: Council | None
+    ) -> tuple[model_calls.CallResult, child_runs.PanelFindings | None]:
+        """Have a child run answer a prompt; return the reply, and what a panel found.
 
         The child run is recorded like a call: its allotment is the reservation, its answer the
         reply.  Raises `TaskSuspended` until it has ended.
         """
         strand = self._caller.strand
         call_step, reply_step = turns.next_call()
-        delegation, call = strand.replay_step("delegate"), None
-        if delegation is None:
-            delegation, _ = await self._reserve_allotment(call_step, turns.calls, prompt, causes)
+        own = self._task.is_delegated and turns.attempt == 1
+        step = child_runs.FIRST_STEP if own else f"{call_step}/delegate"
+        delegation = child_runs.Delegation(self._task, panel, step, call_step)
+        named, call = strand.replay_step(step), None
+        if named is None:
+            named, _ = await self._reserve_allotment(delegation, turns, prompt)
         else:
             call = strand.replay_step(call_step)
         recorded = strand.replay_step(reply_step)
         if recorded is not None and call is not None:
             exchange = self._caller.read_recorded_call(call, recorded)
+            findings = self._read_recorded_findings(f"{call_step}/accord")
         else:
-            delegated: kinds.DelegationFacts = delegation.entry.facts
+            delegated: kinds.DelegationFacts = named.entry.facts
             amount = child_runs.reservation_of(delegated)
-            reply = await asyncio.to_thread(self._child_reply, delegated, prompt.text, reply_step)
-            facts = kinds.CallFacts(
-                agent=kinds.CHILD_RUN,
-                model=kinds.CHILD_RUN,
-                attempt=1,
-                turn=turns.calls,
-                usd=amount.usd,
-                tokens=amount.tokens,
+            reply = await asyncio.to_thread(
+                self._child_reply, delegation, delegated, prompt.text, reply_step
             )
-            exchange = self._caller.settle_reply(reply_step, facts, amount, reply)
+            exchange = self._caller.settle_reply(
+                reply_step, self._child_call_facts(turns, amount), amount, reply
+            )
+            findings = None
+            if reply.outcome is Outcome.OK:
+                findings = await asyncio.to_thread(self._find_findings, delegation, delegated)
+            if findings is not None:
+                # In the commit of the reply: a crash leaves neither without the other.
+                exchange = replace(
+                    exchange, unrecorded=(*exchange.unrecorded, _accord_draft(call_step, findings))
+                )
+        self._fitter.causes = ()
         self._caller.count_reply(exchange)
-        opined, exchange = await self._judge_result(turns, self._agent, instruction, exchange, [])
-        await self._record_verdict(1, exchange, opined, final=True)
+        return exchange, findings
+
+    def _child_call_facts(self, turns: model_calls.StepNames, amount: Amount) -> kinds.CallFacts:
+        return kinds.CallFacts(
+            agent=kinds.CHILD_RUN,
+            model=kinds.CHILD_RUN,
+            attempt=turns.attempt,
+            turn=turns.calls,
+            usd=amount.usd,
+            tokens=amount.tokens,
+        )
+
+    def _read_recorded_findings(self, step: str) -> child_runs.PanelFindings | None:
+        recorded = None
+        with suppress(StepMismatch):  # the run within failed, or is older than accords
+            recorded = self._caller.strand.replay_step(step)
+        if recorded is None:
+            return None
+        text: Content = EMPTY_CONTENT
+        with suppress(BodyGone):
+            text = context.open_body(self._ledger, context.position_of(recorded), kinds.FINDINGS)
+        return child_runs.PanelFindings(recorded.entry.facts, text)
+
+    def _find_findings(
+        self, delegation: child_runs.Delegation, delegated: kinds.DelegationFacts
+    ) -> child_runs.PanelFindings | None:
+        """Return what the panel of a child run found; in a replay, what the record says of it."""
+        if delegation.panel is None or not self._policy.counts_accord:
+            return None
+        if self._reply_source is not None:
+            recorded = self._reply_source.find_accord(
+                self._task.id, f"{delegation.call_step}/accord"
+            )
+            if recorded is not None:
+                return child_runs.PanelFindings(*recorded)
+        return child_runs.read_findings(self._ledger, delegated.run)
 
     async def _reserve_allotment(
-        self, step: str, turn: int, prompt: Prompt, causes: tuple[Hash, ...]
+        self, delegation: child_runs.Delegation, turns: model_calls.StepNames, prompt: Prompt
     ) -> tuple[RecordedEntry, RecordedEntry]:
         """Reserve the budget of the child run, and record its id in the same commit.
 
         The id and the allotment are recorded before the child run is opened, so a worker that takes
         over opens the same run.  Raises `TaskHalted` if depth or budget do not allow it.
         """
-        recorded = self._reply_source.allotment(self._task.id) if self._reply_source else None
+        source = self._reply_source
+        recorded = source.allotment(self._task.id, delegation.step) if source else None
         if recorded is None:
             self._caller.check_limits()
         if self._case.accepted.depth == 0:
@@ -539,40 +699,45 @@ class TaskDriver:
                 )
             )
         while True:
-            account, sharers = await asyncio.to_thread(self._remaining_budget)
-            delegated = recorded or child_runs.allot_budget(
-                self._case.run, self._task, account, sharers
-            )
+            remaining = await asyncio.to_thread(self._remaining_budget)
+            delegated = recorded or child_runs.allot_budget(self._case.run, delegation, *remaining)
             amount = child_runs.reservation_of(delegated)
-            facts = kinds.CallFacts(
-                agent=kinds.CHILD_RUN,
-                model=kinds.CHILD_RUN,
-                attempt=1,
-                turn=turn,
-                usd=amount.usd,
-                tokens=amount.tokens,
-            )
-            naming = Draft("delegate", context.ENGINE, delegated, causes)
+            facts = self._child_call_facts(turns, amount)
+            naming = Draft(delegation.step, context.ENGINE, delegated, self._fitter.causes)
             charge = BudgetCharge(self._case.run, amount, guarded=recorded is None)
+            spec = model_calls.CallSpec(kinds.CHILD_RUN, prompt)
             try:
                 named, call = await self._caller.reserve_and_record(
-                    step, facts, model_calls.CallSpec(kinds.CHILD_RUN, prompt), charge, naming
+                    delegation.call_step, facts, spec, charge, naming
                 )
             except TaskHalted:
                 # Other tasks spend meanwhile: the remaining budget may have shrunk since we read
                 # it.  Try again with the new remainder; give up only if it has not changed.
-                if account == (await asyncio.to_thread(self._remaining_budget))[0]:
+                if remaining == await asyncio.to_thread(self._remaining_budget):
                     raise
             else:
                 return named, call
 
-    def _remaining_budget(self) -> tuple[BudgetAccount | None, int]:
-        """Return the run's account, and the number of tasks that share what is left of it."""
-        state = context.read_run(self._ledger, self._case.run)
-        sharers = sum(1 for _ in unfinished_tasks(self._case.plan, state))
-        return self._ledger.store.account(self._case.run), sharers
+    def _remaining_budget(self) -> tuple[BudgetAccount | None, int, Amount]:
+        """Return what is left to share.
 
-    def _child_reply(self, delegated: kinds.DelegationFacts, prompt: bytes, step: str) -> CallReply:
+        That is the run's account, the number of tasks that share what is left of it, and what
+        earlier child runs of this task have spent.
+        """
+        state, store = context.read_run(self._ledger, self._case.run), self._ledger.store
+        sharers = sum(1 for _ in unfinished_tasks(self._case.plan, state))
+        strand = read_strand_entries(self._ledger, self._case.run, kinds.task_strand(self._task.id))
+        children = (e.facts.run for _, e in strand if isinstance(e.facts, kinds.DelegationFacts))
+        spent = sum_amounts(account.used for run in children if (account := store.account(run)))
+        return store.account(self._case.run), sharers, spent
+
+    def _child_reply(
+        self,
+        delegation: child_runs.Delegation,
+        delegated: kinds.DelegationFacts,
+        prompt: bytes,
+        step: str,
+    ) -> CallReply:
         """Return the child run's answer as a reply, opening the run first if needed.
 
         Raises `TaskSuspended` while the child run is open, and `ConcurrentUpdate` where the parent
@@ -598,7 +763,7 @@ class TaskDriver:
             return CallReply(Outcome.CANCELLED, why=kinds.Why.CANCELLED)
         request = prompt.decode(errors="replace")  # quoted results may be binary or cut mid-char
         case = replace(self._case, policy=self._policy)
-        child_runs.start_child_run(self._ledger, case, self._task, delegated, request)
+        child_runs.start_child_run(self._ledger, case, delegation, delegated, request)
         # The parent may have been interrupted while the child run was opened.
         follow_parent(self._ledger, self._case.run, delegated.run)
         reply = child_runs.read_child_reply(self._ledger, delegated)
@@ -625,6 +790,7 @@ class TaskDriver:
                 limit = self._policy.read_bytes
                 head = context.read_body(self._ledger, at, "output", limit) if size else b""
                 inputs.append(SourceText(f"task {name}", head, size))
+                inputs.extend(read_findings_source(self._ledger, task, limit))
         return _UpstreamInputs(inputs, causes)
 
 
@@ -632,6 +798,17 @@ class TaskDriver:
 class _UpstreamInputs:
     inputs: list[SourceText]
     causes: list[Hash]
+
+
+def _accord_draft(call_step: str, findings: child_runs.PanelFindings) -> Draft:
+    body = Attachment(kinds.FINDINGS, findings.text, "text/plain")
+    bodies = (body,) if findings.text.size else ()
+    return Draft(f"{call_step}/accord", context.ENGINE, findings.facts, bodies=bodies)
+
+
+def _quote_findings(task: str, findings: child_runs.PanelFindings) -> Quotation:
+    text = context.read_prefix(findings.text.chunks(), MAX_READ_BYTES)
+    return Quotation(f"the panel of task {task}", text, findings.text.size)
 
 
 _MAX_SEPARATE_OUTCOMES = 4

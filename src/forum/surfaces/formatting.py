@@ -146,20 +146,20 @@ _ACCORD_STATUS = {Accord.SPLIT: Status.SPLIT, Accord.BLOCKED: Status.BLOCKED}
 RUN_LABELS = tuple(
     dict.fromkeys(
         str(word)
-        for words in (run_fold.RunState, Outcome, kinds.StopReason, (OVERRUN,))
+        for words in (run_fold.RunState, Outcome, kinds.StopReason, (OVERRUN,), _ACCORD_STATUS)
         for word in words
     )
 )
-"""Every label by which runs can be filtered: state, outcome, stop reason, and an overrun."""
+"""Every label by which runs can be filtered: state, outcome, stop reason, overrun, accord."""
 
 
 def exit_status(view: RunView) -> Status | None:
     """Return the exit status for a run, or None while it continues."""
     state = view.state
+    if (accord := run_fold.undecided_accord(state)) is not None:
+        return _ACCORD_STATUS[accord]
     if state.outcome is Outcome.OK:
-        closed_council = council_end(view)
-        accord = closed_council.accord if closed_council else None
-        return _ACCORD_STATUS.get(accord, Status.OK) if accord else Status.OK
+        return Status.OK
     if state.outcome is None:
         if state.interrupted:
             return Status.INTERRUPTED
@@ -173,11 +173,6 @@ def exit_status(view: RunView) -> Status | None:
 
 def view_word(view: RunView) -> str:
     """Return the one word for the state of a run; a council may be split or blocked."""
-    status = exit_status(view)
-    if status is Status.SPLIT:
-        return "split"
-    if status is Status.BLOCKED:
-        return "blocked"
     return describe_run_word(view.state, waits=bool(view.gates))
 
 
@@ -282,7 +277,10 @@ def explain_run_state(view: RunView) -> str:
         return f"nobody cast a ballot: {', '.join(filter(None, reasons))}"
     failed = [name for name in work_tasks(state) if state.task(name).state in _FAILED_STATES]
     undecided = _UNDECIDED.get(exit_status(view), "")
-    return f"{', '.join(failed)} did not pass" if failed else undecided
+    if failed and undecided:
+        failed = [name for name in failed if run_fold.is_undecided_task(state.task(name))]
+        undecided = f": {undecided}"
+    return f"{', '.join(failed)} did not pass{undecided}" if failed else undecided
 
 
 def explain_task_state(view: RunView, task: run_fold.TaskRun) -> str:
@@ -294,12 +292,33 @@ def explain_task_state(view: RunView, task: run_fold.TaskRun) -> str:
         return describe_stop(task.stopped)
     if task.delegated is not None:
         stopped = f": {_inner_stop_words(view, task)}" if run_fold.inner_stop_reason(task) else ""
-        return f"in run {short_id(task.delegated.run)}{stopped}"
+        return f"in run {short_id(task.delegated.run)}{stopped or _describe_accord(task)}"
     if task.state is run_fold.TaskState.WAITING:
         return "for approval"
     if task.state is run_fold.TaskState.PASSED or not task.verdicts:
         return ""
     return _describe_verdict(view, task)
+
+
+def _describe_accord(task: run_fold.TaskRun) -> str:
+    """Describe how far the panel of a task agreed, and what followed; "" if it need not be said."""
+    if task.accord is None:
+        return ""
+    accord = task.accord.accord
+    if task.state is run_fold.TaskState.WAITING:
+        return f": {_ACCORDS[accord]}; a person decides"
+    overruled = task.verdict is not None and task.verdict.reason == accord
+    if overruled and task.state is run_fold.TaskState.PASSED:
+        return f": {_ACCORDS[accord]}; a person accepted the answer"
+    return f": {_ACCORDS[accord]}"
+
+
+_ACCORDS = {
+    Accord.AGREED: "the council agreed",
+    Accord.MAJORITY: "the council decided by a majority",
+    Accord.SPLIT: "the council is split",
+    Accord.BLOCKED: "the council is blocked",
+}
 
 
 def _inner_stop_words(view: RunView, task: run_fold.TaskRun) -> str:
@@ -353,6 +372,10 @@ _REJECTIONS = {
     "no-tests": "no test was run",
     "other-digest": "the file has another content",
     "not-accepted": "the judge did not accept it",
+    Accord.SPLIT.value: _UNDECIDED[Status.SPLIT],
+    Accord.BLOCKED.value: _UNDECIDED[Status.BLOCKED],
+    Accord.MAJORITY.value: "the council has a majority only, and has to agree",
+    "no-accord": "nobody knows how far the council agreed",
     "form": _FORMLESS,
     "failed": "the call failed",
     "denied": "the call was refused",

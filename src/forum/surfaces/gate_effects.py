@@ -41,6 +41,8 @@ def describe_gate_effects(question: ExplainedGate) -> GateEffects:
             f"The tool is called once, with these arguments, for the task {task}.",
             f"The tool is not called. The agent of the task {task} is told so, and continues.",
         )
+    if what == "dissent":
+        return _dissent_effects(name, question.plan)
     if what == "effect":
         return GateEffects(
             f"The tool call of the task {task} counts as done, and is not repeated.",
@@ -59,6 +61,16 @@ def _plan_effects(shown: bytes) -> GateEffects:
     verb = "is" if len(tasks) == 1 else "are"
     names = _join_names(task.id for task in tasks)
     return GateEffects(f"{count} of the plan {verb} carried out: {names}.", rejected)
+
+
+def _dissent_effects(name: str, plan: Plan | None) -> GateEffects:
+    dependants = _all_dependants(plan, name) if plan and name in plan.by_id else []
+    begin = f" The tasks that need it can begin: {_join_names(dependants)}." if dependants else ""
+    skipped = f" The tasks that need it are skipped: {_join_names(dependants)}."
+    return GateEffects(
+        f"The answer of the council is accepted for the task {name}, against its dissent.{begin}",
+        f"The task {name} has failed.{skipped if dependants else ''}",
+    )
 
 
 def _task_effects(name: str, plan: Plan | None, policy: Policy) -> GateEffects:

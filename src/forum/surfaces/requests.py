@@ -9,15 +9,16 @@ from typing import Annotated, TypeVar
 import msgspec
 from msgspec import Meta, Struct
 
-from forum.app import new_run_id
+from forum.app import Forum, new_run_id
 from forum.deliberation import seating
 from forum.deliberation.symposium.prompts import build_briefing
 from forum.deliberation.symposium.schemas import Persona
 from forum.engine import RunRequest
-from forum.errors import BadPlan
+from forum.errors import BadPlan, NoSuchEntry
 from forum.ledger.access import has_scope
 from forum.ledger.kinds import Scope
-from forum.planning import AgentRegistry, CallerAuthority
+from forum.planning import AgentRegistry, CallerAuthority, check_client_rights
+from forum.work.council_end import Requirement
 from forum.work.kinds import MAX_SCORE, Scorer, ScoreSubject
 from forum.work.panel import (
     COUNCIL_VERSION,
@@ -106,6 +107,13 @@ class PanelAsk(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
         float, Meta(ge=0, le=1, description="The share of them that has to agree to end it.")
     ] = 1.0
     judge: Annotated[AgentName | None, Meta(description="Who compares open answers.")] = None
+    require: Annotated[
+        Requirement,
+        Meta(
+            description="How far the seats have to agree, so that a task with this panel passes: "
+            "`majority` or `agreement`. A blocked or split panel never passes."
+        ),
+    ] = Requirement.MAJORITY
 
 
 class TaskAsk(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -127,7 +135,8 @@ class GateAsk(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tru
     """What a person has to approve first."""
 
     what: Annotated[
-        tuple[str, ...], Meta(examples=[["plan"]], description="`plan`, `tasks`, `task:NAME`.")
+        tuple[str, ...],
+        Meta(examples=[["plan"]], description="`plan`, `tasks`, `task:NAME`, `dissent`."),
     ]
     seconds: Annotated[int, Meta(ge=1, le=366 * 86400)] | None = None
     default: Answer | None = None
@@ -233,13 +242,14 @@ def council_from_form(form: PanelAsk) -> Council:
         rounds=usual.rounds if form.rounds is None else form.rounds,
         judge=form.judge,
         version=COUNCIL_VERSION,
+        require=form.require,
     )
 
 
 def symposium_from_form(form: PanelAsk, problem: str, budget: RunBudget) -> Symposium:
     """Return the symposium of a form.  Raises `BadPlan`."""
     usual = PanelAsk()
-    for name in ("options", "baseline", "threshold", "judge"):
+    for name in ("options", "baseline", "threshold", "judge", "require"):
         if getattr(form, name) != getattr(usual, name):
             raise BadPlan(f"panel.{name}: only a council counts ballots; leave it out")
     rounds = seating.DEFAULT_ROUNDS if form.rounds is None else form.rounds
@@ -281,6 +291,27 @@ def check_gate_authority(gates: GateAsk | None, scopes: Collection[Scope]) -> No
     """
     if gates and (gates.default or gates.seconds) and not has_scope(scopes, {Scope.APPROVE}):
         raise BadPlan("gates.default and gates.seconds require the scope approve")
+
+
+def check_fork(
+    forum: Forum, run: str, at: int, authority: CallerAuthority, scopes: Collection[Scope]
+) -> None:
+    """Raise `BadPlan` if a run cannot be forked at an entry, or not by this caller.
+
+    A fork must not give a client more than a request of its own would.
+    """
+    try:
+        is_inside = forum.ledger.find_entry(str(at)).entry.run == run
+    except NoSuchEntry:
+        is_inside = False
+    if not is_inside:
+        raise BadPlan(f"entry {at} does not belong to run {run}")
+    if authority is CallerAuthority.OPERATOR:
+        return
+    order = forum.reads.read_run_request(run)
+    check_client_rights(order.plan.all_tasks if order.plan else (), order.policy)
+    if order.policy.gate_default is Answer.APPROVE and not has_scope(scopes, {Scope.APPROVE}):
+        raise BadPlan("its gates approve themselves; forking it requires the scope approve")
 
 
 def budget_from_form(form: BudgetAsk) -> RunBudget:

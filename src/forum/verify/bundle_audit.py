@@ -74,7 +74,11 @@ class _BundleAudit:
         self._chronicle = EntryChecker(
             bundle.origin, findings, self._body, self._is_before, whole=bundle.run
         )
-        self._sessions = SessionChecker(self._body, findings)
+        self._sessions = SessionChecker(
+            self._body,
+            findings,
+            lambda _run: (),  # a bundle holds one run
+        )
         # The beginning of a span is in the bundle, before its end.
         self._reports = ReportChecker(findings, lambda _entry: None)
         self._tallies = RunTallies()

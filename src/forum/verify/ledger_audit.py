@@ -168,7 +168,7 @@ class LedgerAudit:
         )
         self._first_floor = 0
         """The cosignature time of the last checkpoint before the ones that are read."""
-        self._sessions = SessionChecker(self._body, self._findings)
+        self._sessions = SessionChecker(self._body, self._findings, self._signed_entries)
         self._reports = ReportChecker(self._findings, self._previous_of)
         self._chronicle = chronicle(
             reader.origin, self._findings, self._sessions.read_body, self._is_before

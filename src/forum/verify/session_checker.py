@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from forum.deliberation import session_audit
+from forum.deliberation import accord_audit, session_audit
 from forum.deliberation.record_comparison import IndexedEntry, SessionEntries
 from forum.deliberation.task_audit import audit_calls
 from forum.ledger.body import BytesContent, StoredBody
@@ -18,6 +18,8 @@ from forum.work.kinds import AcceptedFacts
 _POLICY = "policy"
 
 GetBody = Callable[[int, Position, str], StoredBody | None]
+GetEntries = Callable[[str], Iterable[IndexedEntry]]
+"""A function that returns the entries of a run in the tree."""
 
 
 class _RulesVersion(msgspec.Struct):
@@ -43,8 +45,8 @@ class SessionSummary(msgspec.Struct, frozen=True, array_like=True):
 class SessionChecker:
     """A checker that detects the runs that can be replayed, and audits them."""
 
-    def __init__(self, body: GetBody, findings: Findings) -> None:
-        self._stored, self._findings = body, findings
+    def __init__(self, body: GetBody, findings: Findings, entries: GetEntries) -> None:
+        self._stored, self._findings, self._entries = body, findings, entries
         self._policy: tuple[tuple[int, Position] | None, StoredBody | None] = (None, None)
         """The index and position of the last policy that was read, and the policy."""
         self.runs: dict[str, None] = {}
@@ -119,6 +121,13 @@ class SessionChecker:
         for fault in calls.faults:
             self._findings.add(Problem.RUN_COURSE, fault.detail, fault.index, fault.entry)
         self._not_checked.extend(calls.not_checked)
+        accords = accord_audit.audit_accords(recorded, self._read_other_run)
+        for fault in accords.faults:
+            self._findings.add(Problem.RUN_COURSE, fault.detail, fault.index, fault.entry)
+        self._not_checked.extend(accords.not_checked)
+
+    def _read_other_run(self, run: str) -> SessionEntries:
+        return SessionEntries(run, tuple(self._entries(run)), self._read_recorded_body)
 
     def _read_recorded_body(self, where: IndexedEntry, name: str) -> StoredBody | None:
         """Return a body if it is stored and matches its commitment, else None."""

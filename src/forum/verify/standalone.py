@@ -626,6 +626,7 @@ run.interrupted/1
 run.resumed/1
 delegate/1 run:text usd:count=9007199254740991 tokens:count=9007199254740991
     calls:count=9007199254740991
+accord/1 run:text accord:Accord blockers:count=0 +findings
 check/1 subject:text outcome:Outcome check:Check reason:text="" judge:text=""
     independence:Independence="" +detail
 answer/1 outcome:Outcome parts:count claims:count=0 unverified:count=0 +answer +claims

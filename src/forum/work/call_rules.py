@@ -20,7 +20,7 @@ from forum.ledger.ports import UNLIMITED, Amount
 from forum.work import kinds
 from forum.work.acceptance_criteria import Check
 from forum.work.judging import Judgement
-from forum.work.policy import ASK_TOOL, COVERAGE_RULES, TEAM_RULES, Policy, ToolCall
+from forum.work.policy import ACCORD_RULES, ASK_TOOL, TEAM_RULES, Policy, ToolCall
 from forum.work.prompt import Quotation
 
 MAX_LOST_CALLS = 8
@@ -122,7 +122,9 @@ class AttemptJudged(msgspec.Struct, frozen=True):
     agent: str
     """The agent that the task began with."""
     final: bool = False
-    """Whether there is no other attempt: a task that a run within carries out has one."""
+    """Whether there is no other attempt: a task that a plan within carries out has one."""
+    rungs: tuple[str, ...] = ()
+    """Those who may work on the task, if a panel made the attempt. No panel is asked twice."""
     recorded: kinds.VerdictFacts | None = None
     """The verdict on record, with which a worker that takes over goes on."""
 
@@ -143,7 +145,9 @@ def _advance_v1(policy: Policy, state: CallState, event: CallEvent) -> CallState
         case ReplyRead():
             state = _read_reply(state, event)
         case AttemptJudged():
-            applied = policy.without_retries() if event.final else policy
+            applied = policy
+            if event.final or event.rungs:
+                applied = policy.without_retries(event.rungs[1:])
             verdict = event.recorded or decide_verdict(
                 event.judgement, event.outcome, state.verdicts, applied, event.agent
             )
@@ -155,15 +159,12 @@ def _advance_v1(policy: Policy, state: CallState, event: CallEvent) -> CallState
 
 # Version 2 has the same transitions. It differs in who is called: results that do not fit are
 # summarized first, and another model than the worker is preferred as judge (`Policy.judge_of`).
-# Version 3 has them too. Its answers are compared with their requests (`Policy.checks_coverage`),
-# which decides whether the intent is judged.
-RULES: Mapping[int, Advance] = {
-    1: _advance_v1,
-    TEAM_RULES: _advance_v1,
-    COVERAGE_RULES: _advance_v1,
-}
+# Version 3 differs in what is accepted: the accord of a panel is judged (`judge_accord`). And its
+# answers are compared with their requests, which decides whether the intent is judged
+# (`Policy.checks_coverage`).
+RULES: Mapping[int, Advance] = {1: _advance_v1, TEAM_RULES: _advance_v1, ACCORD_RULES: _advance_v1}
 """The transition function of each released version of the rules."""
-CURRENT_RULES = COVERAGE_RULES
+CURRENT_RULES = ACCORD_RULES
 """The version that new runs follow."""
 
 

@@ -89,7 +89,7 @@ class CoverageFinding(StrEnum):
     """A number is asked for, and it is short and has none, nor a term of the request."""
 
 
-class Coverage(msgspec.Struct, frozen=True):
+class WordCoverage(msgspec.Struct, frozen=True):
     """How an answer covers the terms of its request."""
 
     finding: CoverageFinding
@@ -116,13 +116,13 @@ class Coverage(msgspec.Struct, frozen=True):
         return counted + named
 
 
-def check_coverage(request: str, answer: str) -> Coverage:
+def check_coverage(request: str, answer: str) -> WordCoverage:
     """Compare the words of an answer with those of its request."""
     request, answer = request[:MAX_COMPARED_CHARS], answer[:MAX_COMPARED_CHARS]
     wanted, given = find_terms(request), find_terms(answer)
     missing = [word[:_MAX_NAMED_CHARS] for stem, word in wanted.items() if stem not in given]
     found = len(wanted) - len(missing)
-    return Coverage(
+    return WordCoverage(
         finding=_find(request, answer, found, len(wanted), is_comparable=bool(wanted and given)),
         terms=len(wanted),
         found=found,

@@ -5,6 +5,7 @@ import re2
 
 from forum.ledger.kinds import Outcome
 from forum.work import acceptance_criteria
+from forum.work.council_end import Accord, Requirement, meets_requirement
 
 MAX_READ_BYTES = 1 << 20
 """How much of an output is examined."""
@@ -95,6 +96,13 @@ def _find_tool_fault(demand: acceptance_criteria.Criterion, output: str) -> str:
             else "other-digest"
         )
     return ""
+
+
+def judge_accord(accord: Accord | None, required: Requirement) -> Judgement:
+    """Judge by how far a panel agreed; an accord that is not known is none."""
+    passed = accord is not None and meets_requirement(accord, required)
+    reason = "" if passed else accord.value if accord else "no-accord"
+    return Judgement(passed=passed, check=acceptance_criteria.Check.OUTCOME, reason=reason)
 
 
 class CountedTests(msgspec.Struct, frozen=True):

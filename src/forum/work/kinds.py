@@ -12,6 +12,7 @@ from forum.ledger.entry import Count, Facts
 from forum.ledger.kinds import Kind, Kinds, Outcome
 from forum.ledger.ports import NO_LIMIT, Amount
 from forum.work.acceptance_criteria import Check
+from forum.work.council_end import Accord
 from forum.work.policy import Answer
 
 CONTROL = "control"
@@ -62,6 +63,11 @@ def task_of_strand(strand: str) -> str | None:
 def gate_strand(subject: str) -> str:
     """Return the strand of a gate."""
     return f"gate/{subject}"
+
+
+def dissent_gate_subject(task: str) -> str:
+    """Return the subject of the gate at which a person decides what a panel left undecided."""
+    return f"dissent/{task}"
 
 
 def tool_gate_subject(task: str, number: int) -> str:
@@ -434,6 +440,20 @@ class DelegationFacts(Facts, frozen=True):
         return Amount(self.usd, self.tokens, self.calls)
 
 
+FINDINGS = "findings"
+"""The body of `accord/1`."""
+
+
+class AccordFacts(Facts, frozen=True):
+    """How far the panel agreed that answered the call before. Body: what it found, in words."""
+
+    run: str
+    """The run in which the panel deliberated."""
+    accord: Accord
+    blockers: Count = 0
+    """The number of objections that must be answered first."""
+
+
 class AnswerFacts(Facts, frozen=True):
     """The answer of a run; its parents are the results that it is made from.
 
@@ -545,6 +565,7 @@ WORK_KINDS = Kinds(
         Kind("run.interrupted/1", InterruptionFacts),
         Kind("run.resumed/1", ResumptionFacts),
         Kind("delegate/1", DelegationFacts),
+        Kind("accord/1", AccordFacts, frozenset({FINDINGS})),
         Kind("check/1", CheckFacts, frozenset({"detail"})),
         Kind("answer/1", AnswerFacts, frozenset({"answer", "claims"})),
         Kind("score/1", ScoreFacts, frozenset({"comment"})),

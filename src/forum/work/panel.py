@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from forum.ledger.entry import Count
+from forum.work.council_end import Requirement
 
 MAX_SEATS = 100
 MAX_ROUNDS = 10
@@ -52,6 +53,8 @@ class Council(
     version: Count = 1
     """The rules: in 1, free texts are the same only if they have the same words; since 2, a
     recorded step compares what they mean, and the report has the claims for the answer."""
+    require: Requirement = Requirement.MAJORITY
+    """How far the seats have to agree, so that a task with this panel passes."""
 
     @property
     def speakers(self) -> frozenset[str]:

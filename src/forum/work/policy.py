@@ -14,6 +14,7 @@ import msgspec
 from forum.errors import BadPlan, Malformed
 from forum.ledger.entry import Count
 from forum.work.acceptance_criteria import Check, Criterion, parse_criteria
+from forum.work.council_end import Requirement
 from forum.work.gate_rules import GateRule
 from forum.work.judging import MAX_READ_BYTES
 from forum.work.panel import (
@@ -36,6 +37,12 @@ MIN_PROMPT_TOKENS = 256
 
 TEAM_RULES = 2
 """The version of the call rules since which every role of a team sees the request and the plan."""
+
+ACCORD_RULES = 3
+"""The version of the call rules since which a task with a panel passes only if its seats agree."""
+
+DISSENT_GATE = "dissent"
+"""The gate that asks a person where a panel does not agree as far as it has to."""
 
 COVERAGE_RULES = 3
 """The version since which code compares the words of every answer with those of its request.
@@ -321,7 +328,8 @@ class Policy(_PolicyPart, frozen=True):
     repeats: Count = 3
     """Identical replies to a call before the task is stopped as a loop; 0: no limit."""
     gates: tuple[str, ...] = ()
-    """What needs approval: `plan`, `tasks` (every one), or `task:NAME`."""
+    """What needs approval: `plan`, `tasks` (every one), `task:NAME`, or `dissent` (the answer of a
+    panel that does not agree as far as it has to)."""
     gate_milliseconds: Count = 86_400_000
     gate_default: Answer = Answer.REJECT
     """The answer that applies when nobody decides in time."""
@@ -329,6 +337,8 @@ class Policy(_PolicyPart, frozen=True):
     """The operator's rules, set when the run is accepted; a submitter cannot change them."""
     panel: Panel | None = None
     """The panel that deliberates on the request; None: the request is planned and executed."""
+    panels: dict[str, Council] = {}
+    """Panels by name; the ladder can end with them."""
     rules: Count = 0
     """The version of the call rules, set when the run is accepted; 0: none was recorded."""
     prompts: Count = 0
@@ -337,6 +347,8 @@ class Policy(_PolicyPart, frozen=True):
     """The secret from which the marks of prompts are derived, drawn when the run is accepted."""
     doubted: bool = False
     """Whether the intent of an answer is judged only where the check of its words flags it."""
+    declined_team: tuple[str, ...] = ()
+    """The models for which a team is of no use: one was asked for, and a single agent works."""
 
     def check(self, plan: Plan | None) -> None:
         """Check that a plan uses only agents, lanes, tools and gates that exist.
@@ -349,16 +361,25 @@ class Policy(_PolicyPart, frozen=True):
         for lane in sorted({task.lane for task in tasks} - {"", *self.lanes}):
             raise BadPlan(f"no lane is called {lane!r}; known: {_list_names(self.lanes)}")
         workers = {self.worker_of(task) for task in tasks}
-        panels = [self.panel, *(task.panel for task in tasks)]
+        panels = [self.panel, *(task.panel for task in tasks), *self.panels.values()]
         for panel in panels:
             self._check_panel(panel)
         seated = {name for panel in panels if panel for name in panel.speakers}
-        self._check_agents({*workers, *seated, *self.ladder, *self.roles.values()})
+        self._check_named_panels()
+        ladder = {name for name in self.ladder if name not in self.panels}
+        self._check_agents({*workers, *seated, *ladder, *self.roles.values()})
         self._check_tools(tasks)
         # A gate before a task that does not exist would guard nothing, and its submitter would rely
         # on it. Without a plan the names are not known yet.
         subjects = {"plan", "tasks", *(f"task:{name}" for name in (plan.names if plan else ()))}
+        if plan is None or self.has_panel(tasks):
+            subjects.add(DISSENT_GATE)
         for gate in self.gates:
+            if gate == DISSENT_GATE not in subjects:
+                raise BadPlan(
+                    "a gate before 'dissent', and no task has a panel: give one a panel, or leave "
+                    "out the gate"
+                )
             if gate not in subjects and (plan or not gate.startswith("task:")):
                 raise BadPlan(f"a gate before {gate!r}, which is not in the plan")
 
@@ -379,6 +400,23 @@ class Policy(_PolicyPart, frozen=True):
         _check_council_version(panel.version)
         if panel.check:
             self._check_panel_tool(panel.check)
+
+    def _check_named_panels(self) -> None:
+        """Refuse panels whose names are taken, and a ladder that goes back from one to an agent."""
+        for name in sorted(self.panels):
+            if name in self.agents or not _LABEL(name):
+                raise BadPlan(
+                    f"{name!r} cannot be the name of a panel: an agent has it, or no name"
+                )
+        found = ""
+        for name in self.ladder:
+            if name in self.panels:
+                found = name
+            elif found:
+                raise BadPlan(
+                    f"ladder: the agent {name!r} comes after the panel {found!r}; no agent alone "
+                    "overrules a panel, so panels come last"
+                )
 
     def _check_panel_tool(self, tool: str) -> None:
         """Refuse a tool that a panel cannot use to check its answer."""
@@ -414,6 +452,15 @@ class Policy(_PolicyPart, frozen=True):
             if name not in self.tools:
                 raise BadPlan(f"no tool is called {name!r}; known: {_list_names(self.tools)}")
 
+    def has_panel(self, tasks: Iterable[Task]) -> bool:
+        """Return whether a panel may work on one of these tasks."""
+        return any(name in self.panels for name in self.ladder) or any(task.panel for task in tasks)
+
+    @property
+    def counts_accord(self) -> bool:
+        """Whether a task with a panel passes only if its seats agree as far as they have to."""
+        return self.rules >= ACCORD_RULES
+
     def worker_of(self, task: Task) -> str:
         """Return the name of the agent that works on a task."""
         return task.agent or (self.lanes[task.lane].agent if task.lane in self.lanes else "")
@@ -444,10 +491,12 @@ class Policy(_PolicyPart, frozen=True):
         return MAX_READ_BYTES if self.is_team else self.input_bytes
 
     def prompt_tokens(self, agent: str) -> int:
-        """Return how many tokens the prompt of an agent may have.
+        """Return how many tokens the prompt of an agent, or of each seat of a panel, may have.
 
         The reply needs its part of the context, and a margin covers what a provider adds.
         """
+        if agent in self.panels:
+            return min(self.prompt_tokens(name) for name in self.panels[agent].speakers)
         spec = self.agents[agent]
         context = (
             0 if isinstance(spec, Scripted) else spec.context_tokens
@@ -541,20 +590,43 @@ class Policy(_PolicyPart, frozen=True):
             for name, agent in self.agents.items()
         }
         roles = {role: agent for role, agent in self.roles.items() if role is not Role.SUMMARIZER}
+        ladder = tuple(name for name in self.ladder if name not in self.panels)
         return msgspec.structs.replace(
             self,
             lanes=lanes,
             agents=agents,
             roles=roles,
+            ladder=ladder,
+            panels={},
             rules=0,
             prompts=0,
             marks="",
             doubted=False,
+            declined_team=(),
         )
 
     def with_reject_default(self) -> "Policy":
         """Return the policy for a gate of the operator, where a timeout must never approve."""
         return msgspec.structs.replace(self, gate_default=Answer.REJECT)
+
+    def rungs_of(self, task: Task) -> tuple[str, ...]:
+        """Return the names of those who may work on a task, one after the other.
+
+        A task with a panel of its own begins with that (the first name is empty or an agent's),
+        and can come to another panel only: no agent alone overrules a panel.
+        """
+        if task.tasks:
+            return (self.worker_of(task),)
+        if task.panel is None:
+            return self.ladder_of(self.worker_of(task))
+        above = (name for name in self.ladder if name in self.panels)
+        return (self.worker_of(task), *above)
+
+    def panel_of(self, task: Task, level: int) -> Council | None:
+        """Return the panel that works on a task at this level of its rungs, or None."""
+        if level == 0 and task.panel is not None:
+            return task.panel
+        return self.panels.get(self.rungs_of(task)[level])
 
     def ladder_of(self, name: str) -> tuple[str, ...]:
         """Return the agents that may work on a task, weakest first, without repeating one."""
@@ -582,12 +654,15 @@ class Policy(_PolicyPart, frozen=True):
         Otherwise seats would deliberate on a truncated question without notice.
         """
         most = max(self.input_bytes, len(question.encode(errors="replace")))
+        if isinstance(panel, Council):
+            # What the accord is worth is decided by the task, and not within the session.
+            panel = msgspec.structs.replace(panel, require=Requirement.MAJORITY)
         policy = msgspec.structs.replace(self, panel=panel, input_bytes=most)
         return policy.with_rules(policy.rules)
 
-    def without_retries(self) -> "Policy":
-        """Return the same policy without retries and escalation."""
-        return msgspec.structs.replace(self, retries=0, ladder=())
+    def without_retries(self, ladder: tuple[str, ...] = ()) -> "Policy":
+        """Return the same policy without retries, and with no escalation but to these."""
+        return msgspec.structs.replace(self, retries=0, ladder=ladder)
 
     def retry_delay_ms(self, retry: int) -> int:
         """Return the delay before a retry in milliseconds; the first retry is 1."""

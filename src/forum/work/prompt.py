@@ -74,6 +74,7 @@ MATERIAL_NOTICE = (
 """The notice in the system messages of a team: small models quote it if it is near the texts."""
 
 _BEGIN = re.compile(rb"^--- ([0-9a-f]{32}) begin: [^\n]*\n", re.MULTILINE)
+_SHORT_MARK = re.compile(rb"^--- [0-9]{8} (begin: |end$)", re.MULTILINE)
 _MARK_CHARS, _SHORT_DIGITS = 32, 8
 _MAX_FALSE_MARKS = 64
 """How many lines of a prompt may look like marks and be none; the marks after them stay long."""
@@ -211,6 +212,11 @@ def _find_quotations(text: bytes) -> Iterator[tuple[bytes, int, int, int]]:
         else:
             false += 1
             at = start
+
+
+def remove_marks(text: bytes) -> bytes:
+    """Return a prompt without its short marks, for a comparison of runs with other secrets."""
+    return _SHORT_MARK.sub(rb"--- \1", text)
 
 
 def _derive_mark(secret: str, texts: Sequence[bytes]) -> bytes:

@@ -17,6 +17,8 @@ from forum.ledger.kinds import NoteFacts, Outcome, RunCloseFacts, RunOpenFacts
 from forum.ledger.ports import NO_LIMIT, UNLIMITED, Amount, Position
 from forum.tlog import Hash
 from forum.work import kinds, report_fold
+from forum.work.acceptance_criteria import Check
+from forum.work.council_end import Accord, CouncilCloseFacts, as_undecided
 from forum.work.policy import Answer, Role
 from forum.work.report_kinds import Provenance, ReportGapFacts, ReportSourceFacts
 
@@ -90,6 +92,9 @@ class TaskRun(msgspec.Struct, frozen=True):
     skipped: kinds.SkipFacts | None = None
     stopped: kinds.StopFacts | None = None
     delegated: kinds.DelegationFacts | None = None
+    accord: kinds.AccordFacts | None = None
+    """How far the last panel that worked on the task agreed."""
+    accord_at: Position | None = None
     last: Hash | None = None
     """The task's last entry, which is the cause of entries that depend on the task."""
 
@@ -169,6 +174,8 @@ class Run(msgspec.Struct, frozen=True):
     interrupted: bool = False
     """Whether the run is interrupted and not resumed yet."""
     stopped: kinds.StopFacts | None = None
+    accord: Accord | None = None
+    """How far the council agreed that deliberated on the request."""
     checks: tuple[tuple[Hash, kinds.CheckFacts], ...] = ()
     """The checks of the answer, with the ids of their entries."""
     answered: kinds.AnswerFacts | None = None
@@ -267,14 +274,17 @@ class Run(msgspec.Struct, frozen=True):
 
     def _is_waiting(self, task: TaskRun) -> bool:
         """Tell whether the task waits for a human decision or for an inner run."""
-        # Three gates can block a task: the one before the task, the one before its next tool use,
-        # and the one that asks for an unknown outcome of its last use.
+        # Four gates can block a task: the one before the task, the one before its next tool use,
+        # the one that asks for an unknown outcome of its last use, and the one about a dissent.
         uses = len(task.uses)
-        subjects = (
+        subjects = [
             kinds.task_strand(task.id),
             kinds.tool_gate_subject(task.id, uses + 1),
             f"effect/{task.id}/{uses}",
-        )
+        ]
+        # Once the run is stopped, nobody decides about a dissent any more: the task ends.
+        if self.stopped is None and not self.cancelled:
+            subjects.append(kinds.dissent_gate_subject(task.id))
         gates = (self.gates.get(kinds.gate_strand(subject)) for subject in subjects)
         return any(gate is not None and gate.decided is None for gate in gates) or (
             task.delegated is not None and any(call.replied is None for call in task.calls)
@@ -344,6 +354,27 @@ def inner_stop_reason(task: TaskRun) -> kinds.StopReason | None:
     code = call.replied.code if call.replied else ""
     # The code of an inner run's reply is the name of its stop reason, if it was stopped.
     return next((reason for reason in kinds.StopReason if reason == code), None)
+
+
+def undecided_accord(run: Run) -> Accord | None:
+    """Return the accord of the council that left an ended run undecided: split, blocked or None.
+
+    The council deliberated on the request, or on a task that failed because of it.
+    """
+    if run.outcome is None or run.stopped is not None:
+        return None
+    if run.outcome is Outcome.OK:
+        return as_undecided(run.accord)
+    vetoed = (task.accord for task in run.tasks.values() if is_undecided_task(task))
+    accords = (as_undecided(facts.accord) for facts in vetoed if facts)
+    return next((accord for accord in accords if accord is not None), None)
+
+
+def is_undecided_task(task: TaskRun) -> bool:
+    """Return whether a task was not accepted because its panel did not agree far enough."""
+    if task.accord is None or task.verdict is None or task.state is not TaskState.FAILED:
+        return False
+    return task.verdict.check is Check.OUTCOME and task.verdict.reason == task.accord.accord
 
 
 IdentifiedEntry = tuple[Hash, Entry[Any]]
@@ -473,6 +504,8 @@ def _fold_reported(run: Run, leaf: Hash, entry: Entry[Any]) -> Run:
             return replace(run, opened=True, begun=entry.ts, report=report)
         case kinds.EvalOpenFacts():
             return replace(run, is_evaluation=True)
+        case CouncilCloseFacts() as facts:
+            return replace(run, accord=facts.accord)
         case ReportSourceFacts() | ReportGapFacts():
             return replace(run, report=_fold_report(run.report, leaf, entry))
         case _:
@@ -522,6 +555,8 @@ def _fold_task(task: TaskRun, leaf: Hash, entry: Entry[Any]) -> TaskRun:
             task = replace(task, stopped=facts, state=TaskState.STOPPED)
         case kinds.DelegationFacts() as facts:
             task = replace(task, delegated=facts)
+        case kinds.AccordFacts() as facts:
+            task = replace(task, accord=facts, accord_at=_position_of(entry))
         case _:
             pass
     return task

@@ -14,6 +14,8 @@ from forum.ledger.entry import MAIN_STRAND, Commitment, Entry
 from forum.ledger.kinds import NoteFacts, Outcome, RunCloseFacts, RunOpenFacts
 from forum.ledger.ports import NO_LIMIT, Amount, RunSummaryRow
 from forum.work import kinds
+from forum.work.acceptance_criteria import Check
+from forum.work.council_end import Accord, CouncilCloseFacts, as_undecided
 from forum.work.report_drafts import OVERRUN
 from forum.work.report_fold import span_of_strand
 from forum.work.report_kinds import (
@@ -26,10 +28,11 @@ from forum.work.report_kinds import (
 )
 from forum.work.run_words import is_cap_refusal
 
-SUMMARY_VERSION = 2
+SUMMARY_VERSION = 3
 """The version of the rules in this module; another summary of the same entries needs another.
 
-Version 1 lacks the references of the title, and the calls that a cap refused.
+Version 1 lacks the references of the title, and the calls that a cap refused; version 2 lacks the
+accord of a council.
 """
 
 DAY_US = 86_400 * 1_000_000
@@ -43,7 +46,7 @@ SUMMARY_FACTS = (
     *(NoteFacts, RunOpenFacts, RunCloseFacts),
     *(kinds.AcceptedFacts, kinds.RouteFacts, kinds.PlanFacts, kinds.EvalOpenFacts),
     *(kinds.CallFacts, kinds.ReplyFacts),
-    *(kinds.VerdictFacts, kinds.SkipFacts, kinds.StopFacts),
+    *(kinds.VerdictFacts, kinds.SkipFacts, kinds.StopFacts, CouncilCloseFacts),
     *(ReportSourceFacts, ReportGapFacts, ReportBeginFacts, ReportStepFacts),
 )
 """The facts that a summary follows from; all other entries leave it unchanged."""
@@ -149,6 +152,8 @@ class RunSummary(msgspec.Struct, frozen=True, array_like=True):
     """The number of calls that a cap refused, as far as they are recorded."""
     overruns: int = 0
     """The number of calls that were billed above their bound."""
+    accord: Accord | None = None
+    """The accord of the council that left the run undecided: split or blocked."""
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -222,6 +227,10 @@ class SummaryTally(msgspec.Struct):
     notes: int = 0
     refused: int = 0
     overruns: int = 0
+    accord: Accord | None = None
+    """How far the council agreed that deliberated on the request."""
+    vetoes: dict[str, Accord] = {}
+    """The strands of tasks that failed because their panel is split or blocked."""
     request: BodyReference | None = None
     plan: BodyReference | None = None
     names: BodyReference | None = None
@@ -273,6 +282,8 @@ class SummaryTally(msgspec.Struct):
         match entry.facts:
             case kinds.EvalOpenFacts():
                 self.evaluates = True
+            case CouncilCloseFacts() as facts:
+                self.accord = facts.accord
             case ReportSourceFacts() as facts if not self.told:
                 self.told, self.label = facts.told.value, entry.actor
                 self.names = _refer(entry, "names")
@@ -286,8 +297,11 @@ class SummaryTally(msgspec.Struct):
         match entry.facts:
             case kinds.VerdictFacts(next=kinds.Next.ACCEPT):
                 has_passed = True
-            case kinds.VerdictFacts(next=kinds.Next.GIVE_UP):
+            case kinds.VerdictFacts(next=kinds.Next.GIVE_UP) as facts:
                 has_passed = False
+                # Only the accord of a panel is such a reason of this check.
+                if facts.check is Check.OUTCOME and facts.reason in _UNDECIDED:
+                    self.vetoes[entry.strand] = Accord(facts.reason)
             case kinds.SkipFacts() | kinds.StopFacts():
                 has_passed = False
             case _:
@@ -403,7 +417,15 @@ class SummaryTally(msgspec.Struct):
             prompt=self.prompt[-1] if self.prompt and not self.accepted else None,
             refused=self.refused,
             overruns=self.overruns,
+            accord=self._undecided_accord(),
         )
+
+    def _undecided_accord(self) -> Accord | None:
+        if self.stopped is not None:
+            return None
+        if self.outcome is Outcome.OK:
+            return as_undecided(self.accord)
+        return self.vetoes[min(self.vetoes)] if self.outcome and self.vetoes else None
 
 
 def tally_entries(entries: Iterable[Entry[Any]]) -> SummaryTally:
@@ -426,6 +448,7 @@ def read_summary_row(row: RunSummaryRow) -> RunSummary:
 
 
 _DECODER = msgspec.json.Decoder(RunSummary)
+_UNDECIDED = frozenset(accord.value for accord in Accord if as_undecided(accord))
 
 
 _PROMPT_RANKS = {Operation.MODEL: 0, Operation.AGENT: 1}

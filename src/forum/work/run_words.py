@@ -10,6 +10,7 @@ from typing import Any, assert_never
 from forum.ledger.entry import Entry
 from forum.ledger.kinds import Outcome
 from forum.work import kinds, run_fold
+from forum.work.council_end import Accord
 from forum.work.report_drafts import OVERRUN
 from forum.work.report_kinds import ReportStepFacts
 
@@ -43,8 +44,8 @@ RUN_WORDS: Mapping[str, str] = {
     "rejected": "a person rejected it",
     "error": "a needed part of the record could not be read",
     "role": "a role did not do its part",
-    "split": "a council did not agree",
-    "blocked": "a council was blocked",
+    "split": "a council did not agree, so nothing was decided",
+    "blocked": "a seat of a council has an objection that must be answered first",
 }
 """All words, each with its meaning."""
 
@@ -56,8 +57,11 @@ def choose_run_word(
     *,
     waits: bool = False,
     has_overrun: bool = False,
+    accord: Accord | None = None,
 ) -> str:
-    """Return the word for a run."""
+    """Return the word for a run; `accord` is that of a council that left it undecided."""
+    if outcome is not None and accord is not None:
+        return accord.value
     if outcome is Outcome.OK:
         return "ok"
     if outcome is not None:
@@ -125,4 +129,5 @@ def describe_run_word(state: run_fold.Run, *, waits: bool = False) -> str:
         state.stopped.reason if state.stopped else None,
         waits=waits or bool(state.open_gates),
         has_overrun=any(True for _ in find_overruns(state)),
+        accord=run_fold.undecided_accord(state),
     )

@@ -1,6 +1,6 @@
 // What waits at a gate, in words, and as parts that are easier to read than its bytes.
 
-/** Name what a gate is about: `plan`, `task/NAME`, `use/NAME/N` or `effect/NAME/N`. */
+/** Name what a gate is about: `plan`, `task/NAME`, `use/NAME/N`, `effect/NAME/N` or `dissent/NAME`. */
 export function titleOfGate(subject: string): string {
   const [what = "", ...rest] = subject.split("/");
   const name = rest.slice(0, Math.max(1, rest.length - 1)).join("/");

@@ -273,6 +273,7 @@ _DESCRIPTIONS: Mapping[type[Facts], Callable[[Entry[Any]], str]] = {
     kinds.ResumptionFacts: lambda e: f"{e.actor} resumed the run",
     kinds.ControlCloseFacts: lambda _: "nobody can ask the run to end any more",
     kinds.DelegationFacts: lambda e: f"handed to run {e.facts.run}",
+    kinds.AccordFacts: lambda e: f"its panel closed: {e.facts.accord.value}",
     kinds.CheckFacts: _checked,
     council_kinds.CouncilFacts: lambda e: (
         f"a council of {pluralize(e.facts.seats, 'seat')} sat down"

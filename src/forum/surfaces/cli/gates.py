@@ -44,8 +44,9 @@ def gate() -> None:
     """List what waits for approval, and approve, edit or reject it.
 
     SUBJECT is `plan`, `task/NAME`, `use/NAME/N` for a tool call that [gates] in forum.toml
-    requires approval for, or `effect/NAME/N` for an effect whose outcome is unknown: approve it
-    if it happened.  A decision records the digest of the content that was approved or rejected.
+    requires approval for, `effect/NAME/N` for an effect whose outcome is unknown (approve it if it
+    happened), or `dissent/NAME` for the answer of a panel that is split or blocked.
+    A decision records the digest of the content that was approved or rejected.
     """
 
 

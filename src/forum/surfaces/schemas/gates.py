@@ -24,7 +24,8 @@ from forum.work.run_fold import Gate
 Subject = Annotated[
     str,
     Meta(
-        description="What waits at a gate: `plan`, `task/NAME`, `use/NAME/N` or `effect/NAME/N`.",
+        description="What waits at a gate: `plan`, `task/NAME`, `use/NAME/N`, `effect/NAME/N` or "
+        "`dissent/NAME`.",
         examples=["plan", "task/announce"],
     ),
 ]

@@ -9,6 +9,7 @@ from forum.ledger.kinds import Outcome
 from forum.surfaces import formatting
 from forum.surfaces.schemas import fields
 from forum.work.acceptance_criteria import Check
+from forum.work.council_end import Accord
 from forum.work.kinds import Independence, Next
 from forum.work.run_fold import TaskRun, TaskState, ToolUseRecord
 
@@ -56,6 +57,10 @@ class TaskForm(Struct, frozen=True):
     after: fields.After
     run: Annotated[fields.RunId | None, Meta(description="The run within this one that does it.")]
     entry: Annotated[int | None, Meta(description="The index of its last entry.")]
+    accord: Annotated[
+        Accord | None,
+        Meta(description="How far the panel agreed that worked on it; null without a panel."),
+    ] = None
 
 
 def task_form(view: RunView, task: TaskRun) -> TaskForm:
@@ -82,6 +87,7 @@ def task_form(view: RunView, task: TaskRun) -> TaskForm:
         after=tuple(planned.after) if planned else (),
         run=task.delegated.run if task.delegated else None,
         entry=view.entries.get(task.id),
+        accord=task.accord.accord if task.accord else None,
     )
 
 
