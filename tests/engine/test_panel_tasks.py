@@ -363,6 +363,11 @@ def test_a_person_sees_the_rejection_and_the_dissent(office: Office) -> None:
     """The judge said no, the council is blocked, and a person decides."""
     waiting = office.do(rung(BLOCKED, gates=("dissent",)))
     assert [gate.opened.subject for gate in waiting.open_gates] == ["dissent/decide"]
+    (opened,) = [e for e in office.entries() if e.kind == "gate.open/1"]
+    shown = office.body(opened, "shown").decode()
+    assert shown.startswith("The result of the agent was not accepted: no evidence")
+    assert "The result of frontier was not accepted: no evidence" in shown
+    assert OBJECTION in shown
     office.decide("dissent/decide", Answer.APPROVE)
     run = office.work()
 
