@@ -136,6 +136,15 @@ class Malformed(Invalid):
     text = "malformed {what}: {why}"
 
 
+class NoTypedAnswer(Invalid):
+    """A run has no answer of the type that was asked for."""
+
+    run: str
+    why: str
+
+    text = "run {run} has no value: {why}"
+
+
 class EvidenceRefused(Invalid):
     """No evidence pack can be made of what was asked for."""
 
@@ -626,6 +635,16 @@ class TamperDetected(Untrusted):
         "{what} was altered in the database: {why}. It is not used. See what else was changed: "
         "forum ledger verify"
     )
+
+
+class ForeignLedgerBroken(Untrusted):
+    """A ledger of another program is not what that program wrote; nothing of it is recorded."""
+
+    place: str
+    why: str
+
+    exit_code = 3
+    text = "the ledger was altered or is incomplete, at {place}: {why}. Nothing was imported"
 
 
 class WrongWriteKey(Untrusted):

@@ -4,15 +4,29 @@ import ast
 import inspect
 from collections.abc import Iterator
 from textwrap import dedent
-from typing import Any
+from typing import Any, get_args
 
 import forum
 from forum import errors
 from forum.sdk import (
+    Cause,
+    CouncilOutcome,
     DeliberateArguments,
     EngineSession,
+    FigureDifference,
+    Figures,
+    LaneInfo,
+    LedgerReader,
+    LedgerSummary,
+    LogCheckpoint,
+    ModelCalls,
     Plan,
     Recorder,
+    ReplayedRun,
+    Reply,
+    RunComparison,
+    RunFigures,
+    RunListing,
     RunResult,
     RunScope,
     SpanContext,
@@ -20,13 +34,29 @@ from forum.sdk import (
     SubmitArguments,
     SubmittedRun,
     Task,
+    TaskOutcome,
+    TaskVerdict,
+    events,
+    ledger,
+    symposium,
 )
+from forum.verify import Report
 from tests.docs.pages import ROOT
 
 PAGE = ROOT / "docs/reference/python.md"
-CLASSES = (Recorder, RunScope, StepScope, SpanContext, EngineSession, SubmittedRun)
-VALUES = (SubmitArguments, DeliberateArguments, Task, Plan, RunResult)
+CLASSES = (
+    Recorder, RunScope, StepScope, SpanContext, EngineSession, SubmittedRun, LedgerReader
+)  # fmt: skip
+VALUES = (
+    SubmitArguments, DeliberateArguments, Task, Plan, RunResult, TaskOutcome, TaskVerdict,
+    CouncilOutcome, Reply, events.TextDelta, events.ToolUse, events.ToolDone, events.TaskEnded,
+    events.GateOpened, events.RunEnded, RunListing, ReplayedRun, Cause, LogCheckpoint, Figures,
+    ModelCalls, LedgerSummary, RunFigures, RunComparison, FigureDifference, LaneInfo, Report,
+    symposium.SymposiumArguments, symposium.SymposiumResult, symposium.SymposiumReplay,
+    symposium.SymposiumMessage,
+)  # fmt: skip
 """What is described by its members."""
+_NAMES = {Reply: "Reply"} | {kind: f"events.{kind.__name__}" for kind in get_args(events.RunEvent)}
 INTERNAL = {
     "after_fork_in_child", "take_back", "check_deadline", "check_process", "count_fault", "end_run",
     "ensure_recorded", "hand_in", "make_continuation", "open_run", "own_run", "pause", "prepare",
@@ -37,7 +67,7 @@ INTERNAL = {
 ERRORS = (
     errors.BudgetExceeded, errors.RunDeadlinePassed, errors.RecorderQueueFull,
     errors.RecorderUnusable, errors.UnknownPrice, errors.UnboundedCall, errors.ReservationOverrun,
-    errors.ForkedFromCappedRun, errors.Malformed,
+    errors.ForkedFromCappedRun, errors.Malformed, errors.PinningViolation,
 )  # fmt: skip
 """What a program may have to catch."""
 _ERRORS = (
@@ -47,7 +77,8 @@ _HEAD = """\
 # Python
 
 This page lists the names of `import forum`. It is generated from their docstrings by `just docs`; \
-do not edit it. [Record a Python program](../guides/record-python.md) explains them.
+do not edit it. [Record a Python program](../guides/record-python.md) and \
+[Read the ledger in Python](../guides/read-the-ledger-in-python.md) explain them.
 
 Loading `forum` costs a few milliseconds; a name is loaded when it is first used.
 """
@@ -55,10 +86,17 @@ Loading `forum` costs a few milliseconds; a name is loaded when it is first used
 
 def render() -> str:
     """Return the whole page."""
+    # `forum.ledger` is a package that can be called; the function is what it calls.
+    values = {name: getattr(forum, name) for name in forum.__all__} | {"ledger": ledger}
     functions = [
-        (f"forum.{name}", getattr(forum, name))
-        for name in sorted(forum.__all__)
-        if inspect.isfunction(getattr(forum, name))
+        (f"forum.{name}", value)
+        for name, value in sorted(values.items())
+        if inspect.isfunction(value)
+    ]
+    functions += [
+        (f"forum.symposium.{name}", getattr(symposium, name))
+        for name in symposium.__all__
+        if inspect.isfunction(getattr(symposium, name))
     ]
     parts = [_HEAD, "## Functions\n", *(_describe(name, value) for name, value in functions)]
     parts += ["## Errors\n", f"{_ERRORS}\n"]
@@ -68,7 +106,8 @@ def render() -> str:
         parts += [f"## {kind.__name__}\n", f"{_text(kind)}\n"]
         parts += [_describe(name, value) for name, value in _methods(kind)]
     for value in VALUES:
-        parts += [f"## {value.__name__}\n", f"{_text(value)}\n", *_members(value), ""]
+        parts += [f"## {_NAMES.get(value, value.__name__)}\n", f"{_text(value)}\n"]
+        parts += [*_members(value), ""]
     return "\n".join(parts)
 
 

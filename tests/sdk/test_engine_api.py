@@ -67,7 +67,7 @@ def test_a_plan_waits_at_its_gate(engine: EngineSession) -> None:
     """A program submits tasks, sees what waits, and decides."""
     tasks = [Task("a", "First."), Task("b", "Second.", done_when="contains done", needs=("a",))]
 
-    async def drive() -> forum.sdk.RunResult:
+    async def drive() -> forum.sdk.RunResult[None]:
         run = engine.submit("Two things", plan=tasks, agents=[clerk], gates=["plan"])
         waiting = await run.wait_async(30)
         assert waiting.waiting == ("plan",)

@@ -162,7 +162,7 @@ def test_a_misspelled_option_is_refused(project: Path) -> None:
     """A misspelled limit must not become no limit."""
     with forum.engine_of(project) as engine:
         with pytest.raises(TypeError, match="did you mean agents"):
-            engine.submit("x", agent=[own])  # type: ignore[call-arg]
+            engine.submit("x", agent=[own])  # type: ignore[call-overload]
         with pytest.raises(TypeError, match="did you mean seats"):
             engine.deliberate("x", seat=3)  # type: ignore[call-arg]
         with pytest.raises(BadPlan, match="usd"):

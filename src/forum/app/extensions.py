@@ -3,7 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
+from forum.models.extensions import FunctionReply as Reply
 from forum.work.policy import Extension, PythonEntry, ToolSpec
+
+__all__ = ["Reply", "register_agent", "register_tool"]
 
 
 def register_agent(name: str, function: Callable[..., Any], *, usd: int, tokens: int) -> Extension:

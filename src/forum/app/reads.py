@@ -197,6 +197,10 @@ class RunReads:
         """Return what the runs that match have cost, from before a run or from the last."""
         return add_up_costs(self._project, axis, query, before, split)
 
+    def add_up_all_costs(self, axis: CostAxis, query: RunQuery) -> CostTable:
+        """Return what all runs that match have cost, however long that takes."""
+        return add_up_costs(self._project, axis, query, None, max_scanned=None)
+
     def measure_run(self, run: str) -> RecordFigures:
         """Return the figures of a run and of the runs within it.  Raises `NoSuchRun`."""
         return measure_run(self._project, run)
@@ -375,6 +379,11 @@ class RunReads:
     def _body_prefix(self, at: ports.Position | None, name: str) -> str:
         """Return the beginning of a body as text."""
         return decode_prefix(self._body_at(at, name))
+
+    def read_text(self, at: ports.Position | None, name: str) -> str | None:
+        """Return a body as text; None if it is absent or erased."""
+        body = self._body_at(at, name)
+        return None if body is None else body.decode(errors="replace")
 
     def _body_at(self, at: ports.Position | None, name: str) -> bytes | None:
         """Return a body, checked against its entry; None if it is absent or erased."""

@@ -13,6 +13,7 @@ what was used.
 import asyncio
 import inspect
 from collections.abc import Callable, Mapping
+from decimal import Decimal
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,8 +25,10 @@ from forum.ledger.body import BytesContent, Content, text_content
 from forum.ledger.kinds import Outcome
 from forum.ledger.ports import Amount
 from forum.models.names import plain_name
+from forum.models.prices import BilledTokens, find_price
 from forum.work.kinds import Why
 from forum.work.policy import Extension, PythonEntry, ToolSpec
+from forum.work.team_settings import NANO_USD, to_exact_units
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -74,6 +77,28 @@ def make_extension_tool(tool: ToolSpec) -> ToolPort:
     return FunctionTool(tool, _load(TOOLS_GROUP, tool.entry))
 
 
+class FunctionReply(msgspec.Struct, frozen=True):
+    """The reply of an agent that is a function, and what its call used."""
+
+    text: str
+    tokens: tuple[int, int] | None = None
+    """The tokens that a model has read and written; None: what the agent declares."""
+    usd: float | str | Decimal | None = None
+    """What the call cost, in dollars; None: by `tokens` and `model`, or what the agent declares."""
+    model: str = ""
+    """The name of the model in the price table."""
+
+    def spent(self, declared: Amount) -> Amount:
+        """Return what the call has cost.  Raises `ValueError`."""
+        tokens = declared.tokens if self.tokens is None else sum(self.tokens)
+        usd = declared.usd
+        if self.usd is not None:
+            usd = to_exact_units(str(self.usd), NANO_USD)
+        elif self.model and self.tokens is not None:
+            usd = find_price(self.model, "").cost(BilledTokens(*self.tokens))
+        return Amount(usd, tokens, 1)
+
+
 class FunctionModel:
     """A model that is a function from a prompt to a reply."""
 
@@ -92,8 +117,14 @@ class FunctionModel:
     async def reply(self, call: ModelCall) -> CallReply:
         """Call the function with the prompt."""
         prompt = b"".join(call.prompt.chunks()).decode(errors="replace")
-        reply = await _call(self._function, (prompt,), self._spec.options, call.seconds)
+        replies: list[FunctionReply] = []
+        reply = await _call(self._function, (prompt,), self._spec.options, call.seconds, replies)
         spent = Amount(self._spec.usd, self._spec.tokens, 1)
+        said = replies[0] if replies else FunctionReply("")
+        try:
+            spent = said.spent(spent)
+        except (ValueError, TypeError, errors.UnknownPrice) as error:
+            reply = _failure("reply", f"forum.Reply: {error}", reply.milliseconds)
         return CallReply(
             reply.outcome,
             output=reply.output,
@@ -102,6 +133,8 @@ class FunctionModel:
             why=reply.why,
             code=reply.code,
             error=reply.error,
+            input_tokens=min(said.tokens[0], spent.tokens) if said.tokens else 0,
+            model=plain_name(said.model),
         )
 
 
@@ -137,8 +170,12 @@ async def _call(
     arguments: tuple[Any, ...],
     named: Mapping[str, Any],
     seconds: float,
+    replies: list[FunctionReply] | None = None,
 ) -> CallReply:
-    """Call a function within its time; its errors are outcomes of the reply."""
+    """Call a function within its time; its errors are outcomes of the reply.
+
+    A result that says what it cost is appended to `replies`.
+    """
     started = monotonic()
 
     def elapsed() -> int:
@@ -155,6 +192,9 @@ async def _call(
         return CallReply(Outcome.TIMEOUT, milliseconds=elapsed(), why=Why.DEADLINE)
     except Exception as error:  # noqa: BLE001  an error of the code is an outcome
         return _failure(type(error).__name__, str(error), elapsed())
+    if isinstance(result, FunctionReply) and replies is not None:
+        replies.append(result)
+        result = result.text
     return CallReply(Outcome.OK, output=_to_content(result), milliseconds=elapsed())
 
 

@@ -3,6 +3,8 @@
 Programs import its names from `forum`, which loads this package when one of them is first used.
 """
 
+from forum.app.extensions import Reply
+from forum.sdk import events
 from forum.sdk.adapters import google_adk, instrument, langchain, pydantic_ai
 from forum.sdk.adapters.claude_code import HookRules, deny_tool, handle_event, parse_event
 from forum.sdk.api import (
@@ -22,34 +24,63 @@ from forum.sdk.api import (
 from forum.sdk.engine_api import (
     DeliberateArguments,
     EngineSession,
-    RunResult,
     SubmitArguments,
-    SubmittedRun,
-    agent,
+    asubmit,
     deliberate,
     engine_of,
     route,
     submit,
-    tool,
 )
+from forum.sdk.ledger_api import (
+    Cause,
+    FigureDifference,
+    Figures,
+    LaneInfo,
+    LedgerReader,
+    LedgerSummary,
+    LogCheckpoint,
+    ModelCalls,
+    ReplayedRun,
+    RunComparison,
+    RunFigures,
+    RunListing,
+    ledger,
+)
+from forum.sdk.named_parts import agent, model, tool
 from forum.sdk.recorder import Recorder
 from forum.sdk.report_items import MAX_BATCH_ITEMS, ReportItem, ReportResult
 from forum.sdk.report_writer import ReportWriter
+from forum.sdk.run_results import CouncilOutcome, RunResult, TaskOutcome, TaskVerdict
 from forum.sdk.run_scope import RunScope, SpanContext, StepScope
 from forum.sdk.step_queue import LossPolicy
+from forum.sdk.submitted_run import SubmittedRun
 from forum.work.plan import Plan, Task
 
 __all__ = [
     "MAX_BATCH_ITEMS",
+    "Cause",
+    "CouncilOutcome",
     "DeliberateArguments",
     "EngineSession",
+    "FigureDifference",
+    "Figures",
     "HookRules",
+    "LaneInfo",
+    "LedgerReader",
+    "LedgerSummary",
+    "LogCheckpoint",
     "LossPolicy",
+    "ModelCalls",
     "Plan",
     "Recorder",
+    "ReplayedRun",
+    "Reply",
     "ReportItem",
     "ReportResult",
     "ReportWriter",
+    "RunComparison",
+    "RunFigures",
+    "RunListing",
     "RunResult",
     "RunScope",
     "SpanContext",
@@ -57,7 +88,10 @@ __all__ = [
     "SubmitArguments",
     "SubmittedRun",
     "Task",
+    "TaskOutcome",
+    "TaskVerdict",
     "agent",
+    "asubmit",
     "budget",
     "close",
     "context",
@@ -66,12 +100,15 @@ __all__ = [
     "deny_tool",
     "effect",
     "engine_of",
+    "events",
     "flush",
     "gate",
     "google_adk",
     "handle_event",
     "instrument",
     "langchain",
+    "ledger",
+    "model",
     "open",
     "parse_event",
     "pydantic_ai",
