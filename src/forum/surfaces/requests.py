@@ -124,8 +124,8 @@ Ladder = Annotated[
     ),
 ]
 NamedPanels = Annotated[
-    dict[AgentName, PanelAsk],
-    Meta(max_length=MAX_SEATS, description="Councils by name, with which the ladder can end."),
+    dict[str, PanelAsk],
+    Meta(description="Councils by name, with which the ladder can end."),
 ]
 
 
