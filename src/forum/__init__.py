@@ -15,6 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from forum import errors
     from forum.client import AsyncClient, Client
+    from forum.gateway.wrapped_client import wrap
     from forum.sdk import (
         Plan,
         Recorder,
@@ -79,12 +80,18 @@ __all__ = [
     "submit",
     "tool",
     "traceparent",
+    "wrap",
 ]
 
 # The one place that states the version: the build reads it from this line.
 __version__ = "0.2.0"
 
-_CLIENT_NAMES = frozenset({"AsyncClient", "Client"})
+_MODULES = {
+    "AsyncClient": "forum.client",
+    "Client": "forum.client",
+    "wrap": "forum.gateway.wrapped_client",
+}
+"""Where a name is, if not in `forum.sdk`."""
 
 if not TYPE_CHECKING:  # so that type checkers refuse names that do not exist
 
@@ -96,7 +103,7 @@ if not TYPE_CHECKING:  # so that type checkers refuse names that do not exist
 
         if name == "errors":
             return import_module("forum.errors")
-        module = import_module("forum.client" if name in _CLIENT_NAMES else "forum.sdk")
+        module = import_module(_MODULES.get(name, "forum.sdk"))
         value = getattr(module, name)
         globals()[name] = value
         return value

@@ -15,6 +15,7 @@ from forum.sdk import (
     Plan,
     Recorder,
     Reply,
+    RunBudgetLeft,
     RunResult,
     RunScope,
     SpanContext,
@@ -32,15 +33,15 @@ PAGE = ROOT / "docs/reference/python.md"
 CLASSES = (Recorder, RunScope, StepScope, SpanContext, EngineSession, SubmittedRun)
 VALUES = (
     SubmitArguments, DeliberateArguments, Task, Plan, RunResult, TaskOutcome, TaskVerdict,
-    CouncilOutcome, Reply, events.TextDelta, events.ToolUse, events.ToolDone, events.TaskEnded,
-    events.GateOpened, events.RunEnded,
+    CouncilOutcome, Reply, RunBudgetLeft, events.TextDelta, events.ToolUse, events.ToolDone,
+    events.TaskEnded, events.GateOpened, events.RunEnded,
 )  # fmt: skip
 """What is described by its members."""
 _NAMES = {Reply: "Reply"} | {kind: f"events.{kind.__name__}" for kind in get_args(events.RunEvent)}
 INTERNAL = {
     "after_fork_in_child", "take_back", "check_deadline", "check_process", "count_fault", "end_run",
     "ensure_recorded", "hand_in", "make_continuation", "open_run", "own_run", "pause", "prepare",
-    "prepare_async", "resume", "count", "index",
+    "prepare_async", "resume", "count", "index", "charge", "settle", "refuse", "bound_price",
 }  # fmt: skip
 """Methods that the parts of the SDK call on each other."""
 
