@@ -17,10 +17,26 @@ if TYPE_CHECKING:
     from forum.client import AsyncClient, Client
     from forum.gateway.wrapped_client import wrap
     from forum.sdk import (
+        Cause,
+        CouncilOutcome,
+        FigureDifference,
+        Figures,
+        LaneInfo,
+        LedgerReader,
+        LedgerSummary,
+        LogCheckpoint,
+        ModelCalls,
         Plan,
         Recorder,
+        ReplayedRun,
         Reply,
+        RunComparison,
+        RunFigures,
+        RunListing,
+        RunResult,
         Task,
+        TaskOutcome,
+        TaskVerdict,
         agent,
         asubmit,
         budget,
@@ -35,6 +51,7 @@ if TYPE_CHECKING:
         google_adk,
         instrument,
         langchain,
+        ledger,
         model,
         open,  # noqa: A004  the word of the interface, like `gzip.open`
         pydantic_ai,
@@ -43,17 +60,36 @@ if TYPE_CHECKING:
         span,
         step,
         submit,
+        symposium,
         tool,
         traceparent,
     )
+    from forum.verify import Report
 
 __all__ = [
     "AsyncClient",
+    "Cause",
     "Client",
+    "CouncilOutcome",
+    "FigureDifference",
+    "Figures",
+    "LaneInfo",
+    "LedgerReader",
+    "LedgerSummary",
+    "LogCheckpoint",
+    "ModelCalls",
     "Plan",
     "Recorder",
+    "ReplayedRun",
     "Reply",
+    "Report",
+    "RunComparison",
+    "RunFigures",
+    "RunListing",
+    "RunResult",
     "Task",
+    "TaskOutcome",
+    "TaskVerdict",
     "__version__",
     "agent",
     "asubmit",
@@ -70,6 +106,7 @@ __all__ = [
     "google_adk",
     "instrument",
     "langchain",
+    "ledger",
     "model",
     "open",
     "pydantic_ai",
@@ -78,6 +115,7 @@ __all__ = [
     "span",
     "step",
     "submit",
+    "symposium",
     "tool",
     "traceparent",
     "wrap",
@@ -86,12 +124,15 @@ __all__ = [
 # The one place that states the version: the build reads it from this line.
 __version__ = "0.2.0"
 
-_MODULES = {
-    "AsyncClient": "forum.client",
-    "Client": "forum.client",
-    "wrap": "forum.gateway.wrapped_client",
+_ELSEWHERE = {
+    "AsyncClient": "client",
+    "Client": "client",
+    "Report": "verify",
+    "wrap": "gateway.wrapped_client",
 }
-"""Where a name is, if not in `forum.sdk`."""
+"""The packages of the names that are not in `forum.sdk`."""
+_PACKAGES = {"errors": "errors", "ledger": "ledger", "symposium": "sdk.symposium"}
+"""Names that are modules.  The package `forum.ledger` can be called, see there."""
 
 if not TYPE_CHECKING:  # so that type checkers refuse names that do not exist
 
@@ -101,9 +142,13 @@ if not TYPE_CHECKING:  # so that type checkers refuse names that do not exist
             raise AttributeError(f"module 'forum' has no attribute {name!r}")
         from importlib import import_module  # noqa: PLC0415
 
-        if name == "errors":
-            return import_module("forum.errors")
-        module = import_module(_MODULES.get(name, "forum.sdk"))
+        if name in _PACKAGES:
+            return import_module(f"forum.{_PACKAGES[name]}")
+        module = import_module(f"forum.{_ELSEWHERE.get(name, 'sdk')}")
         value = getattr(module, name)
         globals()[name] = value
         return value
+
+    def __dir__() -> list[str]:
+        # What is loaded on first use is in no namespace yet, and completion shows it all the same.
+        return sorted({*__all__, "__doc__", "__file__", "__name__", "__path__"})

@@ -82,6 +82,18 @@ def everything(request: pytest.FixtureRequest) -> tuple[Connect, Project]:
 # What clients can do
 
 
+async def use_tools_of_the_api(begun: Talk, run: str, key: str) -> None:
+    """List lanes and agents, replay, review and fork a run: as over HTTP."""
+    at = (await begun.well("show", run=run))["tasks"][0]["entry"]
+    assert len((await begun.well("roster"))["lanes"]) > 20
+    assert len((await begun.well("models"))["agents"]) == 1
+    assert (await begun.well("replay", run=run[:20]))["equal"]
+    assert (await begun.well("reviews", run=run))["run"] == run
+    forked = await begun.well("fork", run=run, at=at, key=key)
+    assert await begun.well("fork", run=run, at=at, key=key) == forked
+    assert (await begun.well("status", run=forked["run"], seconds=60))["outcome"] == "ok"
+
+
 @pytest.mark.parametrize("era", ERAS)
 def test_every_tool_answers_in_its_form(everything: tuple[Connect, Project], era: str) -> None:
     """Over both transports and both eras of the protocol the whole loop works.
@@ -95,6 +107,7 @@ def test_every_tool_answers_in_its_form(everything: tuple[Connect, Project], era
         assert (run["outcome"], run["answer"]) == ("ok", "Done: Name three rivers.")
         await look(begun, run["run"])
         await decide(begun, run["run"])
+        await use_tools_of_the_api(begun, run["run"], f"{era}-fork")
         return await prove(begun, run["run"])
 
     async def look(begun: Talk, run: str) -> None:
@@ -128,6 +141,7 @@ def test_every_tool_answers_in_its_form(everything: tuple[Connect, Project], era
         assert not (await begun.well("diff", run=waiting["run"], other=run))["equal"]
         assert (await begun.well("costs", by="agent"))["total"]["runs"] >= 2
         ended = await begun.well("submit", request="No.", gates=["plan"])
+        assert (await begun.well("resume", run=ended["run"]))["run"] == ended["run"]
         await begun.well("cancel", run=ended["run"])
 
     async def prove(begun: Talk, run: str) -> bytes:

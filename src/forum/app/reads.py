@@ -197,6 +197,10 @@ class RunReads:
         """Return what the runs that match have cost, from before a run or from the last."""
         return add_up_costs(self._project, axis, query, before, split)
 
+    def add_up_all_costs(self, axis: CostAxis, query: RunQuery) -> CostTable:
+        """Return what all runs that match have cost, however long that takes."""
+        return add_up_costs(self._project, axis, query, None, max_scanned=None)
+
     def measure_run(self, run: str) -> RecordFigures:
         """Return the figures of a run and of the runs within it.  Raises `NoSuchRun`."""
         return measure_run(self._project, run)

@@ -152,10 +152,11 @@ def add_up_costs(
     query: RunQuery,
     before: str | None,
     split: CostAxis | None = None,
+    max_scanned: int | None = MAX_SCANNED_RUNS,
 ) -> CostTable:
-    """Return what the runs that match have cost; very many are not added up at once."""
+    """Return what the runs that match have cost, of at most so many runs; None: of all."""
     table = CostTable(axis, split)
-    for page in RunLister(project).scan_runs(query, before, PAGE_SIZE, MAX_SCANNED_RUNS):
+    for page in RunLister(project).scan_runs(query, before, PAGE_SIZE, max_scanned):
         for run in page.runs:
             table.add_run(run)
         table.next = page.next

@@ -9,15 +9,15 @@ from typing import Annotated, TypeVar
 import msgspec
 from msgspec import Meta, Struct
 
-from forum.app import new_run_id
+from forum.app import Forum, new_run_id
 from forum.deliberation import seating
 from forum.deliberation.symposium.prompts import build_briefing
 from forum.deliberation.symposium.schemas import Persona
 from forum.engine import RunRequest
-from forum.errors import BadPlan
+from forum.errors import BadPlan, NoSuchEntry
 from forum.ledger.access import has_scope
 from forum.ledger.kinds import Scope
-from forum.planning import AgentRegistry, CallerAuthority
+from forum.planning import AgentRegistry, CallerAuthority, check_client_rights
 from forum.work.council_end import Requirement
 from forum.work.kinds import MAX_SCORE, Scorer, ScoreSubject
 from forum.work.panel import (
@@ -291,6 +291,27 @@ def check_gate_authority(gates: GateAsk | None, scopes: Collection[Scope]) -> No
     """
     if gates and (gates.default or gates.seconds) and not has_scope(scopes, {Scope.APPROVE}):
         raise BadPlan("gates.default and gates.seconds require the scope approve")
+
+
+def check_fork(
+    forum: Forum, run: str, at: int, authority: CallerAuthority, scopes: Collection[Scope]
+) -> None:
+    """Raise `BadPlan` if a run cannot be forked at an entry, or not by this caller.
+
+    A fork must not give a client more than a request of its own would.
+    """
+    try:
+        is_inside = forum.ledger.find_entry(str(at)).entry.run == run
+    except NoSuchEntry:
+        is_inside = False
+    if not is_inside:
+        raise BadPlan(f"entry {at} does not belong to run {run}")
+    if authority is CallerAuthority.OPERATOR:
+        return
+    order = forum.reads.read_run_request(run)
+    check_client_rights(order.plan.all_tasks if order.plan else (), order.policy)
+    if order.policy.gate_default is Answer.APPROVE and not has_scope(scopes, {Scope.APPROVE}):
+        raise BadPlan("its gates approve themselves; forking it requires the scope approve")
 
 
 def budget_from_form(form: BudgetAsk) -> RunBudget:

@@ -11,7 +11,7 @@ from msgspec import Meta, Raw, Struct
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
 from forum.app import KINDS
-from forum.errors import NoSuchEntry, NoSuchRun, NotYetSigned, ReplayMiss
+from forum.errors import NoSuchEntry, NoSuchRun, NotYetSigned
 from forum.ledger.access import has_scope
 from forum.ledger.entry import leaf_of
 from forum.ledger.kinds import Scope
@@ -21,7 +21,7 @@ from forum.surfaces.http import endpoints
 from forum.surfaces.http.events import LOG_EVENTS
 from forum.surfaces.http.problems import ProblemError, ProblemType
 from forum.surfaces.schemas import ledger
-from forum.surfaces.schemas.comparison import ReplayForm, replay_form
+from forum.surfaces.schemas.comparison import ReplayForm, replay_and_compare
 from forum.surfaces.schemas.fields import Index
 from forum.surfaces.schemas.reports import ReportForm, report_form
 from forum.tlog import Checkpoint, Note, is_witnessed
@@ -199,10 +199,7 @@ def replay_run(context: endpoints.RequestContext) -> ReplayForm:
     if forum.reads.read_run(run).outcome is None:
         raise ProblemError(ProblemType.CONFLICT, f"run {run} has not ended; replay it after that")
     with hold_check_lock():
-        try:
-            return replay_form(run, forum.runs.replay(run), "")
-        except ReplayMiss as miss:
-            return replay_form(run, (), str(miss))
+        return replay_and_compare(forum, run)
 
 
 @contextmanager

@@ -3,15 +3,12 @@
 from msgspec.json import encode
 from starlette.responses import Response
 
-from forum.config import PROJECT_FILE
 from forum.ledger.kinds import Scope
 from forum.surfaces.cpu_limits import run_cpu_bounded
 from forum.surfaces.http import endpoints
 from forum.surfaces.requests import AskForm, RouteAsk, run_request_from_form
 from forum.surfaces.schemas import lanes, models
 from forum.surfaces.schemas.plans import PlanForm, plan_form
-from forum.work.policy import Role
-from forum.work.role_assignment import build_team_policy, is_independent
 
 _SUBMIT_OR_READ = frozenset({Scope.SUBMIT, Scope.READ})
 _SUBMIT_OR_READERS = endpoints.READERS | {Scope.SUBMIT}
@@ -37,16 +34,7 @@ async def preview_plan(context: endpoints.RequestContext) -> Response:
 
 def list_agents(context: endpoints.RequestContext) -> models.ModelsForm:
     """Say who would be asked for what.  Of keys only whether this process has them."""
-    staff = context.desk.staff
-    lanes = dict.fromkeys(staff.roster.by_name, 0)
-    team = build_team_policy(staff.base_policy, staff.roster, lanes, roles=True)
-    views = [
-        models.agent_view(
-            team, name, PROJECT_FILE if name in staff.team_settings.agents else "default"
-        )
-        for name in models.list_shown_agents(team)
-    ]
-    return models.models_form(views, independent=is_independent(team, Role.VALIDATOR))
+    return models.planner_models_form(context.desk.staff)
 
 
 def get_roster(context: endpoints.RequestContext) -> lanes.RosterForm:

@@ -1,6 +1,5 @@
 """Endpoints for runs and gates: submit, list, show, cancel, resume and fork runs; decide gates."""
 
-from collections.abc import Collection
 from functools import partial
 from typing import Annotated
 
@@ -9,18 +8,21 @@ from starlette.responses import Response
 
 from forum import __version__
 from forum.app import MAX_SCANNED_RUNS
-from forum.engine import RunRequest
-from forum.errors import BadPlan, Malformed, NoSuchEntry
-from forum.ledger.access import has_scope
+from forum.errors import Malformed
 from forum.ledger.kinds import Scope
 from forum.planning import CallerAuthority, check_client_rights
 from forum.surfaces.cpu_limits import run_cpu_bounded
 from forum.surfaces.http.endpoints import READERS, Endpoint, RequestContext
 from forum.surfaces.http.events import RUN_EVENTS
-from forum.surfaces.http.problems import ProblemError, ProblemType
+from forum.surfaces.http.problems import ProblemType
 from forum.surfaces.http.request_pipeline import MAX_INLINE_BODY_BYTES
 from forum.surfaces.http.tenant import Tenant
-from forum.surfaces.requests import AskForm, check_gate_authority, run_request_from_form
+from forum.surfaces.requests import (
+    AskForm,
+    check_fork,
+    check_gate_authority,
+    run_request_from_form,
+)
 from forum.surfaces.schemas import gates, runs
 from forum.surfaces.schemas.comparison import DiffForm, compare_runs
 from forum.surfaces.schemas.transcripts import TranscriptPage, transcript_page
@@ -229,29 +231,13 @@ def fork_run(context: RequestContext) -> Response:
     """Begin a run that takes over another one's replies up to an entry."""
     form: ForkAsk = context.body
     forum, run = context.desk.forum, context.path_param("run")
-    try:
-        inside = forum.ledger.find_entry(str(form.at)).entry.run == run
-    except NoSuchEntry:
-        inside = False
-    if not inside:
-        raise ProblemError(ProblemType.UNFIT, f"entry {form.at} does not belong to run {run}")
-    if context.principal.authority is CallerAuthority.CLIENT:
-        _check_fork_rights(forum.reads.read_run_request(run), context.principal.scopes)
-    actor, ceiling = (
-        context.principal.name,
-        context.desk.staff.ceiling_for(context.principal.authority),
-    )
+    principal = context.principal
+    check_fork(forum, run, form.at, principal.authority, principal.scopes)
+    actor, ceiling = principal.name, context.desk.staff.ceiling_for(principal.authority)
     return _accepted_run(
         context.desk,
         forum.runs.fork(run, form.at, actor=actor, ticket=context.idempotency_key, ceiling=ceiling),
     )
-
-
-def _check_fork_rights(order: RunRequest, scopes: Collection[Scope]) -> None:
-    """Raise `BadPlan` if a fork gives a client more than a request of its own would."""
-    check_client_rights(order.plan.all_tasks if order.plan else (), order.policy)
-    if order.policy.gate_default is Answer.APPROVE and not has_scope(scopes, _APPROVE):
-        raise BadPlan("its gates approve themselves; forking it requires the scope approve")
 
 
 def list_gates(context: RequestContext) -> gates.GatesForm:

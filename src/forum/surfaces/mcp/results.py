@@ -67,6 +67,12 @@ class CancelForm(Struct, frozen=True):
     run: fields.RunId
 
 
+class StartedForm(Struct, frozen=True):
+    """A run that goes on; how it goes tell those tools that read."""
+
+    run: fields.RunId
+
+
 class StatusForm(Struct, frozen=True):
     """How far a run has come, and its answer as soon as there is one."""
 

@@ -76,11 +76,16 @@ def submit_request(caller: McpCaller, order: RunRequest, form: Struct, key: str 
 
     The digest of the form detects a key that is reused for another request.
     """
-    ticket = None
-    if key:
-        digest = sha256(msgspec.json.encode(form)).hexdigest()
-        ticket = IdempotencyKey(f"{caller.name}/{key}", digest)
+    ticket = make_idempotency_key(caller, form, key)
     return caller.forum.runs.submit(order, actor=caller.name, ticket=ticket)
+
+
+def make_idempotency_key(caller: McpCaller, form: Struct, key: str | None) -> IdempotencyKey | None:
+    """Return the idempotency key of a form, if the client has named one."""
+    if not key:
+        return None
+    digest = sha256(msgspec.json.encode(form)).hexdigest()
+    return IdempotencyKey(f"{caller.name}/{key}", digest)
 
 
 async def wait_for_run(call: McpCallContext, run: str, seconds: float, begin: float = 0.0) -> float:

@@ -11,22 +11,31 @@ import anyio
 from msgspec import Struct
 
 from forum.app import KINDS, MAX_SCANNED_RUNS, Forum
-from forum.errors import NotYetSigned
+from forum.errors import BadPlan, NotYetSigned
 from forum.ledger.kinds import Scope
 from forum.ledger.log import find_entry, prove_entry, walk_causes
 from forum.surfaces.cpu_limits import run_cpu_bounded
-from forum.surfaces.formatting import first_line, pluralize
+from forum.surfaces.formatting import first_line, format_facts, pluralize
 from forum.surfaces.mcp import arguments, panel_tools, results, tool_calls
 from forum.surfaces.mcp.callers import McpCaller
 from forum.surfaces.requests import (
     RouteAsk,
+    check_fork,
     check_gate_authority,
     run_request_from_form,
     score_from_form,
 )
 from forum.surfaces.schemas import costs, gates, ledger, runs
-from forum.surfaces.schemas.comparison import DiffForm, compare_runs
-from forum.surfaces.schemas.lanes import RouteForm, explain_next_step, route_form
+from forum.surfaces.schemas.comparison import DiffForm, ReplayForm, compare_runs, replay_and_compare
+from forum.surfaces.schemas.lanes import (
+    RosterForm,
+    RouteForm,
+    explain_next_step,
+    roster_form,
+    route_form,
+)
+from forum.surfaces.schemas.models import ModelsForm, planner_models_form
+from forum.surfaces.schemas.oversight import ReviewForm, review_form
 from forum.surfaces.schemas.plans import PlanForm, plan_form
 from forum.surfaces.schemas.reports import ReportForm, report_form
 from forum.surfaces.schemas.scores import ScoreForm, score_form
@@ -137,6 +146,64 @@ def cancel_run(caller: McpCaller, ask: arguments.CancelAsk) -> results.ToolReply
     # it know: a prefix or an index could name any run.
     caller.forum.runs.cancel(ask.run, caller.name)
     return results.ToolReply(results.CancelForm(ask.run), "It was asked to end.")
+
+
+@tool_calls.threaded_tool
+def resume_run(caller: McpCaller, ask: arguments.CancelAsk) -> results.ToolReply:
+    """Have an interrupted run carried out again, by its full id as for `cancel_run`."""
+    caller.forum.runs.resume(ask.run, caller.name)
+    return results.ToolReply(results.StartedForm(ask.run), "It goes on.")
+
+
+@tool_calls.threaded_tool
+def fork_run(caller: McpCaller, ask: arguments.McpForkAsk) -> results.ToolReply:
+    """Begin a run that takes over another one's replies up to an entry.
+
+    The answer is not told: a client that may only submit must not read by forking.
+    """
+    forum, authority = caller.forum, caller.authority
+    check_fork(forum, ask.run, ask.at, authority, caller.scopes)
+    ticket = tool_calls.make_idempotency_key(caller, ask, ask.key)
+    ceiling = caller.staff.ceiling_for(authority)
+    run = forum.runs.fork(ask.run, ask.at, actor=caller.name, ticket=ticket, ceiling=ceiling)
+    return results.ToolReply(results.StartedForm(run), f"Run {run} was begun.")
+
+
+@tool_calls.threaded_tool
+def replay_run(caller: McpCaller, ask: arguments.RunAsk) -> results.ToolReply:
+    """Replay a run from its record alone, and say where the two differ."""
+    run = caller.forum.reads.find_run(ask.run)
+    if caller.forum.reads.read_run(run).outcome is None:
+        raise BadPlan(f"run {run} has not ended; replay it after that")
+    form = replay_and_compare(caller.forum, run)
+    differing = form.missing or pluralize(form.count, "difference")
+    return results.ToolReply(form, "The replay is the same." if form.equal else f"{differing}.")
+
+
+@tool_calls.threaded_tool
+def list_lanes(caller: McpCaller, _: arguments.Nothing) -> results.ToolReply:
+    """List the specialists."""
+    form = roster_form(caller.staff.roster)
+    lines = [f"{lane.name} ({lane.tier}): {lane.does}" for lane in form.lanes]
+    return results.ToolReply(form, "\n".join(lines))
+
+
+@tool_calls.threaded_tool
+def list_models(caller: McpCaller, _: arguments.Nothing) -> results.ToolReply:
+    """List who would be asked for what."""
+    form = planner_models_form(caller.staff)
+    return results.ToolReply(form, ", ".join(agent.name or "default" for agent in form.agents))
+
+
+@tool_calls.threaded_tool
+def get_review(caller: McpCaller, ask: arguments.ReviewRunAsk) -> results.ToolReply:
+    """Tell what is worth a look since the last review, or in one run."""
+    forum = caller.forum
+    run = forum.reads.find_run(ask.run) if ask.run else ""
+    view = forum.oversight.view_review(run, limit=ask.limit)
+    lines = [format_facts(item.entry) for item in view.items]
+    form = review_form(view, lines)
+    return results.ToolReply(form, "\n".join(lines) or "Nothing is worth a look.")
 
 
 @tool_calls.threaded_tool
@@ -420,6 +487,16 @@ TOOLS: Sequence[ToolDeclaration] = (
         _READ | _SUBMIT, RouteAsk, RouteForm, find_route, _READ_ONLY,
     ),
     ToolDeclaration(
+        "roster", "List the specialists",
+        "List the lanes to which work is given: what each is for, and how strong a model it needs.",
+        _READ | _SUBMIT, arguments.Nothing, RosterForm, list_lanes, _READ_ONLY,
+    ),
+    ToolDeclaration(
+        "models", "List the agents",
+        "List who would be asked, for what, and at what price. Of keys only whether there is one.",
+        _READ | _SUBMIT, arguments.Nothing, ModelsForm, list_models, _READ_ONLY,
+    ),
+    ToolDeclaration(
         "plan", "What would be done",
         "Tell what `submit` would have done with the same arguments: lane, tasks, agents, "
         "limits. Nobody is asked, and nothing is recorded.",
@@ -430,6 +507,19 @@ TOOLS: Sequence[ToolDeclaration] = (
         "Ask a run to end: its calls are stopped wherever they are made, what is done stays.",
         _SUBMIT, arguments.CancelAsk, results.CancelForm, cancel_run,
         ToolHints(destroys=True, idempotent=True),
+    ),
+    ToolDeclaration(
+        "resume", "Continue an interrupted run",
+        "Have an interrupted run carried out again; any other goes on as it does.",
+        _SUBMIT, arguments.CancelAsk, results.StartedForm, resume_run,
+        ToolHints(destroys=True, idempotent=True, open_world=True),
+    ),
+    ToolDeclaration(
+        "fork", "Begin a run from the middle of another one",
+        "Start a new run that takes over the replies of a run up to an entry, without paying for "
+        "them again, and continues from it.",
+        _SUBMIT, arguments.McpForkAsk, results.StartedForm, fork_run,
+        ToolHints(destroys=True, open_world=True),
     ),
     ToolDeclaration(
         "score", "Score a run, a task or an answer",
@@ -460,6 +550,18 @@ TOOLS: Sequence[ToolDeclaration] = (
         "Check the whole ledger from its bytes: whether it is intact, complete, and seen by "
         "others. Lists what was found, and what was not checked.",
         _AUDIT, arguments.Nothing, ReportForm, verify_log, _READ_ONLY, alone=True,
+    ),
+    ToolDeclaration(
+        "replay", "Replay a run",
+        "Replay a run that has ended from its record alone, and tell where the two differ. No "
+        "model is called.",
+        _AUDIT, arguments.RunAsk, ReplayForm, replay_run, _READ_ONLY, alone=True,
+    ),
+    ToolDeclaration(
+        "reviews", "What is worth a look",
+        "Tell what is worth a look since the last review, or in one run: stops, denials, gaps, "
+        "open gates. That somebody has looked is for a person to record.",
+        _AUDIT, arguments.ReviewRunAsk, ReviewForm, get_review, _READ_ONLY,
     ),
     ToolDeclaration(
         "proof", "Prove an entry",

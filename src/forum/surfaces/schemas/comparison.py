@@ -7,7 +7,8 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
-from forum.app import RunReads, RunView
+from forum.app import Forum, RunReads, RunView
+from forum.errors import ReplayMiss
 from forum.surfaces import formatting
 from forum.surfaces.schemas.fields import RunId, Seconds, Usd, fill
 from forum.surfaces.schemas.figures import RecordForm, record_form
@@ -218,3 +219,11 @@ def replay_form(run: str, divergences: Sequence[Divergence], missing: str) -> Re
         divergences=_divergence_forms(divergences),
         missing=missing,
     )
+
+
+def replay_and_compare(forum: Forum, run: str) -> ReplayForm:
+    """Replay a run that has ended from its record alone, and return where the two differ."""
+    try:
+        return replay_form(run, forum.runs.replay(run), "")
+    except ReplayMiss as miss:
+        return replay_form(run, (), str(miss))

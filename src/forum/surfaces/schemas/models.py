@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta, Struct
 
+from forum.config import PROJECT_FILE
 from forum.ledger.kinds import Outcome
-from forum.planning import inspect_agent
+from forum.planning import Planner, inspect_agent
 from forum.surfaces.formatting import first_line, format_usd
 from forum.surfaces.schemas.fields import Usd, fill
 from forum.work.agent_inspection import AgentInspection
 from forum.work.kinds import Why
 from forum.work.model_weights import WeightsInspection
 from forum.work.policy import Policy, Role
-from forum.work.role_assignment import agent_for
+from forum.work.role_assignment import agent_for, build_team_policy, is_independent
 from forum.work.roster import Tier
 
 if TYPE_CHECKING:
@@ -178,6 +179,17 @@ class ModelsForm(Struct, frozen=True):
 def models_form(agents: Iterable[AgentView], *, independent: bool) -> ModelsForm:
     """Return agents, in their form."""
     return ModelsForm(tuple(model_form(agent) for agent in agents), independent)
+
+
+def planner_models_form(planner: Planner) -> ModelsForm:
+    """Return all agents of a project.  Of keys only whether this process has them."""
+    lanes = dict.fromkeys(planner.roster.by_name, 0)
+    team = build_team_policy(planner.base_policy, planner.roster, lanes, roles=True)
+    views = [
+        agent_view(team, name, PROJECT_FILE if name in planner.team_settings.agents else "default")
+        for name in list_shown_agents(team)
+    ]
+    return models_form(views, independent=is_independent(team, Role.VALIDATOR))
 
 
 class WeightFileForm(Struct, frozen=True):
