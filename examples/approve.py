@@ -3,9 +3,11 @@
 python approve.py
 """
 
+from typing import Any
+
 import forum
 
-PLAN = [
+PLAN: list[dict[str, Any]] = [
     {"id": "draft", "instruction": "Write the order."},
     {"id": "pay", "instruction": "Pay it.", "needs": ["draft"]},
 ]

@@ -11,11 +11,12 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import forum
 
 REQUEST = "Build the database schema and the endpoint for invoices"
-PLAN = [
+PLAN: list[dict[str, Any]] = [
     {"id": "schema", "instruction": "Name the tables.", "done_when": "contains invoice"},
     {
         "id": "endpoint",
