@@ -459,11 +459,9 @@ class RunDriver:
         A worker that died after it recorded the delegation may not have opened the child run.
         """
         waiting = {
-            name: task.delegated.run
+            name: task.open_run
             for name, task in self._state.tasks.items()
-            if task.delegated is not None and name not in self._started
-            # A task whose child runs have all replied waits for a person.
-            if any(call.replied is None for call in task.calls)
+            if task.open_run is not None and name not in self._started
             if self._task(name).state is run_fold.TaskState.WAITING
         }
         if not waiting:

@@ -456,6 +456,13 @@ class Policy(_PolicyPart, frozen=True):
         """Return whether a panel may work on one of these tasks."""
         return any(name in self.panels for name in self.ladder) or any(task.panel for task in tasks)
 
+    def seat_panels(self, names: Iterable[str]) -> frozenset[str]:
+        """Return the agents among these names, and those that sit on the panels among them."""
+        agents = set[str]()
+        for name in names:
+            agents |= self.panels[name].speakers if name in self.panels else {name}
+        return frozenset(agents)
+
     @property
     def counts_accord(self) -> bool:
         """Whether a task with a panel passes only if its seats agree as far as they have to."""

@@ -145,7 +145,9 @@ def agents_in(policy: Policy, plan: Plan | None) -> frozenset[str]:
     for task in plan.all_tasks if plan else ():
         workers |= task.panel.speakers if task.panel else frozenset()
     lanes = {brief.agent for brief in policy.lanes.values()}
-    return frozenset({*workers, *lanes, *policy.ladder, *policy.roles.values()})
+    return frozenset(
+        {*workers, *lanes, *policy.seat_panels({*policy.ladder, *policy.roles.values()})}
+    )
 
 
 def route_facts(route: Route, roster: Roster) -> RouteFacts:
