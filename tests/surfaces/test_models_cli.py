@@ -313,7 +313,7 @@ file = "team.toml"
 team = true
 """,
         )
-        run = asked(terminal, "soup, stew", "--max-calls", "9")
+        run = asked(terminal, "Name the soup, and name the stew.", "--max-calls", "9")
     shown = terminal.call("show").output
 
     assert run["answer"] == "The soup is hot."
@@ -334,7 +334,7 @@ def test_a_team_chooses_the_lane_that_words_do_not_tell(terminal: Terminal) -> N
     with serving(say('{"lane": "garden"}'), say(plan_of("dig")), say("Dug.")) as provider:
         run = asked(
             terminal,
-            *("What would you do?", *at(provider), "--team", "--roster", "team.toml"),
+            *("What would you do? And why?", *at(provider), "--team", "--roster", "team.toml"),
             *("--max-calls", "5"),
             status=5,
         )

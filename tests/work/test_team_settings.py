@@ -275,7 +275,7 @@ def test_a_role_can_be_switched_off(value: str) -> None:
     """A team does without it; the others are assigned as ever."""
     found = read(f"[models.a]\nmodel = 'm'\n[roles]\nteam = true\nintent = {value}")
 
-    assert (found.roles, found.off, found.team) == ({}, {Role.INTENT}, True)
+    assert (found.roles, found.off, found.team) == ({}, frozenset({Role.INTENT}), True)
     policy = build_team_policy(
         Policy(agents=found.agents), read_roster(ROSTER), {}, roles=True, off=found.off
     )
