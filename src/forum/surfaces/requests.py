@@ -157,10 +157,21 @@ class AskForm(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tru
     panel: PanelAsk | None = None
 
 
+class PreviewAsk(AskForm, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A request whose plan is wanted."""
+
+    record: Annotated[
+        bool, Meta(description="Whether to record request and reply; needs the scope submit.")
+    ] = False
+
+
 class RouteAsk(Struct, frozen=True, forbid_unknown_fields=True):
     """A request whose lane is wanted."""
 
     text: Annotated[str, Meta(min_length=1, examples=["Draw the login flow."])]
+    record: Annotated[
+        bool, Meta(description="Whether to record request and reply; needs the scope submit.")
+    ] = False
 
 
 class KeyAsk(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -291,6 +302,12 @@ def check_gate_authority(gates: GateAsk | None, scopes: Collection[Scope]) -> No
     """
     if gates and (gates.default or gates.seconds) and not has_scope(scopes, {Scope.APPROVE}):
         raise BadPlan("gates.default and gates.seconds require the scope approve")
+
+
+def check_record_authority(scopes: Collection[Scope]) -> None:
+    """Raise `BadPlan` if a client that may only read asks to record something."""
+    if not has_scope(scopes, {Scope.SUBMIT}):
+        raise BadPlan("record: recording requires the scope submit")
 
 
 def check_fork(
