@@ -418,9 +418,7 @@ class LogOperations:
             str(ports.Position(run, MAIN_STRAND, 1))
         ), publication
 
-    def append_note(
-        self, content: Content, key: str | None = None, actor: str = OPERATOR
-    ) -> str:
+    def append_note(self, content: Content, key: str | None = None, actor: str = OPERATOR) -> str:
         """Append a note in a run of its own, and return the run, or the earlier one of this key."""
         run, digest = new_run_id(), sha256(b"".join(content.chunks())).hexdigest()
         body = Attachment("text", content, "text/plain")

@@ -68,7 +68,9 @@ def lanes(file: Path | None, *, as_json: bool) -> None:
     "--record", is_flag=True, help="Record request and result as a note in a run of its own."
 )
 @common_options.as_json
-def plan(request: str | None, file: Path | None, *, wishes: SubmitOptions, record: bool, as_json: bool) -> None:
+def plan(
+    request: str | None, file: Path | None, *, wishes: SubmitOptions, record: bool, as_json: bool
+) -> None:
     """Print what `forum submit` would do with the same arguments: lane, tasks, agents, limits.
 
     `-` reads the REQUEST from standard input.  No model is called, and nothing is recorded

@@ -47,13 +47,12 @@ _SHOWN = 6
     "--record", is_flag=True, help="Record request and result as a note in a run of its own."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object for each request.")
-def route(
-    text: str, file: Path | None, rung: str | None, *, record: bool, as_json: bool
-) -> None:
+def route(text: str, file: Path | None, rung: str | None, *, record: bool, as_json: bool) -> None:
     """Print the lane of the roster that a request belongs to, and the evidence for it.
 
     TEXT is one request; `-` reads many from standard input, one on each line.  No model is called,
-    and nothing is recorded without --record.  Roster and rung are those of `forum submit`: [roster] in forum.toml.
+    and nothing is recorded without --record.  Roster and rung are those of `forum submit`: [roster]
+    in forum.toml.
 
     A lane is printed only if the confidence is high enough; with `--json`, `lane` is null
     otherwise.  The output then says what `forum submit` does with the request in this project: it

@@ -1,4 +1,7 @@
-"""Endpoints that preview work: routes, plans, models and lanes.  They record nothing unless asked to."""
+"""Endpoints that preview work: routes, plans, models and lanes.
+
+They record nothing unless a client asks for it.
+"""
 
 from typing import TypeVar
 

@@ -120,9 +120,9 @@ async def find_route(call: tool_calls.McpCallContext, ask: RouteAsk) -> results.
     """Say where a request belongs."""
     staff = call.caller.staff
     route = await run_cpu_bounded(lambda: staff.router.route(ask.text))
-    form = await _record(
-        call, ask.record, "forum.route/1", ask.text, route_form(route, staff.next_step(route))
-    )
+    form = route_form(route, staff.next_step(route))
+    if ask.record:
+        form = await _record(call, "forum.route/1", ask.text, form)
     sure = f"{form.confidence:.0%} sure"
     if form.lane:
         return results.ToolReply(form, f"It belongs to the lane {form.lane}, {sure}.")
@@ -131,16 +131,12 @@ async def find_route(call: tool_calls.McpCallContext, ask: RouteAsk) -> results.
 
 
 async def _record(
-    call: tool_calls.McpCallContext, wanted: bool, schema: str, request: str, form: StructT
+    call: tool_calls.McpCallContext, schema: str, request: str, form: StructT
 ) -> StructT:
-    """Record a preview if it is wanted, and return the form with the run."""
-    if not wanted:
-        return form
+    """Record a preview, and return the form with the run."""
     caller = call.caller
     check_record_authority(caller.scopes)
-    run = await call.run_in_thread(
-        record_preview, caller.forum, schema, request, form, caller.name
-    )
+    run = await call.run_in_thread(record_preview, caller.forum, schema, request, form, caller.name)
     return msgspec.structs.replace(form, recorded=run)
 
 
@@ -152,7 +148,8 @@ async def preview_plan(
     form = await tool_calls.run_prepared(
         call, lambda: plan_form(run_request_from_form(ask.form, staff, authority))
     )
-    form = await _record(call, ask.record, "forum.plan/1", ask.request, form)
+    if ask.record:
+        form = await _record(call, "forum.plan/1", ask.request, form)
     kept = f"Recorded in run {form.recorded}." if form.recorded else "Nothing was recorded."
     if form.team:
         return results.ToolReply(form, f"A team would make the plan. {kept}")

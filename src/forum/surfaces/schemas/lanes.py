@@ -49,7 +49,7 @@ class RouteForm(Struct, frozen=True):
 def route_form(route: Route, follows: RouteNext) -> RouteForm:
     """Return a route, in its form."""
     evidence = tuple(fill(EvidenceForm, item) for item in route.evidence)
-    return fill(RouteForm, route, evidence=evidence, next=follows)
+    return fill(RouteForm, route, evidence=evidence, next=follows, recorded=None)
 
 
 def explain_next_step(follows: RouteNext) -> str:
