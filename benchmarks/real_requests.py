@@ -6,13 +6,17 @@ code         a Python function, which is run with inputs whose outputs are known
 extraction   an order in a message, as a JSON object with given members
 comparison   the offer that meets stated criteria, and its total price
 
+Every second request of a family is easy: it asks for less, with fewer things to be confused.
+Otherwise a very small model would score nothing, and nothing could be compared.
+
 Each request has checks, and its score is the share of them that an answer meets. It also has a
 right answer, and wrong ones, which tests hold the checks to.
 """
 
+import itertools
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from random import Random
@@ -137,13 +141,21 @@ class RealRequest:
         return sum(check.score(answer) for check in self.checks) / len(self.checks)
 
 
-def generate_requests(seed: int, count: int) -> list[RealRequest]:
-    """Return requests of all families in turn; a longer list begins with a shorter one."""
-    return [
-        _GENERATORS[family](Random(f"{seed}/{number}"))
-        for number in range(count)
-        for family in [FAMILIES[number % len(FAMILIES)]]
-    ]
+def generate_requests(
+    seed: int, count: int, without: Sequence[RealRequest] = ()
+) -> list[RealRequest]:
+    """Return requests of all families in turn, and none of `without`.
+
+    A longer list begins with a shorter one.
+    """
+    known, requests = {request.text for request in without}, dict[str, RealRequest]()
+    drawn = (Random(f"{seed}/{number}") for number in itertools.count())
+    while len(requests) < count:
+        turn, family = divmod(len(requests), len(FAMILIES))
+        request = _GENERATORS[FAMILIES[family]](next(drawn), turn % 2 == 0)
+        if request.text not in known:
+            requests.setdefault(request.text, request)
+    return list(requests.values())
 
 
 # Reading answers
@@ -213,8 +225,8 @@ _KINDS: Final = {
 }  # fmt: skip
 
 
-def _facts(random: Random) -> RealRequest:
-    places = random.sample(_PLACES, 4)
+def _facts(random: Random, is_easy: bool) -> RealRequest:  # noqa: FBT001  called by a table
+    places = random.sample(_PLACES, 2 if is_easy else 4)
     values = {
         "year": [str(year) for year in random.sample(range(1790, 1960), 4)],
         "height": [str(height) for height in random.sample(range(12, 70), 4)],
@@ -222,24 +234,27 @@ def _facts(random: Random) -> RealRequest:
         "colour": random.sample(_COLOURS, 4),
         "visitors": [str(visitors) for visitors in random.sample(range(2_100, 9_900), 4)],
     }
+    kinds = random.sample(list(_KINDS), 2 if is_easy else len(_KINDS))
     text = [
         _KINDS[kind][1].format(place, values[kind][number])
         for number, place in enumerate(places)
-        for kind in random.sample(list(_KINDS), len(_KINDS))
+        for kind in random.sample(kinds, len(kinds))
     ]
-    asked = [(kind, random.randrange(4)) for kind in random.sample(list(_KINDS), 3)]
+    asked = [(kind, random.randrange(len(places))) for kind in kinds[: 1 if is_easy else 3]]
     questions = [_KINDS[kind][0].format(places[number]) for kind, number in asked]
     answers = [_KINDS[kind][1].format(places[n], values[kind][n]) for kind, n in asked]
     mistaken = [
-        _KINDS[kind][1].format(places[n], values[kind][(n + 1 + random.randrange(3)) % 4])
-        for kind, n in asked
+        _KINDS[kind][1].format(places[n], values[kind][(n + 1) % len(places)]) for kind, n in asked
     ]
+    numbered = "\n".join(f"{number}. {each}" for number, each in enumerate(questions, 1))
+    ask = (
+        f"{questions[0]} Answer from the notes below."
+        if is_easy
+        else f"Answer these questions from the notes below.\n{numbered}"
+    )
     return RealRequest(
         family="facts",
-        text="Answer these questions from the notes below, and say nothing about other places.\n"
-        + "\n".join(f"{number}. {question}" for number, question in enumerate(questions, 1))
-        + "\n\nNotes:\n"
-        + " ".join(text),
+        text=f"{ask} Say nothing about other places.\n\nNotes:\n{' '.join(text)}",
         checks=tuple(
             ValueCheck(values[kind][n], tuple(v for i, v in enumerate(values[kind]) if i != n))
             for kind, n in asked
@@ -269,7 +284,7 @@ def _pump(random: Random) -> tuple[str, list[QuantityCheck]]:
 
 
 def _tram(random: Random) -> tuple[str, list[QuantityCheck]]:
-    speed, minutes = 10 * random.randint(3, 14), 15 * random.randint(2, 14)
+    speed, minutes = 4 * random.randint(6, 40), 15 * random.randint(2, 20)
     use = Fraction(random.randint(2, 9), 2)
     distance = Fraction(speed * minutes, 60)
     story = (
@@ -297,7 +312,7 @@ def _heater(random: Random) -> tuple[str, list[QuantityCheck]]:
 
 
 def _trucks(random: Random) -> tuple[str, list[QuantityCheck]]:
-    bags, kilograms, price = 20 * random.randint(6, 60), random.choice((20, 25, 40, 50)), 5
+    bags, kilograms, price = 4 * random.randint(30, 300), random.choice((20, 25, 40, 50)), 5
     price *= random.randint(8, 40)
     load = Fraction(bags * kilograms, 1000)
     story = (
@@ -327,14 +342,17 @@ def _backup(random: Random) -> tuple[str, list[QuantityCheck]]:
 _STORIES = (_pump, _tram, _heater, _trucks, _backup)
 
 
-def _arithmetic(random: Random) -> RealRequest:
-    story, quantities = random.choice(_STORIES)(random)
+def _arithmetic(random: Random, is_easy: bool) -> RealRequest:  # noqa: FBT001  called by a table
+    story, both = random.choice(_STORIES)(random)
+    quantities = both[:1] if is_easy else both
+    story = story.partition(". ")[0] + "." if is_easy else story
+    ask = "Calculate the result" if is_easy else "Calculate both results"
+    ending = "a line" if is_easy else "two lines"
     forms = " and ".join(f"`{each.label}: NUMBER {each.unit}`" for each in quantities)
     lines = [_quantity_line(each, each.value) for each in quantities]
     return RealRequest(
         family="arithmetic",
-        text=f"{story} Calculate both results step by step. "
-        f"End with two lines of the form {forms}.",
+        text=f"{story} {ask} step by step. End with {ending} of the form {forms}.",
         checks=tuple(quantities),
         right="\n".join(lines),
         wrong=tuple(
@@ -451,9 +469,36 @@ _CODE_TASKS: Final = (
     ),
 )
 
+_EASY_CODE_TASKS: Final = (
+    CodeTask(
+        "add",
+        "takes a number, and returns it plus {k}",
+        "return value + {k}",
+        lambda value, k, _: value + k,
+        lambda random, _k, _m: random.randint(-90, 90),
+        ((2, 9_999), (0, 0)),
+    ),
+    CodeTask(
+        "is_long",
+        "takes a text, and returns True if it has more than {k} characters, else False",
+        "return len(value) > {k}",
+        lambda value, k, _: len(value) > k,
+        lambda random, k, _: "a" * random.randint(k - 3, k + 3),
+        ((3, 999), (0, 0)),
+    ),
+    CodeTask(
+        "scale",
+        "takes a list of integers, and returns the list of each of them times {k}",
+        "return [n * {k} for n in value]",
+        lambda value, k, _: [n * k for n in value],
+        _draw_numbers,
+        ((2, 9_999), (0, 0)),
+    ),
+)
 
-def _code(random: Random) -> RealRequest:
-    task = random.choice(_CODE_TASKS)
+
+def _code(random: Random, is_easy: bool) -> RealRequest:  # noqa: FBT001  called by a table
+    task = random.choice(_EASY_CODE_TASKS if is_easy else _CODE_TASKS)
     k, m = (random.randint(*limits) for limits in task.ranges)
     inputs = [task.draw(random, k, m) for _ in range(16)]
     mistakes = [(k + 1, m), *([(k, m + abs(k) + 1)] if "{m}" in task.source else [])]
@@ -490,7 +535,7 @@ _PRODUCTS = ("desk lamp", "garden hose", "wall clock", "steel shelf", "water fil
 _STREETS = ("Kiln Lane", "Abbey Road", "Mill Street", "Harbour View", "Elm Court")
 
 
-def _extraction(random: Random) -> RealRequest:
+def _extraction(random: Random, is_easy: bool) -> RealRequest:  # noqa: FBT001  called by a table
     customer, product = random.choice(_PEOPLE), random.choice(_PRODUCTS)
     number, former = random.sample(range(10_000, 99_999), 2)
     quantity, month, day = random.randint(2, 60), random.randint(1, 12), random.randint(1, 28)
@@ -512,18 +557,28 @@ def _extraction(random: Random) -> RealRequest:
         f"Please deliver on {day} {names[month - 1]} 2027, "
         + ("by express." if express else "by normal mail, not by express.")
     )
+    if is_easy:
+        fields = {name: fields[name] for name in ("customer", "product", "quantity")}
+        message = f"Hello, this is {customer}. I order {quantity} pieces of your {product}. Thanks!"
+    types = {
+        "customer": "text",
+        "order_number": "integer",
+        "product": "text, singular",
+        "quantity": "integer",
+        "delivery_date": "text, YYYY-MM-DD",
+        "express": "true or false",
+    }
+    members = ", ".join(f"{name} ({types[name]})" for name in fields)
     mistakes = {"order_number": former, "quantity": str(quantity), "express": not express}
     return RealRequest(
         family="extraction",
         text="Extract the new order from the message as one JSON object with exactly these "
-        "members: customer (text), order_number (integer), product (text, singular), quantity "
-        "(integer), delivery_date (text, YYYY-MM-DD), express (true or false). "
-        f"Reply with the object only.\n\nMessage:\n{message}",
+        f"members: {members}. Reply with the object only.\n\nMessage:\n{message}",
         checks=(FieldsCheck(tuple(fields.items())),),
         right=json.dumps(fields),
         wrong=(
-            *(json.dumps(fields | {name: value}) for name, value in mistakes.items()),
-            json.dumps({name: value for name, value in fields.items() if name != "express"}),
+            *(json.dumps(fields | {n: value}) for n, value in mistakes.items() if n in fields),
+            json.dumps({name: value for name, value in fields.items() if name != "product"}),
             json.dumps(fields | {"street": "unknown"}),
         ),
     )
@@ -534,7 +589,7 @@ def _extraction(random: Random) -> RealRequest:
 _FIRMS = ("Aldor", "Bexley", "Cartwell", "Dorin", "Everis", "Foxton", "Grayle", "Hestia")
 
 
-def _comparison(random: Random) -> RealRequest:
+def _comparison(random: Random, is_easy: bool) -> RealRequest:  # noqa: FBT001  called by a table
     firms, pieces = random.sample(_FIRMS, 4), random.choice((10, 20, 30, 40, 50))
     days, years = random.randint(5, 14), random.randint(2, 4)
     prices = sorted(random.sample(range(20, 95), 4))
@@ -550,6 +605,8 @@ def _comparison(random: Random) -> RealRequest:
         f"- {name}: {price} EUR a piece, delivery in {wait} days, {warranty} years of warranty"
         for name, price, wait, warranty in random.sample(offers, 4)
     ]
+    if is_easy:
+        return _cheapest(offers, random)
     totals = [price * pieces for price in prices]
     answers = [
         f"Choice: {offer[0]}\nTotal: {total} EUR"
@@ -575,7 +632,21 @@ def _comparison(random: Random) -> RealRequest:
     )
 
 
-_GENERATORS: Final[dict[str, Callable[[Random], RealRequest]]] = {
+def _cheapest(offers: Sequence[tuple[str, int, int, int]], random: Random) -> RealRequest:
+    """Return an easy comparison: two offers, by their price alone."""
+    (right, low, *_), (wrong, high, *_) = offers[0], offers[3]
+    listed = random.sample([f"- {right}: {low} EUR", f"- {wrong}: {high} EUR"], 2)
+    return RealRequest(
+        family="comparison",
+        text="Which offer has the lower price? End with the line `Choice: NAME`.\n\nOffers:\n"
+        + "\n".join(listed),
+        checks=(ChoiceCheck(right, (right, wrong)),),
+        right=f"Choice: {right}",
+        wrong=(f"Choice: {wrong}", f"Choice: {right} or {wrong}", right),
+    )
+
+
+_GENERATORS: Final[dict[str, Callable[[Random, bool], RealRequest]]] = {
     "facts": _facts,
     "arithmetic": _arithmetic,
     "code": _code,

@@ -58,6 +58,8 @@ SEED = 1
 HELD_OUT_SEED = 7_919_202
 COUNT = 40
 """Requests in each half."""
+MAX_TUNING = 200
+"""Requests of the half for tuning that are kept out of the other half."""
 MAX_REPLY_TOKENS = 200
 MAX_CALLS = 40
 CALL_MILLISECONDS = 600_000
@@ -136,7 +138,7 @@ def main(arguments: list[str]) -> None:
     seeds = {"tuning": options.seed, "held_out": options.held_out_seed}
     count = len(FAMILIES) if options.quick else options.count
     halves = ["tuning"] if options.quick else (options.half or list(HALVES))
-    requests = {half: generate_requests(seeds[half], count) for half in halves}
+    requests = {half: generate_half(half, seeds[half], count) for half in halves}
     models = [STUB] if options.quick else (options.model or [SMOLLM2.name])
     with tempfile.TemporaryDirectory() as scratch:
         results = ResultsFile(options.results or Path(scratch) / "results.jsonl")
@@ -151,6 +153,12 @@ def main(arguments: list[str]) -> None:
         print(json.dumps(figures))
     else:
         print_figures(figures)
+
+
+def generate_half(half: str, seed: int, count: int) -> list[RealRequest]:
+    """Return the requests of a half; none that may be used for tuning is held out."""
+    tuning = generate_requests(SEED, MAX_TUNING) if half == "held_out" else []
+    return generate_requests(seed, count, tuning)
 
 
 class ResultsFile:
@@ -288,7 +296,8 @@ def play_request(
     budget = RunBudget(calls=MAX_CALLS, milliseconds=RUN_MILLISECONDS)
     order = RunRequest(request.text, None, policy, budget)
     started, model_cpu, own_cpu = time.monotonic(), served.cpu_seconds(), time.process_time()
-    decided = Planner(ledger.settings).decide(order, CallerAuthority.OPERATOR, team=team)
+    planner = Planner(ledger.settings, any_model=True)
+    decided = planner.decide(order, CallerAuthority.OPERATOR, team=team)
     run = ledger.runs.submit(decided)
     state = ledger.reads.follow_run(run)
     seconds = time.monotonic() - started

@@ -21,7 +21,7 @@ REQUESTS = generate_requests(SEED, 60)
 def of_family(family: str, requests: Sequence[RealRequest] = REQUESTS) -> list[RealRequest]:
     """Return requests of one family; running code takes a process each, so fewer of that."""
     listed = [request for request in requests if request.family == family]
-    return listed[:4] if family == "code" else listed
+    return listed[:3] if family == "code" else listed
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -41,7 +41,7 @@ def test_what_is_no_answer_scores_nothing(family: str) -> None:
     for request, other in itertools.pairwise(listed):
         assert request.score("") == request.score("The request / The request") == 0
         assert request.score(request.text) < 1
-        assert request.score(other.right) < 1 or other.right == request.right
+        assert request.score(other.right) < 1 or request.right in other.right
 
 
 def test_answers_are_read_in_the_forms_in_which_models_write_them() -> None:
@@ -66,9 +66,11 @@ def test_answers_are_read_in_the_forms_in_which_models_write_them() -> None:
 def test_the_same_seed_makes_the_same_requests_and_another_makes_others() -> None:
     """A longer list begins with a shorter one, so that a measurement can be extended."""
     assert generate_requests(SEED, 10) == REQUESTS[:10]
-    others = {request.text for request in generate_requests(SEED + 1, 60)}
-    assert not others & {request.text for request in REQUESTS}
-    assert real_team.SEED != real_team.HELD_OUT_SEED
+    seeds = {"tuning": real_team.SEED, "held_out": real_team.HELD_OUT_SEED}
+    halves = [real_team.generate_half(half, seed, 80) for half, seed in seeds.items()]
+    texts = [{request.text for request in half} for half in halves]
+    assert [len(half) for half in texts] == [80, 80]
+    assert not texts[0] & texts[1], "a request of the held-out half is used while tuning"
 
 
 @pytest.mark.parametrize(

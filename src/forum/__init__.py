@@ -16,10 +16,26 @@ if TYPE_CHECKING:
     from forum import errors
     from forum.client import AsyncClient, Client
     from forum.sdk import (
+        Cause,
+        CouncilOutcome,
+        FigureDifference,
+        Figures,
+        LaneInfo,
+        LedgerReader,
+        LedgerSummary,
+        LogCheckpoint,
+        ModelCalls,
         Plan,
         Recorder,
+        ReplayedRun,
         Reply,
+        RunComparison,
+        RunFigures,
+        RunListing,
+        RunResult,
         Task,
+        TaskOutcome,
+        TaskVerdict,
         agent,
         asubmit,
         budget,
@@ -34,6 +50,7 @@ if TYPE_CHECKING:
         google_adk,
         instrument,
         langchain,
+        ledger,
         model,
         open,  # noqa: A004  the word of the interface, like `gzip.open`
         pydantic_ai,
@@ -42,17 +59,36 @@ if TYPE_CHECKING:
         span,
         step,
         submit,
+        symposium,
         tool,
         traceparent,
     )
+    from forum.verify import Report
 
 __all__ = [
     "AsyncClient",
+    "Cause",
     "Client",
+    "CouncilOutcome",
+    "FigureDifference",
+    "Figures",
+    "LaneInfo",
+    "LedgerReader",
+    "LedgerSummary",
+    "LogCheckpoint",
+    "ModelCalls",
     "Plan",
     "Recorder",
+    "ReplayedRun",
     "Reply",
+    "Report",
+    "RunComparison",
+    "RunFigures",
+    "RunListing",
+    "RunResult",
     "Task",
+    "TaskOutcome",
+    "TaskVerdict",
     "__version__",
     "agent",
     "asubmit",
@@ -69,6 +105,7 @@ __all__ = [
     "google_adk",
     "instrument",
     "langchain",
+    "ledger",
     "model",
     "open",
     "pydantic_ai",
@@ -77,6 +114,7 @@ __all__ = [
     "span",
     "step",
     "submit",
+    "symposium",
     "tool",
     "traceparent",
 ]
@@ -84,7 +122,10 @@ __all__ = [
 # The one place that states the version: the build reads it from this line.
 __version__ = "0.2.0"
 
-_CLIENT_NAMES = frozenset({"AsyncClient", "Client"})
+_ELSEWHERE = {"AsyncClient": "client", "Client": "client", "Report": "verify"}
+"""The packages of the names that are not in `forum.sdk`."""
+_PACKAGES = {"errors": "errors", "ledger": "ledger", "symposium": "sdk.symposium"}
+"""Names that are modules.  The package `forum.ledger` can be called, see there."""
 
 if not TYPE_CHECKING:  # so that type checkers refuse names that do not exist
 
@@ -94,9 +135,13 @@ if not TYPE_CHECKING:  # so that type checkers refuse names that do not exist
             raise AttributeError(f"module 'forum' has no attribute {name!r}")
         from importlib import import_module  # noqa: PLC0415
 
-        if name == "errors":
-            return import_module("forum.errors")
-        module = import_module("forum.client" if name in _CLIENT_NAMES else "forum.sdk")
+        if name in _PACKAGES:
+            return import_module(f"forum.{_PACKAGES[name]}")
+        module = import_module(f"forum.{_ELSEWHERE.get(name, 'sdk')}")
         value = getattr(module, name)
         globals()[name] = value
         return value
+
+    def __dir__() -> list[str]:
+        # What is loaded on first use is in no namespace yet, and completion shows it all the same.
+        return sorted({*__all__, "__doc__", "__file__", "__name__", "__path__"})

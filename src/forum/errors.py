@@ -637,6 +637,16 @@ class TamperDetected(Untrusted):
     )
 
 
+class ForeignLedgerBroken(Untrusted):
+    """A ledger of another program is not what that program wrote; nothing of it is recorded."""
+
+    place: str
+    why: str
+
+    exit_code = 3
+    text = "the ledger was altered or is incomplete, at {place}: {why}. Nothing was imported"
+
+
 class WrongWriteKey(Untrusted):
     """The sequencer would refuse entries that are tagged with this write key."""
 

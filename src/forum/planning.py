@@ -23,7 +23,7 @@ import msgspec
 from forum import errors
 from forum.config import Settings
 from forum.installation import require_extra
-from forum.work import role_assignment
+from forum.work import role_assignment, team_measurements
 from forum.work.acceptance_criteria import Check, parse_criteria
 from forum.work.agent_inspection import AgentInspection
 from forum.work.cli_agents import CliAgent
@@ -256,8 +256,15 @@ class Planner:
         settings: Settings,
         roster_file: Path | None = None,
         team_settings: TeamSettings | None = None,
+        *,
+        any_model: bool = False,
     ) -> None:
-        """Take the project's settings, and those of its team if options have changed them."""
+        """Take the project's settings, and those of its team if options have changed them.
+
+        With `any_model` a team is made of models that were measured to be too small for one, too:
+        to measure them, or to show the steps of a team.
+        """
+        self._any_model = any_model
         self._settings, self._file_settings = settings, load_team_settings(settings)
         self.team_settings = team_settings or self._file_settings
         configured = self.team_settings.roster
@@ -302,6 +309,12 @@ class Planner:
         whole = self.team_settings.team if team is None else team
         if own.agents:
             order = _leave_out_configured(order, own.agents)
+        is_planned = panel is not None or order.plan is not None
+        may_decline = whole and not is_planned and not self._any_model
+        declined = team_measurements.decline_team(order.policy) if may_decline else ()
+        whole = whole and not declined
+        policy = msgspec.structs.replace(order.policy, declined_team=declined)
+        order = replace(order, policy=policy)
         if panel is not None:
             if authority is CallerAuthority.OPERATOR and isinstance(panel, Symposium):
                 order = _add_environment_models(order, panel, os.environ)

@@ -28,6 +28,7 @@ PASTED = {
     "docs/guides/approve.md": None,
     "docs/guides/survive-crashes.md": None,
     "docs/guides/replay-and-fork.md": None,
+    "docs/guides/read-the-ledger-in-python.md": None,
     "docs/guides/write-a-verifier.md": None,
     "docs/guides/use-tools.md": None,
     "docs/guides/connect-a-model.md": None,

@@ -9,12 +9,24 @@ from typing import Any, get_args
 import forum
 from forum import errors
 from forum.sdk import (
+    Cause,
     CouncilOutcome,
     DeliberateArguments,
     EngineSession,
+    FigureDifference,
+    Figures,
+    LaneInfo,
+    LedgerReader,
+    LedgerSummary,
+    LogCheckpoint,
+    ModelCalls,
     Plan,
     Recorder,
+    ReplayedRun,
     Reply,
+    RunComparison,
+    RunFigures,
+    RunListing,
     RunResult,
     RunScope,
     SpanContext,
@@ -25,15 +37,23 @@ from forum.sdk import (
     TaskOutcome,
     TaskVerdict,
     events,
+    ledger,
+    symposium,
 )
+from forum.verify import Report
 from tests.docs.pages import ROOT
 
 PAGE = ROOT / "docs/reference/python.md"
-CLASSES = (Recorder, RunScope, StepScope, SpanContext, EngineSession, SubmittedRun)
+CLASSES = (
+    Recorder, RunScope, StepScope, SpanContext, EngineSession, SubmittedRun, LedgerReader
+)  # fmt: skip
 VALUES = (
     SubmitArguments, DeliberateArguments, Task, Plan, RunResult, TaskOutcome, TaskVerdict,
     CouncilOutcome, Reply, events.TextDelta, events.ToolUse, events.ToolDone, events.TaskEnded,
-    events.GateOpened, events.RunEnded,
+    events.GateOpened, events.RunEnded, RunListing, ReplayedRun, Cause, LogCheckpoint, Figures,
+    ModelCalls, LedgerSummary, RunFigures, RunComparison, FigureDifference, LaneInfo, Report,
+    symposium.SymposiumArguments, symposium.SymposiumResult, symposium.SymposiumReplay,
+    symposium.SymposiumMessage,
 )  # fmt: skip
 """What is described by its members."""
 _NAMES = {Reply: "Reply"} | {kind: f"events.{kind.__name__}" for kind in get_args(events.RunEvent)}
@@ -47,7 +67,7 @@ INTERNAL = {
 ERRORS = (
     errors.BudgetExceeded, errors.RunDeadlinePassed, errors.RecorderQueueFull,
     errors.RecorderUnusable, errors.UnknownPrice, errors.UnboundedCall, errors.ReservationOverrun,
-    errors.ForkedFromCappedRun, errors.Malformed,
+    errors.ForkedFromCappedRun, errors.Malformed, errors.PinningViolation,
 )  # fmt: skip
 """What a program may have to catch."""
 _ERRORS = (
@@ -57,7 +77,8 @@ _HEAD = """\
 # Python
 
 This page lists the names of `import forum`. It is generated from their docstrings by `just docs`; \
-do not edit it. [Record a Python program](../guides/record-python.md) explains them.
+do not edit it. [Record a Python program](../guides/record-python.md) and \
+[Read the ledger in Python](../guides/read-the-ledger-in-python.md) explain them.
 
 Loading `forum` costs a few milliseconds; a name is loaded when it is first used.
 """
@@ -65,10 +86,17 @@ Loading `forum` costs a few milliseconds; a name is loaded when it is first used
 
 def render() -> str:
     """Return the whole page."""
+    # `forum.ledger` is a package that can be called; the function is what it calls.
+    values = {name: getattr(forum, name) for name in forum.__all__} | {"ledger": ledger}
     functions = [
-        (f"forum.{name}", getattr(forum, name))
-        for name in sorted(forum.__all__)
-        if inspect.isfunction(getattr(forum, name))
+        (f"forum.{name}", value)
+        for name, value in sorted(values.items())
+        if inspect.isfunction(value)
+    ]
+    functions += [
+        (f"forum.symposium.{name}", getattr(symposium, name))
+        for name in symposium.__all__
+        if inspect.isfunction(getattr(symposium, name))
     ]
     parts = [_HEAD, "## Functions\n", *(_describe(name, value) for name, value in functions)]
     parts += ["## Errors\n", f"{_ERRORS}\n"]

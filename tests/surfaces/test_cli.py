@@ -182,6 +182,19 @@ def test_an_entry_is_found_by_index_id_prefix_and_position(terminal: Terminal) -
     assert {terminal.ask("ledger", "get", name)["id"] for name in names} == {noted["id"]}
 
 
+def test_an_id_may_begin_with_decimal_digits(terminal: Terminal) -> None:
+    """An index that exists wins; else the digits are those of an id."""
+    noted = terminal.note("hello")
+    # About one id in seven begins with four decimal digits that are no index.
+    while not (noted["id"][:4].isdecimal() and int(noted["id"][:4]) > noted["index"]):
+        noted = terminal.note("hello")
+    missing = terminal.call("ledger", "get", "99999999999999")
+
+    assert terminal.ask("ledger", "get", noted["id"][:4])["id"].startswith(noted["id"][:4])
+    assert terminal.ask("ledger", "get", str(noted["index"]))["id"] == noted["id"]
+    assert "none with index 99999999999999" in str(missing.exception)
+
+
 def test_why_leads_back_to_the_cause(terminal: Terminal) -> None:
     """The end of a run is there because of the remark, and that because the run was opened."""
     index = terminal.note("hello")["index"]

@@ -104,8 +104,9 @@ def test_a_hint_names_commands_that_exist_and_parse(
     text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A hint that fails is worse than none."""
-    for file in ("run.zip", "trust", "FILE"):
+    for file in ("run.zip", "trust", "FILE", "CASES"):
         (tmp_path / file).touch()
+    (tmp_path / "DIR").mkdir()
     monkeypatch.chdir(tmp_path)
 
     named = commands_in(text)

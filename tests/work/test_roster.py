@@ -10,7 +10,7 @@ import pytest
 
 from forum.errors import BadRoster
 from forum.planning import load_roster
-from forum.work.roster import Roster, Tier, read_roster
+from forum.work.roster import Lane, Roster, Tier, read_roster
 from tests.foreign_data import foreign
 
 ROOT = Path(__file__).parents[2]
@@ -122,3 +122,28 @@ def pieces(text: str) -> list[str]:
     words = re.findall(r"\w+", unicodedata.normalize("NFKC", text).casefold())
     rows = [" ".join(words[n : n + 8]) for n in range(len(words) - 7)]
     return [" ".join(words), *rows] if words else []
+
+
+def test_a_roster_of_forum_engine_is_read_as_it_is() -> None:
+    """Its agents are lanes; what a roster does not decide here is left out."""
+    agent = """
+        [[agent]]
+        name = "{name}"
+        category = "engineering"
+        domain = "Backend services"
+        keywords = ["api", "database"]
+        model_tier = "frontier"
+        executor = "cli"
+        max_turns = 5
+        """
+    roster = read_roster((agent.format(name="backend") + agent.format(name="render")).encode())
+
+    assert roster.by_name["render"] == Lane(
+        name="render",
+        does="Backend services",
+        group="engineering",
+        tier=Tier.FRONTIER,
+        terms=("api", "database"),
+    )
+    with pytest.raises(BadRoster, match="does"):
+        read_roster(b'[[agent]]\nname = "backend"\nkeywords = ["a"]')

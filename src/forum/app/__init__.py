@@ -57,6 +57,7 @@ from forum.app.witness_server import (
 if TYPE_CHECKING:
     from forum.app.evaluations import EvaluationOperations
     from forum.app.evidence import EvidenceOperations
+    from forum.app.imports import ImportOperations
     from forum.app.oversight import OversightOperations
     from forum.app.reports import ReportOperations
     from forum.app.retention import RetentionOperations
@@ -160,6 +161,13 @@ class Forum(ProjectContext):
         from forum.app.evaluations import EvaluationOperations
 
         return EvaluationOperations(self, self.reads)
+
+    @cached_property
+    def imports(self) -> "ImportOperations":
+        """Recording of ledgers that other programs wrote."""
+        from forum.app.imports import ImportOperations
+
+        return ImportOperations(self, self.reads)
 
     @cached_property
     def reports(self) -> "ReportOperations":

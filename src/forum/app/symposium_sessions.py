@@ -2,12 +2,13 @@
 
 from collections.abc import Hashable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import yaml
 
 from forum import __version__, errors
+from forum.app.environment import KINDS, OPERATOR, new_run_id, new_salt
 from forum.app.project import ProjectContext
 from forum.app.reads import RunReads, read_session_notes
 from forum.app.runs import RunOperations
@@ -35,10 +36,15 @@ from forum.deliberation.symposium.replay import (
 )
 from forum.deliberation.symposium.simulator import simulate_session
 from forum.deliberation.symposium.transcript import to_json_object
+from forum.engine import read_run
 from forum.ledger.log import Ledger
+from forum.ledger.ports import Clock
 from forum.work.kinds import TURN_PREFIX
 from forum.work.panel import Symposium
-from forum.work.policy import Agent, Policy, Scripted
+from forum.work.policy import Agent, Extension, Policy, Scripted
+
+if TYPE_CHECKING:
+    from forum.engine import RunRequest
 
 LINK_FILE = "forum.json"
 SCRIPT_AGENT = "script"
@@ -264,6 +270,44 @@ class SymposiumOperations:
             why = "it is not what the ledger says"
         conditions = record_conditions(was, has_manifest=source.folder is not None)
         return ExecutionReplay(replayed, conditions, executed, why)
+
+
+def hold_unrecorded(order: "RunRequest", clock: Clock) -> dict[str, bytes]:
+    """Hold a session under a made-up clock, and return its files; nothing of it is kept.
+
+    The engine drives it in a ledger of its own, which is deleted: a log must not hold made-up
+    times. So only functions and scripts can take part, which cost nothing. Raises `BadPlan`.
+    """
+    import asyncio
+    from tempfile import TemporaryDirectory
+
+    from forum.backends.sqlite import SqliteStore
+    from forum.engine import Engine, LocalRunner, accept_run
+    from forum.models import make_model, open_tools
+
+    for name in sorted(order.policy.panel.speakers if order.policy.panel else ()):
+        agent = order.policy.agents[name]
+        if not isinstance(agent, Extension | Scripted) or agent.usd:
+            raise errors.BadPlan(
+                f"clock: {name!r} costs money, and nothing is recorded under a made-up clock; "
+                "use functions or a script"
+            )
+
+    async def drive(ledger: Ledger, run: str) -> None:
+        accept_run(ledger, run, order, OPERATOR)
+        runner = LocalRunner(Engine(ledger, make_model, open_tools, real_time=False))
+        await runner.enqueue_run(run)
+        await runner.wait_until_idle()
+
+    with TemporaryDirectory() as folder:
+        store = SqliteStore(Path(folder) / "session.db", "forum.invalid/unrecorded")
+        try:
+            ledger, run = Ledger(store, KINDS, clock, new_salt), new_run_id()
+            asyncio.run(drive(ledger, run))
+            session = Session(order.request, order.policy, read_run(ledger, run).begun)
+            return _derive_files(run, session, read_session_notes(ledger, run))
+        finally:
+            store.close()
 
 
 def _derive_files(run: str, session: Session, notes: Iterable[SessionNote]) -> dict[str, bytes]:

@@ -75,6 +75,11 @@ class AttributedJudgement:
     """Why the result was rejected; it is added to the prompt of the next attempt."""
 
 
+def _keep_prompt(prompt: Prompt, _why: str) -> Prompt:
+    """Return a first prompt as it is: it shows the whole request, and has room."""
+    return prompt
+
+
 class TaskDriver:
     """Drives one task of one run."""
 
@@ -123,7 +128,8 @@ class TaskDriver:
         """Return the prompt of the first attempt, and keep the inputs for the judge.
 
         A task of a team sees the request, the plan and its inputs, fitted to its model. Other tasks
-        see what their author wrote: the instruction and the inputs.
+        see what their author wrote: the instruction and the inputs. So does the only task of a team
+        whose instruction is the request, if that fits.
         """
         lane = self._policy.lanes.get(self._task.lane)
         lane_instructions = lane.instructions if lane else ""
@@ -133,6 +139,16 @@ class TaskDriver:
             return build_prompt(lane_instructions, text)
         request = await self._read_request()
         is_request = instruction.strip().encode() == request.text.strip()
+        if is_request and len(self._case.plan.tasks) == 1:
+            # The task is the request: a small model answers the plain words better than a frame
+            # around them, and no worse than alone.
+            quoted = [*background, *(text.quote() for text in inputs)]
+            text = task_prompt(instruction, self._task.done_when, quoted)
+            plain = build_prompt(lane_instructions, text)
+            if self._free_tokens(plain) > self._prompt_tokens // 4:
+                self._inputs, self._is_excerpt = quoted, False
+                self._fit_again = partial(_keep_prompt, plain)
+                return plain
         shown = "Answer the request." if is_request else instruction
         tools = [worker.ToolName(offer.name, offer.description) for offer in self._tools.offers()]
 

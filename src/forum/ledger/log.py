@@ -51,6 +51,8 @@ from forum.ledger.write_tags import WriteKeys
 SYSTEM_ACTOR = "system"
 _PAGE_ENTRIES = 1000
 """Number of entries whose indexes are looked up in one query."""
+_MIN_ID_DIGITS = 4
+"""The number of digits from which the beginning of an id is looked up."""
 MAX_RUN_NAME_LENGTH = 64
 """Run names are part of step labels, which hold at most 128 characters."""
 
@@ -431,7 +433,10 @@ def find_entry(reader: ports.Reader, kinds: Kinds, what: str) -> LocatedEntry:
     Raises `NoSuchEntry`, `AmbiguousEntry`, `Malformed`.
     """
     if what.isdecimal() and len(what) < 16:
-        return _find_by_index(reader, kinds, int(what))
+        # The first digits of an id may all be decimal.  An index that exists wins.
+        is_id = len(what) >= _MIN_ID_DIGITS and int(what) >= reader.head().size
+        if not is_id or not _match_id(reader, what):
+            return _find_by_index(reader, kinds, int(what))
     if "/" in what:
         return _find_by_position(reader, kinds, what)
     return _find_by_id(reader, kinds, what)

@@ -120,7 +120,13 @@ class RunResult(msgspec.Struct, Generic[ValueT], frozen=True):
 
 def read_result(forum: Forum, run: str, into: AnswerType[ValueT] | None) -> RunResult[ValueT]:
     """Return what is known of a run now."""
-    view = forum.reads.view_run(run)
+    return build_result(forum, forum.reads.view_run(run), into)
+
+
+def build_result(
+    forum: Forum, view: RunView, into: AnswerType[ValueT] | None = None
+) -> RunResult[ValueT]:
+    """Return what a view shows of a run."""
     tasks = {task.id: task for task in _read_tasks(forum, view)}
     council, spent = _read_council(view), view.state.spent
     answer = view.answer.decode(errors="replace") if view.answer is not None else None
@@ -132,7 +138,7 @@ def read_result(forum: Forum, run: str, into: AnswerType[ValueT] | None) -> RunR
         except ValueError as error:
             reason = f"the answer is no {into.name}: {error}"[:_MAX_REASON_CHARS]
     return RunResult(
-        run=run,
+        run=view.run,
         outcome=view.state.outcome,
         answer=answer,
         waiting=waiting,

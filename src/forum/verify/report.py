@@ -200,6 +200,10 @@ class Coverage(msgspec.Struct, frozen=True):
         return "; ".join(parts)
 
 
+_MAX_SHOWN_FINDINGS = 10
+"""The number of findings in the short form of a report."""
+
+
 class Report(msgspec.Struct, frozen=True):
     """What was checked, what was found, and what was not checked."""
 
@@ -225,6 +229,12 @@ class Report(msgspec.Struct, frozen=True):
     """Observations that are not findings: work that a crash left undone, a wrong clock."""
     coverage: Coverage = Coverage()
     witnessing: WitnessState = WitnessState.NONE
+
+    def __repr__(self) -> str:
+        found = "".join(f"; {finding}" for finding in self.findings[:_MAX_SHOWN_FINDINGS])
+        more = f"; {self.found} findings in all" if self.found > _MAX_SHOWN_FINDINGS else ""
+        counts = f"{self.entries} entries, {self.runs} runs"
+        return f"<Report: {self.summary}; {counts}{found}{more}>"
 
     @property
     def is_unread(self) -> bool:

@@ -334,6 +334,8 @@ class Policy(_PolicyPart, frozen=True):
     """The version of the call rules, set when the run is accepted; 0: none was recorded."""
     prompts: Count = 0
     """The version of the role prompts, set when the run is accepted; 0: before versions."""
+    declined_team: tuple[str, ...] = ()
+    """The models for which a team is of no use: one was asked for, and a single agent works."""
 
     def check(self, plan: Plan | None) -> None:
         """Check that a plan uses only agents, lanes, tools and gates that exist.
@@ -571,6 +573,7 @@ class Policy(_PolicyPart, frozen=True):
             panels={},
             rules=0,
             prompts=0,
+            declined_team=(),
         )
 
     def with_reject_default(self) -> "Policy":

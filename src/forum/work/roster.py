@@ -11,6 +11,7 @@ from collections import Counter
 from enum import StrEnum
 from functools import cached_property
 from hashlib import sha256
+from typing import Any
 
 import msgspec
 
@@ -96,8 +97,34 @@ class Roster(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True)
         return sha256(msgspec.json.encode(self)).hexdigest()
 
 
+def _with_lanes(table: dict[str, Any]) -> dict[str, Any]:
+    """Return a roster of forum-engine, which has agents, with their lanes in the form of Forum.
+
+    How many turns an agent has and which program answers are not the roster's to say here.
+    """
+    agents = table.get("agent")
+    if "lane" in table or not isinstance(agents, list):
+        return table
+    members = {
+        "name": "name",
+        "does": "domain",
+        "group": "category",
+        "tier": "model_tier",
+        "terms": "keywords",
+    }
+    lanes = [
+        {new: agent[old] for new, old in members.items() if old in agent}
+        for agent in agents
+        if isinstance(agent, dict)
+    ]
+    return {**{name: value for name, value in table.items() if name != "agent"}, "lane": lanes}
+
+
 def read_roster(data: bytes) -> Roster:
-    """Return the roster in a TOML file. Raises `BadRoster` with the place and the reason."""
+    """Return the roster in a TOML file, of Forum or of forum-engine.
+
+    Raises `BadRoster` with the place and the reason.
+    """
     try:
         table = tomllib.loads(data.decode())
     except UnicodeDecodeError as error:
@@ -105,7 +132,7 @@ def read_roster(data: bytes) -> Roster:
     except (ValueError, RecursionError) as error:
         raise BadRoster("TOML", str(error)) from None
     try:
-        return msgspec.convert(table, Roster)
+        return msgspec.convert(_with_lanes(table), Roster)
     except msgspec.ValidationError as error:
         # An error raised by `Lane` or `Roster` itself is more specific than msgspec's.
         if isinstance(error.__cause__, BadRoster):

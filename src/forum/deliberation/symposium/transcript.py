@@ -94,3 +94,27 @@ def last_verdict(transcript: Sequence[schemas.Message]) -> schemas.CoordinatorVe
 def message_type(message: schemas.Message) -> MessageType:
     """Return the type of a message."""
     return MessageType(str(message.__struct_config__.tag))
+
+
+def message_text(message: schemas.Message) -> str:
+    """Return what a message says, in words."""
+    match message:
+        case schemas.ProblemStatement():
+            return message.content
+        case schemas.CoordinationTurn():
+            return f"{message.content.next_action}: {message.content.rationale}"
+        case schemas.Synthesis():
+            return message.content.integrated_answer
+        case schemas.PanelContraction():
+            return f"{message.content.agent_id} has left: {message.content.reason}"
+        case _:
+            return message.content.text
+
+
+def pending_request(ending: schemas.TerminationArtifact | None) -> str | None:
+    """Return what a panel has to know first, if it ended with a question."""
+    if ending and ending.pending_user_input_request:
+        return ending.pending_user_input_request.question
+    if ending and ending.pending_external_research_request:
+        return ending.pending_external_research_request.query
+    return None

@@ -5,6 +5,7 @@ import sys
 from contextlib import redirect_stderr
 from importlib import import_module
 from io import TextIOWrapper
+from keyword import iskeyword
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,6 +31,7 @@ _SECTIONS = {
         "demo": ("demo", "See what Forum does"),
         "init": ("setup", "Make a ledger here"),
         "doctor": ("doctor", "Check this installation"),
+        "import": ("import_ledger", "Record another's ledger"),
         "config": ("config", "Print every setting"),
         "completion": ("completion", "Complete in your shell"),
     },
@@ -109,12 +111,22 @@ class SuggestingGroup(click.Group):
                 raise
             raise click.UsageError(f"No such command {args[0]!r}. {hint}", ctx) from error
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments; for an unknown option, suggest the one that was meant."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            from forum.surfaces.cli.suggestions import explain_option_error
+
+            raise explain_option_error(self, ctx, error) from None
+
     def suggest_command(self, ctx: click.Context, name: str) -> str:
         """Return a sentence that names the command that was probably meant, if there is one."""
         # Imported here because start-up time is paid by every command, and typos are rare.
-        from forum.surfaces.cli.suggestions import suggest
+        from forum.surfaces.cli.suggestions import SUBCOMMAND_HINTS, suggest
 
-        return suggest(name, self.list_commands(ctx), 3)
+        hint = SUBCOMMAND_HINTS.get(f"{self.name} {name.casefold()}")
+        return hint or suggest(name, self.list_commands(ctx), 3)
 
 
 class LazyGroup(SuggestingGroup):
@@ -129,7 +141,9 @@ class LazyGroup(SuggestingGroup):
         if cmd_name not in _COMMANDS:
             return None
         module = import_module(f"forum.surfaces.cli.{_COMMANDS[cmd_name][0]}")
-        command: click.Command = getattr(module, cmd_name)
+        # A function cannot be called `import`, so it has the name that PEP 8 gives to keywords.
+        attribute = f"{cmd_name}_" if iskeyword(cmd_name) else cmd_name
+        command: click.Command = getattr(module, attribute)
         if COMPLETION_VARIABLE in os.environ:
             # Only when a shell asks for completions: every other call would start more slowly.
             import_module("forum.surfaces.cli.completion").attach_completions(command)

@@ -101,11 +101,11 @@ class ExampleCommand(click.Command):
         """Parse the arguments; for an unknown option, suggest the one that was meant."""
         try:
             return super().parse_args(ctx, args)
-        except click.NoSuchOption as error:
-            names = [name for option in self.get_params(ctx) for name in option.opts]
-            near = closest_names(error.option_name, [n for n in names if n.startswith("--")])
-            hint = f"Did you mean {near[0]}?" if near else ""
-            raise click.UsageError(f"{error.message} {hint}".rstrip(), ctx) from None
+        except click.UsageError as error:
+            # Imported here because start-up time is paid by every command, and mistakes are rare.
+            from forum.surfaces.cli.suggestions import explain_option_error
+
+            raise explain_option_error(self, ctx, error) from None
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """Print the examples verbatim: commands to paste must not be wrapped."""

@@ -597,6 +597,8 @@ def _check_roster(context: Installation) -> Iterator[DoctorFinding]:
     path = planning.load_team_settings(context.settings).roster
     lanes = planning.load_roster(Path(path) if path else None).by_name
     place = _short_path(Path(path)) if path else "the one that comes with Forum"
+    if path and b"[[agent]]" in Path(path).read_bytes():
+        place += " (of forum-engine; its agents are taken as lanes)"
     yield _ok("roster", f"{place}, {pluralize(len(lanes), 'lane')}")
 
 

@@ -32,6 +32,7 @@ from forum.work.plan_limits import check_plan_size
 from forum.work.policy import Agent, Answer, Api, Command, Policy, Scripted, write_policy
 from forum.work.role_assignment import agents_in
 from forum.work.roster import Roster
+from forum.work.team_measurements import explain_declined_team
 
 T = TypeVar("T")
 
@@ -411,6 +412,8 @@ def _decide(planner: planning.Planner, order: RunRequest, wishes: SubmitOptions)
     except errors.BadRoster as error:
         raise click.UsageError(f"{planner.roster_file}: {error}") from None
     as_usage_error(lambda: _check_encoding(order))
+    if order.policy.declined_team:
+        common_options.echo_info(explain_declined_team(order.policy.declined_team))
     return order
 
 

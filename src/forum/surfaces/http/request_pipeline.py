@@ -14,6 +14,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
 
 from forum.surfaces.cpu_limits import run_cpu_bounded
+from forum.surfaces.field_errors import describe_field_error
 from forum.surfaces.http import endpoints, problems
 from forum.surfaces.http.auth import Authenticator
 from forum.surfaces.http.metrics import HttpMetrics
@@ -167,7 +168,8 @@ def _parse_query(request: Request, endpoint: endpoints.Endpoint) -> Any:  # noqa
     try:
         return msgspec.convert(dict(params), endpoint.query, strict=False)
     except msgspec.ValidationError as error:
-        raise _bad_request(f"in the query: {error}") from None
+        text = describe_field_error(error, endpoint.query)
+        raise _bad_request(f"in the query: {text}") from None
 
 
 async def _parse_body(request: Request, endpoint: endpoints.Endpoint, most: int) -> tuple[Any, int]:
@@ -190,7 +192,7 @@ def _decode(data: bytes, into: Any) -> Any:  # noqa: ANN401
     try:
         return msgspec.json.decode(data, type=into)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
-        raise _bad_request(f"in the body: {error}") from None
+        raise _bad_request(f"in the body: {describe_field_error(error, into)}") from None
 
 
 async def read_body(request: Request, most: int) -> bytes:

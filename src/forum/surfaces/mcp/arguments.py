@@ -13,6 +13,7 @@ from forum.deliberation.seating import DEFAULT_ROUNDS
 from forum.deliberation.symposium.schemas import Persona
 from forum.errors import Malformed
 from forum.surfaces import requests
+from forum.surfaces.field_errors import describe_field_error
 from forum.surfaces.schemas.costs import CostsFilter
 from forum.surfaces.schemas.gates import DecisionReason
 from forum.surfaces.schemas.runs import RunsFilter
@@ -374,11 +375,13 @@ def parse_arguments(arguments: Mapping[str, Any] | None, form: type[ArgumentsT])
         data = json.dumps(arguments or {}, allow_nan=False, ensure_ascii=False).encode()
         return msgspec.json.decode(data, type=form)
     except (ValueError, RecursionError) as error:
-        raise Malformed("arguments", _shorten_error(error)) from None
+        raise Malformed("arguments", _shorten_error(error, form)) from None
 
 
-def _shorten_error(error: Exception) -> str:
-    return "text that is no Unicode" if isinstance(error, UnicodeError) else str(error)
+def _shorten_error(error: Exception, form: type[Struct]) -> str:
+    if isinstance(error, UnicodeError):
+        return "text that is no Unicode"
+    return describe_field_error(error, form)
 
 
 def _budget(usd: float | None, seconds: float | None) -> requests.BudgetAsk:

@@ -8,7 +8,11 @@ from msgspec import Meta, Struct
 from forum.app import RunView
 from forum.deliberation.symposium import kinds, schemas
 from forum.deliberation.symposium.decoders import read_message, read_selection, read_termination
-from forum.deliberation.symposium.transcript import message_type
+from forum.deliberation.symposium.transcript import (
+    message_text,
+    message_type,
+    pending_request,
+)
 from forum.surfaces.formatting import note_body, session_end
 from forum.surfaces.schemas.fields import RunId, SpentForm, fill, spent_form
 from forum.work.panel import Symposium
@@ -61,7 +65,7 @@ def symposium_form(view: RunView) -> SymposiumForm:
         messages=tuple(map(_spoken_form, messages)),
         outcome=closed.outcome if closed else None,
         reason=closed.reason or None if closed else None,
-        pending=_pending(ending),
+        pending=pending_request(ending),
         unresolved=_unresolved(messages, ending),
         digest=closed.digest if closed else None,
         spent=spent_form(closed.usd, closed.tokens) if closed else None,
@@ -80,32 +84,9 @@ def _spoken_form(message: schemas.Message) -> SpokenForm:
         message,
         turn=message.turn_index,
         type=message_type(message),
-        text=_message_text(message),
+        text=message_text(message),
         spent=spent_form(round(usage.cost_usd * NANO_USD), usage.total_tokens),
     )
-
-
-def _message_text(message: schemas.Message) -> str:
-    """Return what a message says, in words."""
-    match message:
-        case schemas.ProblemStatement():
-            return message.content
-        case schemas.CoordinationTurn():
-            return f"{message.content.next_action}: {message.content.rationale}"
-        case schemas.Synthesis():
-            return message.content.integrated_answer
-        case schemas.PanelContraction():
-            return f"{message.content.agent_id} has left: {message.content.reason}"
-        case _:
-            return message.content.text
-
-
-def _pending(ending: schemas.TerminationArtifact | None) -> str | None:
-    if ending and ending.pending_user_input_request:
-        return ending.pending_user_input_request.question
-    if ending and ending.pending_external_research_request:
-        return ending.pending_external_research_request.query
-    return None
 
 
 def _unresolved(
