@@ -20,7 +20,7 @@ from forum.surfaces.cli.submit_options import (
     submit_options,
 )
 from forum.surfaces.formatting import first_line, pluralize, short_id, strip_control_characters
-from forum.surfaces.previews import record_preview
+from forum.surfaces.requests import record_preview
 from forum.surfaces.schemas.fields import CapForm
 from forum.surfaces.schemas.lanes import roster_form
 from forum.surfaces.schemas.plans import PlanForm, PlannedForm, plan_form

@@ -13,11 +13,11 @@ from starlette.responses import Response
 from forum.ledger.kinds import Scope
 from forum.surfaces.cpu_limits import run_cpu_bounded
 from forum.surfaces.http import endpoints
-from forum.surfaces.previews import record_preview
 from forum.surfaces.requests import (
     PreviewAsk,
     RouteAsk,
     check_record_authority,
+    record_preview,
     run_request_from_form,
 )
 from forum.surfaces.schemas import lanes, models

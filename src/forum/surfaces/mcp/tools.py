@@ -19,12 +19,12 @@ from forum.surfaces.cpu_limits import run_cpu_bounded
 from forum.surfaces.formatting import first_line, format_facts, pluralize
 from forum.surfaces.mcp import arguments, panel_tools, results, tool_calls
 from forum.surfaces.mcp.callers import McpCaller
-from forum.surfaces.previews import record_preview
 from forum.surfaces.requests import (
     RouteAsk,
     check_fork,
     check_gate_authority,
     check_record_authority,
+    record_preview,
     run_request_from_form,
     score_from_form,
 )
