@@ -15,6 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from forum import errors
     from forum.client import AsyncClient, Client
+    from forum.gateway.wrapped_client import wrap
     from forum.sdk import (
         Cause,
         CouncilOutcome,
@@ -117,12 +118,18 @@ __all__ = [
     "symposium",
     "tool",
     "traceparent",
+    "wrap",
 ]
 
 # The one place that states the version: the build reads it from this line.
 __version__ = "0.2.0"
 
-_ELSEWHERE = {"AsyncClient": "client", "Client": "client", "Report": "verify"}
+_ELSEWHERE = {
+    "AsyncClient": "client",
+    "Client": "client",
+    "Report": "verify",
+    "wrap": "gateway.wrapped_client",
+}
 """The packages of the names that are not in `forum.sdk`."""
 _PACKAGES = {"errors": "errors", "ledger": "ledger", "symposium": "sdk.symposium"}
 """Names that are modules.  The package `forum.ledger` can be called, see there."""

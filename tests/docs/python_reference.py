@@ -24,6 +24,7 @@ from forum.sdk import (
     Recorder,
     ReplayedRun,
     Reply,
+    RunBudgetLeft,
     RunComparison,
     RunFigures,
     RunListing,
@@ -49,9 +50,10 @@ CLASSES = (
 )  # fmt: skip
 VALUES = (
     SubmitArguments, DeliberateArguments, Task, Plan, RunResult, TaskOutcome, TaskVerdict,
-    CouncilOutcome, Reply, events.TextDelta, events.ToolUse, events.ToolDone, events.TaskEnded,
-    events.GateOpened, events.RunEnded, RunListing, ReplayedRun, Cause, LogCheckpoint, Figures,
-    ModelCalls, LedgerSummary, RunFigures, RunComparison, FigureDifference, LaneInfo, Report,
+    CouncilOutcome, Reply, RunBudgetLeft, events.TextDelta, events.ToolUse, events.ToolDone,
+    events.TaskEnded, events.GateOpened, events.RunEnded, RunListing, ReplayedRun, Cause,
+    LogCheckpoint, Figures, ModelCalls, LedgerSummary, RunFigures, RunComparison,
+    FigureDifference, LaneInfo, Report,
     symposium.SymposiumArguments, symposium.SymposiumResult, symposium.SymposiumReplay,
     symposium.SymposiumMessage,
 )  # fmt: skip
@@ -60,7 +62,7 @@ _NAMES = {Reply: "Reply"} | {kind: f"events.{kind.__name__}" for kind in get_arg
 INTERNAL = {
     "after_fork_in_child", "take_back", "check_deadline", "check_process", "count_fault", "end_run",
     "ensure_recorded", "hand_in", "make_continuation", "open_run", "own_run", "pause", "prepare",
-    "prepare_async", "resume", "count", "index",
+    "prepare_async", "resume", "count", "index", "charge", "settle", "refuse", "bound_price",
 }  # fmt: skip
 """Methods that the parts of the SDK call on each other."""
 

@@ -51,7 +51,7 @@ from forum.sdk.recorder import Recorder
 from forum.sdk.report_items import MAX_BATCH_ITEMS, ReportItem, ReportResult
 from forum.sdk.report_writer import ReportWriter
 from forum.sdk.run_results import CouncilOutcome, RunResult, TaskOutcome, TaskVerdict
-from forum.sdk.run_scope import RunScope, SpanContext, StepScope
+from forum.sdk.run_scope import RunBudgetLeft, RunScope, SpanContext, StepScope
 from forum.sdk.step_queue import LossPolicy
 from forum.sdk.submitted_run import SubmittedRun
 from forum.work.plan import Plan, Task
@@ -78,6 +78,7 @@ __all__ = [
     "ReportItem",
     "ReportResult",
     "ReportWriter",
+    "RunBudgetLeft",
     "RunComparison",
     "RunFigures",
     "RunListing",

@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable
 from contextlib import suppress
 from contextvars import ContextVar, Token, copy_context
+from decimal import Decimal
 from functools import partial
 from threading import Lock
 from time import monotonic, perf_counter_ns, sleep
@@ -17,7 +18,7 @@ from forum import errors
 from forum.app import new_run_id, now
 from forum.app.model_prices import CallPrice, bound_call, price_call
 from forum.ledger.kinds import Outcome
-from forum.ledger.ports import NO_LIMIT
+from forum.ledger.ports import NO_LIMIT, Amount
 from forum.sdk.report_items import GateQuestion, Json, RunStart, StepBegin, StepReport
 from forum.sdk.sinks import LedgerSink, ReportSink, raise_refusal
 from forum.sdk.step_queue import RunCounter, StepQueue
@@ -111,6 +112,14 @@ def current_context() -> SpanContext | None:
     return _current.get()
 
 
+class RunBudgetLeft(msgspec.Struct, frozen=True):
+    """What is left of the limits of a run; None where it has no limit."""
+
+    usd: Decimal | None
+    tokens: int | None
+    calls: int | None
+
+
 class RunScope:
     """One recorded run: a `with` or `async with` block whose end closes it."""
 
@@ -154,6 +163,8 @@ class RunScope:
         """How many spans of a framework were left out by rule."""
         self._gates = 0
         self._is_started = False
+        self._used, self._used_lock = Amount(), Lock()
+        """What the calls of this run have cost, and what is reserved for those under way."""
 
     # The block
 
@@ -265,6 +276,24 @@ class RunScope:
             default=Answer(default),
         )
 
+    @property
+    def left(self) -> RunBudgetLeft:
+        """What is left of its limits, after what is reserved for calls under way."""
+        caps = (self.start.usd, self.start.tokens, self.start.calls)
+        usd, tokens, calls = (
+            None if cap == NO_LIMIT else max(0, cap - used)
+            for cap, used in zip(caps, self._used, strict=True)
+        )
+        dollars = None if usd is None else Decimal(usd).scaleb(-9)
+        return RunBudgetLeft(dollars, tokens, calls)
+
+    def charge(self, amount: Amount, before: Amount = Amount()) -> None:  # noqa: B008  a constant
+        """Count what a call costs, in place of what was counted for it before."""
+        with self._used_lock:
+            self._used = Amount(
+                *(u + a - b for u, a, b in zip(self._used, amount, before, strict=True))
+            )
+
     def ensure_recorded(self) -> None:
         """Have the start of the run on record before something that waits for its own commit."""
         if not self._is_started:
@@ -300,12 +329,14 @@ class StepScope:
 
     __slots__ = (
         "_began",
+        "_bound_price",
         "_cut",
         "_input",
         "_is_begun",
         "_is_effect",
         "_max_tokens",
         "_own_run",
+        "_price",
         "_reserved",
         "_started",
         "_token",
@@ -338,7 +369,10 @@ class StepScope:
         max_tokens: int | None = None,
         is_effect: bool = False,
         parent: SpanContext | None = None,
+        bound: CallPrice | None = None,
     ) -> None:
+        self._bound_price = bound
+        self._price: CallPrice | None = None
         self.op, self.name = op, clean_text(name, _MAX_NAME_CHARS)
         self.model, self.provider, self.agent = model, provider, agent
         self.output: object = None
@@ -370,6 +404,20 @@ class StepScope:
         """
         is_known = _is_token_count(input_tokens) and _is_token_count(output_tokens)
         self._used = (int(input_tokens), int(output_tokens)) if is_known else None
+
+    @property
+    def bound_price(self) -> CallPrice:
+        """The highest cost of the call, where the caller has computed it."""
+        return self._bound_price or CallPrice(0, 0, "")
+
+    def settle(self, price: CallPrice, tokens: tuple[int, int]) -> None:
+        """Set what the call of a model has cost, where the caller has computed it."""
+        self._price, self._used = price, tokens
+
+    def refuse(self, code: str) -> None:
+        """End a step that was prepared, and is not made because of a limit."""
+        self.outcome, self.code, self.output = Outcome.DENIED, code, None
+        self.hand_in()
 
     @property
     def context(self) -> SpanContext:
@@ -492,6 +540,11 @@ class StepScope:
         else:
             if self._is_begun:
                 self._record_end(step)
+                if self.op is Operation.MODEL:
+                    made = 0 if step.outcome is Outcome.CANCELLED and self.code == NOT_MADE else 1
+                    cost = Amount(step.usd, step.input_tokens + step.output_tokens, made)
+                    reserved = Amount(self._reserved.usd, self._reserved.tokens, 1)
+                    self.run.charge(cost, reserved)
             else:
                 self.recorder.hand_in(self.run, step)
         if self._own_run is not None:
@@ -543,12 +596,15 @@ class StepScope:
         except errors.ForumError as error:
             raise errors.RecorderUnusable(str(error)) from error
         self._is_begun, self._input, self._cut = True, _EMPTY, 0
+        run.charge(Amount(self._reserved.usd, self._reserved.tokens, calls))
 
     def _bound(self) -> CallPrice:
         """Return the highest cost of the call.  Raises `UnboundedCall` and `UnknownPrice`."""
         start = self.run.start
         if start.usd == NO_LIMIT and start.tokens == NO_LIMIT:
             return CallPrice(0, 0, "")
+        if self._bound_price is not None:
+            return self._bound_price
         if self._max_tokens is None:
             raise errors.UnboundedCall(self._priced, "max_tokens is not set; pass max_tokens=")
         if not _is_token_count(self._max_tokens):
@@ -647,6 +703,8 @@ class StepScope:
             return CallPrice(0, 0, ""), (0, 0)
         if self._used is None:
             return self._reserved, (self._reserved.tokens, 0)
+        if self._price is not None:
+            return self._price, self._used
         provider = clean_label(self.provider)
         return price_call(self._priced, provider, *self._used), self._used
 
