@@ -34,7 +34,7 @@ MAX_TASKS = 8
 ASKS_PER_TASK = 2
 ERRORS = ("altered", "swapped", "omitted", "another-task")
 
-_BEGIN = re.compile(r"^--- ([0-9a-f]{32}) begin: ([^\n]*)\n", re.MULTILINE)
+_BEGIN = re.compile(r"^--- ([0-9a-f]{8,32}) begin: ([^\n]*)\n", re.MULTILINE)
 _MODEL = re.compile(r"sim-(\d+)k(-careless)?")
 
 

@@ -340,6 +340,7 @@ class Planner:
                 "a team (--team) needs a model: connect one in forum.toml, or see a team at work "
                 "with `forum demo --open`"
             )
+        order = replace(order, policy=_seat_named_panels(order.policy))
         order.policy.check(order.plan)
         # Keys are not checked here: workers make the calls, possibly on another machine.
         require_agents(order.policy, order.plan, keys=False)
@@ -677,6 +678,15 @@ def seat_task_panels(plan: Plan, policy: Policy) -> Plan:
     """Return a plan in which the empty seats of its tasks' panels are filled."""
     agents = _agent_names(policy)
     return Plan(tuple(_seat_task_panel(task, agents) for task in plan.tasks))
+
+
+def _seat_named_panels(policy: Policy) -> Policy:
+    """Return a policy in which the empty seats of its panels are filled."""
+    if not policy.panels:
+        return policy
+    agents = _agent_names(policy)
+    panels = {name: fill_seats(panel, agents) for name, panel in policy.panels.items()}
+    return msgspec.structs.replace(policy, panels=panels)
 
 
 def _agent_names(policy: Policy) -> list[str]:

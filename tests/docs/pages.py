@@ -37,6 +37,7 @@ PASTED = {
     "docs/guides/on-a-laptop.md": None,
     "docs/guides/use-a-chat-client.md": None,
     "docs/guides/deliberate.md": None,
+    "docs/guides/let-a-council-decide.md": None,
     "docs/guides/back-up.md": None,
     "docs/guides/use-the-python-client.md": None,
 }

@@ -5,6 +5,7 @@ in the run allows; the run comes to a typed end after few calls, and its record 
 """
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from hashlib import sha256
@@ -286,9 +287,10 @@ def quotes(office: Office, task: str, call: int = -1) -> list[tuple[str, bytes]]
     prompt = office.body(called[call], "prompt")
     found = read(prompt)
     for source, quoted in found:
-        whole = quote(Quotation(source, quoted, len(quoted)))
-        assert whole in prompt
-        prompt = prompt.replace(whole, b"", 1)
+        head = rb"--- ([0-9]{8}) begin: " + re.escape(source.encode()) + rb"\n"
+        whole = re.compile(head + re.escape(quoted) + rb"\n--- \1 end\n")
+        assert whole.search(prompt)
+        prompt = whole.sub(b"", prompt, count=1)
     assert ORDER.encode() not in prompt
     return found
 
@@ -361,7 +363,7 @@ def test_the_words_of_an_intent_judge_are_quoted_to_the_synthesizer(office: Offi
     }
     run = attack(office, order(agents=agents), calls=12)
 
-    assert run.outcome is Outcome.FAILED
+    assert run.outcome is Outcome.OK, "code does not confirm it"
     assert forgery().encode() in [quoted for _, quoted in quotes(office, "@synthesizer.2")]
 
 

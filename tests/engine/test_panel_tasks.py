@@ -1,5 +1,7 @@
 """Tasks on which a panel works: its accord decides, and what it found reaches others."""
 
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -9,14 +11,16 @@ from forum.deliberation.accord_audit import audit_accords
 from forum.deliberation.record_comparison import IndexedEntry, SessionEntries
 from forum.deliberation.task_audit import RunAudit
 from forum.engine import RunRequest, cancel_run
+from forum.engine.context import read_request
+from forum.errors import BadPlan
 from forum.ledger.body import StoredBody
 from forum.ledger.kinds import Outcome
 from forum.ledger.log import stored_body
 from forum.work.council_end import Accord, Requirement
 from forum.work.kinds import AccordFacts, DelegationFacts, Next, StopReason
-from forum.work.panel import COUNCIL_VERSION, Council
+from forum.work.panel import COUNCIL_VERSION, Council, Seat
 from forum.work.plan import RunBudget, Task
-from forum.work.policy import Answer, Policy
+from forum.work.policy import Answer, Policy, Role, Scripted, ScriptStep
 from forum.work.run_fold import Run, TaskState
 from forum.work.run_summary import tally_entries
 from forum.work.run_words import describe_run_word
@@ -261,3 +265,112 @@ def _play_veto(office: Office) -> None:
     if run.open_gates:
         office.decide("dissent/decide", Answer.REJECT)
         office.work()
+
+
+# A panel as the last rung of the ladder
+
+RESULT = "It is safe, because it looks safe."
+
+
+def rung(ways: tuple[Way, ...], second: tuple[Way, ...] = (), **policy: object) -> RunRequest:
+    """Ask for a task whose results a judge rejects, so that councils decide in the end."""
+    seated, other = panel(*ways, version=COUNCIL_VERSION), panel(*second, version=COUNCIL_VERSION)
+    assert isinstance(seated.panel, Council)
+    assert isinstance(other.panel, Council)
+    seats = tuple(Seat(f"second-{n}") for n in range(1, len(second) + 1))
+    named = {f"second-{n}": other.agents[f"seat-{n}"] for n in range(1, len(second) + 1)}
+    opinion = json.dumps({"reason": "no evidence", "evidence": "", "missing": [], "passed": False})
+    agents = {
+        **seated.agents,
+        **named,
+        "": Scripted({"*": (ScriptStep(RESULT),)}),
+        "frontier": Scripted({"*": (ScriptStep(f"{RESULT} Trust me."),)}),
+        "shipper": Scripted({"*": (ScriptStep("Shipped."),)}),
+        "judge": Scripted({"*": (ScriptStep(opinion),)}),
+    }
+    panels = {"board": seated.panel}
+    if second:
+        panels["big"] = msgspec.structs.replace(other.panel, seats=seats)
+    tasks = plan(
+        Task("decide", QUESTION, budget=RunBudget(usd=50 * PRICE)),
+        Task("ship", "Ship it.", "contains Shipped", needs=("decide",), agent="shipper"),
+    )
+    rules: Policy = quick(
+        agents=agents,
+        ladder=("frontier", *panels),
+        panels=panels,
+        roles={Role.VALIDATOR: "judge"},
+        **policy,
+    )
+    return RunRequest("See to it.", tasks, rules, RunBudget(usd=1000 * PRICE))
+
+
+@pytest.mark.parametrize("accord", Accord)
+def test_a_council_decides_what_a_judge_has_rejected(
+    office: Office, folder: Path, accord: Accord
+) -> None:
+    """It sees the rejected result and why; the judge is not asked about its answer again."""
+    run = office.do(rung(ACCORDS[accord]))
+    decide = run.task("decide")
+    passes = accord in (Accord.AGREED, Accord.MAJORITY)
+    nexts = [verdict.next for verdict in decide.verdicts]
+    question = read_request(office.ledger, child_of(office)).decode()
+
+    assert nexts == [Next.ESCALATE, Next.ESCALATE, Next.ACCEPT if passes else Next.GIVE_UP]
+    assert decide.verdicts[-1].reason == ("" if passes else accord.value)
+    assert decide.state is (TaskState.PASSED if passes else TaskState.FAILED)
+    assert RESULT in question
+    assert "no evidence" in question
+    assert decide.accord == AccordFacts(
+        child_of(office), accord, blockers=int(accord is Accord.BLOCKED)
+    )
+    assert office.findings() == ()
+    assert play(office, folder) == []
+
+
+def test_a_blocked_council_is_followed_by_another_council_only(
+    office: Office, folder: Path
+) -> None:
+    """Both are paid from the budget of the task."""
+    run = office.do(rung(BLOCKED, AGREED))
+    decide = run.task("decide")
+    children = [e.facts for e in office.entries() if isinstance(e.facts, DelegationFacts)]
+
+    assert [verdict.reason for verdict in decide.verdicts] == [
+        "not-accepted",
+        "not-accepted",
+        "blocked",
+        "",
+    ]
+    assert decide.state is TaskState.PASSED
+    first, second = children
+    spent = office.account(first.run).used.usd
+    assert (first.usd, second.usd) == (50 * PRICE, 50 * PRICE - spent)
+    assert OBJECTION in read_request(office.ledger, second.run).decode()
+    assert office.findings() == ()
+    assert play(office, folder) == []
+
+
+def test_no_agent_alone_comes_after_a_panel(office: Office) -> None:
+    """Such a ladder is refused."""
+    asked = rung(AGREED)
+    wrong = msgspec.structs.replace(asked.policy, ladder=("board", "frontier"))
+    with pytest.raises(BadPlan, match="no agent alone overrules a panel"):
+        office.accept(replace(asked, policy=wrong))
+
+
+def test_a_person_sees_the_rejection_and_the_dissent(office: Office) -> None:
+    """The judge said no, the council is blocked, and a person decides."""
+    waiting = office.do(rung(BLOCKED, gates=("dissent",)))
+    assert [gate.opened.subject for gate in waiting.open_gates] == ["dissent/decide"]
+    (opened,) = [e for e in office.entries() if e.kind == "gate.open/1"]
+    shown = office.body(opened, "shown").decode()
+    assert shown.startswith("The result of the agent was not accepted: no evidence")
+    assert "The result of frontier was not accepted: no evidence" in shown
+    assert OBJECTION in shown
+    office.decide("dissent/decide", Answer.APPROVE)
+    run = office.work()
+
+    assert run.task("decide").state is TaskState.PASSED
+    assert OBJECTION in office.prompt("ship").decode()
+    assert office.findings() == ()

@@ -66,6 +66,7 @@ def test_under_a_fixed_clock_two_sessions_are_the_same_bytes(
     tmp_path: Path, config: dict[str, Any]
 ) -> None:
     """Nothing is recorded: no ledger gets times that are made up."""
+    (tmp_path / "forum.toml").write_text("")  # so that its ledger would be in this folder
     clock = forum.symposium.fixed_clock
     first, second = (
         forum.symposium.run(config, speak, clock=clock(FIXED, step=0.5), project=tmp_path)
@@ -77,7 +78,7 @@ def test_under_a_fixed_clock_two_sessions_are_the_same_bytes(
     assert json.loads(first.artifact)["started_at"].startswith("2026-01-01T00:00:0")
     assert other.digest != first.digest
     assert first.run is None
-    assert not (tmp_path / ".forum").exists()
+    assert {file.name for file in tmp_path.iterdir()} == {"examples", "forum.toml"}
 
 
 def test_a_script_plays_a_session_and_its_pins_are_named(

@@ -199,7 +199,8 @@ def test_a_response_is_streamed(client: OpenAI) -> None:
 def test_the_whole_team_answers(house: Served, client: OpenAI) -> None:
     """A client that knows nothing of teams gets what one has put together."""
     raw = client.chat.completions.with_raw_response.create(
-        model="team", messages=[{"role": "user", "content": "Which river is longer?"}]
+        model="team",
+        messages=[{"role": "user", "content": "Compare the rivers, and say which is longer."}],
     )
 
     assert raw.parse().choices[0].message.content == TOGETHER

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from forum.work.prompt import Quotation, build_prompt, quote, task_prompt
 
-MARK = re.compile(rb"--- ([0-9a-f]{32}) (begin: ([^\n]*)|end)\n")
+MARK = re.compile(rb"--- ([0-9a-f]{32}|[0-9]{8}) (begin: ([^\n]*)|end)\n")
 
 # What an attacker would write: parts of the form, and marks that he has seen.
 fragments = st.sampled_from(
@@ -79,3 +79,52 @@ def test_an_instruction_alone_is_all_that_an_agent_is_told() -> None:
     """Nothing is added where nothing has to be."""
     assert task_prompt("Do it.", "", []) == b"Do it."
     assert task_prompt("Do it.", "it is done", []) == b"Do it.\n\nDone when: it is done"
+
+
+SECRET = "5e" * 16
+SHORT = re.compile(rb"--- ([0-9]{8}) begin: ")
+
+
+@given(st.lists(forgeries, min_size=1, max_size=4), forgeries, forgeries)
+def test_short_marks_quote_the_same_texts_and_occur_in_none(
+    texts: list[bytes], reply: bytes, result: bytes
+) -> None:
+    """Whatever the texts look like, and in each message of a prompt that goes on."""
+    quoted = [Quotation(f"task {number}", text, len(text)) for number, text in enumerate(texts)]
+    first = build_prompt("You work.", task_prompt("Do it.", "", quoted))
+    later = first.with_tool_results(
+        Quotation("you", reply, len(reply)), (), [Quotation("tool", result, len(result))]
+    )
+    sent = later.with_short_marks(SECRET)
+
+    assert read(sent.text) == read(later.text)
+    assert all(mark not in text for mark in SHORT.findall(sent.text) for text in texts)
+    assert len(set(SHORT.findall(sent.turns[1].text))) == 1, "one mark for one message"
+    assert sent.turns[:2] == first.with_short_marks(SECRET).turns, "what was sent stays as it is"
+    again = first.with_rejection(Quotation("you", reply, len(reply)), "no").with_short_marks(SECRET)
+    assert again.text.startswith(first.with_short_marks(SECRET).text)
+    assert later.with_short_marks("") == later
+
+
+def test_only_who_knows_the_secret_can_compute_a_short_mark() -> None:
+    """The same texts have other marks in another run, and a mark that a text guesses is unused."""
+    text = b"A result."
+    prompt = build_prompt("", task_prompt("Do it.", "", [Quotation("a", text, len(text))]))
+    first, second = (prompt.with_short_marks(secret).text for secret in (SECRET, "77" * 16))
+    assert SHORT.findall(first) != SHORT.findall(second)
+
+    every = b"".join(b"%08d " % number for number in range(2000))
+    (mark,) = SHORT.findall(first)
+    guessing = build_prompt(
+        "", task_prompt("Do it.", "", [Quotation("a", every + mark, len(every) + 8)])
+    )
+    (drawn,) = SHORT.findall(guessing.with_short_marks(SECRET).text)
+    assert drawn not in every + mark
+
+
+def test_lines_that_look_like_marks_cost_no_more_than_a_few_looks() -> None:
+    """An instruction of a megabyte may consist of them."""
+    false = b"--- " + b"0" * 32 + b" begin: x\n"
+    prompt = build_prompt("", false * 20_000)
+
+    assert prompt.with_short_marks(SECRET) == prompt

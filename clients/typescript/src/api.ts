@@ -69,6 +69,10 @@ export interface AskForm {
   parallel?: number | null;
   retries?: number | null;
   panel?: PanelAsk | null;
+  /** Who tries next if a result is not accepted: agents, then panels by name. */
+  ladder?: Array<string>;
+  /** Councils by name, with which the ladder can end. */
+  panels?: Record<string, PanelAsk>;
 }
 
 /** By what somebody was allowed to decide at a gate. */

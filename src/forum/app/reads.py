@@ -451,9 +451,8 @@ class RunReads:
             return False
         if any(gate.deadline <= self._project.store.now() for gate in state.open_gates):
             return False  # the gate's default answer is about to be recorded
-        within = [
-            t.delegated.run for t in tasks if t.delegated and t.state is run_fold.TaskState.WAITING
-        ]
+        waiting = [task for task in tasks if task.state is run_fold.TaskState.WAITING]
+        within = [task.open_run for task in waiting if task.open_run]
         children = [
             (child, self.read_run(child)) for child in within if self._project.store.strands(child)
         ]
@@ -466,10 +465,9 @@ class RunReads:
         gates = [(run, gate) for gate in state.open_gates]
         for name in state.tasks:
             task = state.task(name)
-            if task.delegated and task.state is run_fold.TaskState.WAITING:
-                child = task.delegated.run
-                if self._project.store.strands(child):
-                    gates += self.open_gates(child, self.read_run(child))
+            child = task.open_run if task.state is run_fold.TaskState.WAITING else None
+            if child and self._project.store.strands(child):
+                gates += self.open_gates(child, self.read_run(child))
         return gates
 
     def interrupted_runs(self, limit: int) -> list[str]:
@@ -493,10 +491,10 @@ class RunReads:
         return list(runs)[:limit]
 
     def diff_runs(self, first: str, second: str) -> list[Divergence]:
-        """Return the differences between two runs; durations are not compared."""
+        """Return the differences between two runs; durations and secrets are not compared."""
         from forum.engine import read_steps
 
-        timings = frozenset({"milliseconds", "micros"})
+        timings = frozenset({"milliseconds", "micros", "marks"})
         a, b = (
             align_steps(
                 read_steps(self._project.ledger, run, ignoring=timings), self._aligned_strands(run)

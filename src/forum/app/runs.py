@@ -174,7 +174,8 @@ class RunOperations:
         """
         from forum.engine import accept_run
 
-        run, order = new_run_id(), self._with_recorded_rules(order)
+        is_fork = origin is not None and bool(origin.fork_run)
+        run, order = new_run_id(), self._with_recorded_rules(order, is_fork=is_fork)
         return self.budgets.spend(
             self.budgets.limits(actor, order.lanes),
             ports.Spend(runs=1),
@@ -241,18 +242,20 @@ class RunOperations:
             statuses += [BudgetStatus(cap, use) for use in mine]
         return tuple(statuses)
 
-    def _with_recorded_rules(self, order: "RunRequest") -> "RunRequest":
+    def _with_recorded_rules(self, order: "RunRequest", *, is_fork: bool = False) -> "RunRequest":
         """Return a request under the operator's gate rules, dropping any of its own.
 
         Its policy also names the version of the call rules that the engine follows now, even if the
-        request repeats that of an older run.
+        request repeats that of an older run. The secret of its prompts is drawn when it is
+        accepted: a submitter must not know it. A fork keeps that of its run, whose replies it
+        reuses for the same prompts.
         """
         from forum.work.call_rules import CURRENT_RULES
 
         # A worker of release 0.1 refuses a policy that names a version.
         version = 0 if self._may_have_old_workers else CURRENT_RULES
         policy = order.policy.with_gate_rules(self.gate_rules).with_rules(version)
-        return replace(order, policy=policy)
+        return replace(order, policy=policy if is_fork else policy.with_secret(b""))
 
     @property
     def _may_have_old_workers(self) -> bool:

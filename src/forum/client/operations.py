@@ -31,6 +31,8 @@ class RunsApi:
         parallel: int | None = None,
         retries: int | None = None,
         panel: forms.PanelAsk | None = None,
+        ladder: Sequence[str] | None = None,
+        panels: Mapping[str, forms.PanelAsk] | None = None,
         idempotency_key: str | None = None,
     ) -> forms.Taken:
         """Have a request carried out.
@@ -39,6 +41,10 @@ class RunsApi:
 
         The client makes an idempotency key and keeps it for its retries; give one of your own
         where another process may ask again.
+
+        `ladder`: Who tries next if a result is not accepted: agents, then panels by name.
+
+        `panels`: Councils by name, with which the ladder can end.
         """
         return self._connection.call(
             ApiRequest(
@@ -55,6 +61,8 @@ class RunsApi:
                     "parallel": parallel,
                     "retries": retries,
                     "panel": panel,
+                    "ladder": ladder,
+                    "panels": panels,
                 },
                 idempotency_key=idempotency_key or new_idempotency_key(),
                 accept="application/json",
@@ -625,10 +633,16 @@ class WorkApi:
         parallel: int | None = None,
         retries: int | None = None,
         panel: forms.PanelAsk | None = None,
+        ladder: Sequence[str] | None = None,
+        panels: Mapping[str, forms.PanelAsk] | None = None,
     ) -> forms.PlanForm:
         """Ask what would be done; nothing is recorded.
 
         `POST /api/v1/plan`; needs the scope `read` or `submit`.
+
+        `ladder`: Who tries next if a result is not accepted: agents, then panels by name.
+
+        `panels`: Councils by name, with which the ladder can end.
         """
         return self._connection.call(
             ApiRequest(
@@ -645,6 +659,8 @@ class WorkApi:
                     "parallel": parallel,
                     "retries": retries,
                     "panel": panel,
+                    "ladder": ladder,
+                    "panels": panels,
                 },
                 accept="application/json",
             ),

@@ -20,6 +20,7 @@ from forum.ledger.kinds import Outcome
 from forum.ledger.ports import Amount
 from forum.work import acceptance_criteria, call_rules, kinds
 from forum.work.council_end import Accord
+from forum.work.coverage import check_coverage
 from forum.work.judging import Judgement, judge_accord, judge_output, judge_tool_result
 from forum.work.panel import Council
 from forum.work.plan import Plan, Task, read_plan
@@ -83,6 +84,10 @@ def audit_calls(minutes: record_comparison.SessionEntries) -> RunAudit:
             missing.append(f"from {error} on, which is not there")
         except Exception as error:  # noqa: BLE001  a forged or a newer record may have any form
             missing.append(f"strand {name}, which cannot be read: {type(error).__name__}")
+    try:
+        auditor.check_coverage()
+    except record_comparison.BodyMissing as error:
+        missing.append(f"whether the answer is about the request: {error}, which is not there")
     # Report the first strand only: what is missing often affects many strands of a run, and the
     # report would repeat itself.
     not_checked = tuple(_describe(minutes.run, what) for what in missing[:1])
@@ -106,6 +111,7 @@ class _RunAuditor:
         plans = [item for item in main if isinstance(item.entry.facts, kinds.PlanFacts)]
         if not accepted:
             raise Malformed("run", "its request is not there")
+        self._accepted_entry = accepted[0]
         self._policy = read_policy(self._read_whole(accepted[0], "policy"))
         self._plan_entry = plans[-1] if plans else None
         self._plan: Plan | None = None
@@ -137,6 +143,39 @@ class _RunAuditor:
             auditor.check_role(Role(role[1:]), self._read_plan)
         else:
             auditor.check_task(self._find_task(task, entries[0]))
+
+    def check_coverage(self) -> None:
+        """Compare the flag of the answer with what its words and those of the request give.
+
+        Raises `BodyMissing`.
+        """
+        main = self.strands.get(MAIN_STRAND, [])
+        answers = [item for item in main if isinstance(item.entry.facts, kinds.AnswerFacts)]
+        flags = [
+            item
+            for item in main
+            if isinstance(item.entry.facts, kinds.CheckFacts)
+            and item.entry.facts.subject == kinds.COVERAGE
+            and item.entry.facts.check is acceptance_criteria.Check.COVERAGE
+        ]
+        if not self._policy.checks_coverage or not answers:
+            return
+        # A run that failed may have ended before its answer was checked.
+        is_due = answers[-1].entry.facts.outcome is Outcome.OK
+        if not is_due and not flags:
+            return
+        request, answer = (
+            self._comparer.read_body(where, name).decode(errors="replace")
+            for where, name in ((self._accepted_entry, "request"), (answers[-1], "answer"))
+        )
+        coverage = check_coverage(request, answer)
+        recorded = flags[-1].entry.facts.reason if flags else ""
+        if recorded != coverage.finding.value:
+            detail = (
+                f"the check of the answer's words is recorded as {recorded or 'without finding'}, "
+                f"and gives {coverage.finding.value or 'none'}"
+            )
+            self._comparer.report_fault(Breach.COURSE, detail, (flags or answers)[-1])
 
     def _read_plan(self) -> Plan:
         if self._plan is None:

@@ -132,6 +132,8 @@ def _opening_drafts(  # noqa: PLR0913, PLR0917  all that the first commit of a r
     """Return the drafts of a run's first commit.  Raises `BadPlan`."""
     # The check is of the masked request, because that is what the engine will read.
     order = _mask_request(ledger, order)
+    if order.policy.needs_secret:
+        order = replace(order, policy=order.policy.with_secret(ledger.writer.salts()[:16]))
     order.policy.check(order.plan or _default_plan(order))
     budget = order.budget
     facts = kinds.AcceptedFacts(

@@ -6,7 +6,7 @@ answer.
 
 from collections.abc import Generator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from forum.engine import context
@@ -22,8 +22,9 @@ from forum.tlog import Hash
 from forum.work import answer_checks
 from forum.work.acceptance_criteria import Check
 from forum.work.asks import is_echo
+from forum.work.coverage import CoverageFinding, WordCoverage, check_coverage
 from forum.work.judging import MAX_READ_BYTES
-from forum.work.kinds import VERIFIER, CheckFacts, StopFacts, StopReason
+from forum.work.kinds import COVERAGE, NOT_CONFIRMED, VERIFIER, CheckFacts, StopFacts, StopReason
 from forum.work.policy import Role
 from forum.work.roles import intent, prompt_parts, reviser, synthesizer
 from forum.work.run_fold import Run, TaskRun, TaskState, outcome_of_stop
@@ -180,7 +181,7 @@ class AnswerAssembler:
             models=",".join(result.model for result in results),
         )
         missing = ""
-        checks: list[tuple[CheckFacts, str]] = []
+        drafts: list[_CheckedDraft] = []
         for number in (1, 2) if self._may_synthesize else (1,):
             # A single result is the answer, unless it turns out not to answer the request.
             if self._needs_synthesis or number > 1:
@@ -192,13 +193,17 @@ class AnswerAssembler:
                 if reply is None:
                     return self._stop_without_answer(task, content, causes)
                 draft = self._read_draft(task, reply)
-            check = yield from self._check_intent(number, draft)
-            checks = [check] if check else []
-            missing = check[1] if check and check[0].outcome is Outcome.FAILED else ""
+            checked = yield from self._check_intent(number, draft)
+            drafts.append(checked)
+            missing = checked.missing
             if not missing:
                 break
-        draft = yield from self._shorten_answer(draft, checks)
+        kept = self._choose_draft(drafts)
+        checks = [kept.check] if kept.check else []
+        draft = yield from self._shorten_answer(kept.draft, checks)
         yield from self._verify_answer(draft, checks)
+        if self._case.policy.checks_coverage:
+            checks = [*self._flag_coverage(draft), *checks]
         failed = any(c.outcome is Outcome.FAILED and c.check in _DECISIVE for c, _ in checks)
         return Conclusion(
             Outcome.FAILED if failed else outcome, draft.content, draft.causes, checks
@@ -250,26 +255,57 @@ class AnswerAssembler:
             return len(self._case.plan.tasks) > 1
         return len(final_results(self._case.plan, self._state)) > 1
 
+    def _choose_draft(self, drafts: list["_CheckedDraft"]) -> "_CheckedDraft":
+        """Return the answer to give: the better one by the check that both were given.
+
+        Of two that are equally good it is the first. Earlier rules took the last one.
+        """
+        if not self._case.policy.checks_coverage:
+            return drafts[-1]
+        return max(drafts, key=lambda checked: checked.rank)
+
+    def _flag_coverage(self, draft: "_AnswerDraft") -> list[tuple[CheckFacts, str]]:
+        """Return the flag of an answer that may be about something else; it fails nothing."""
+        coverage = self._coverage_of(draft)
+        if not coverage.is_flagged:
+            return []
+        facts = CheckFacts(
+            subject=COVERAGE,
+            outcome=Outcome.INDETERMINATE,
+            check=Check.COVERAGE,
+            reason=coverage.finding.value,
+        )
+        return [(facts, coverage.describe())]
+
+    def _coverage_of(self, draft: "_AnswerDraft") -> WordCoverage:
+        return check_coverage(self.request_text(), draft.words)
+
     def _check_intent(
         self, number: int, draft: "_AnswerDraft"
-    ) -> Generator[RoleNeed, None, tuple[CheckFacts, str] | None]:
-        """Check whether the answer meets the request; return the check and its detail text.
+    ) -> Generator[RoleNeed, None, "_CheckedDraft"]:
+        """Check whether the answer meets the request.
 
-        Code recognizes an answer that only repeats the request. Runs of the first version of the
-        rules ask a judge only if the answer has few of the request's terms. Return None if nobody
-        has the role.
+        Code recognizes an answer that only repeats the request. A judge is asked where the words
+        of the answer leave a doubt, and always if somebody asked for the role. Runs of the first
+        version of the rules ask it only if the answer has few of the request's terms.
         """
+        policy = self._case.policy
+        coverage = self._coverage_of(draft) if policy.checks_coverage else None
+        unchecked = _CheckedDraft(draft, coverage=coverage)
         if Role.INTENT not in self._roles:
-            return None
+            return unchecked
         request = self.request_text()
-        if not self._case.policy.is_team:
+        if not policy.is_team:
             if answer_checks.term_coverage(request, draft.words) >= answer_checks.MIN_COVERAGE:
-                return CheckFacts(INTENT, Outcome.OK, Check.COVERAGE), ""
-        elif is_echo(request, draft.words):
+                return replace(unchecked, check=(_covered(), ""))
+        elif _is_echo(request, draft.words, coverage):
             check = CheckFacts(INTENT, Outcome.FAILED, Check.COVERAGE, "echo")
-            return check, "The answer repeats the request and answers nothing."
+            detail = "The answer repeats the request and answers nothing."
+            return replace(unchecked, check=(check, detail), missing=detail)
+        elif policy.doubted and coverage is not None and not coverage.is_flagged:
+            return unchecked
         task = prompt_parts.task_of_role(Role.INTENT, number)
-        judge = self._case.policy.judge_of(Role.INTENT, draft.agents) or ""
+        judge = policy.judge_of(Role.INTENT, draft.agents) or ""
         yield RoleNeed(task, draft.words, agent=judge)
         reply = self._role_output(task)
         if reply is None:
@@ -280,27 +316,46 @@ class AnswerAssembler:
                 reason="unjudged",
                 judge=judge,
             )
-            return unjudged, ""
-        return self._read_intent(task, judge, intent.parse_opinion(reply), draft)
+            return replace(unchecked, check=(unjudged, ""))
+        return self._read_intent(task, judge, intent.parse_opinion(reply), unchecked)
 
     def _read_intent(
-        self, task: str, judge: str, opinion: intent.IntentOpinion, draft: "_AnswerDraft"
-    ) -> tuple[CheckFacts, str]:
-        request = self.request_text()
-        unmet = opinion.unmet_asks(request, draft.words)
-        passed = opinion.passed and not unmet
-        check = CheckFacts(
+        self, task: str, judge: str, opinion: intent.IntentOpinion, checked: "_CheckedDraft"
+    ) -> "_CheckedDraft":
+        """Return the answer with what its judge found.
+
+        A finding fails the answer only if code confirms it. Earlier rules took each finding, and
+        each quotation that is not in the answer, for a failure.
+        """
+        request, words = self.request_text(), checked.draft.words
+        if checked.coverage is None:
+            unmet = opinion.unmet_asks(request, words)
+            passed = opinion.passed and not unmet
+            outcome = Outcome.OK if passed else Outcome.FAILED
+            reason, described = "not-answered", opinion.describe_asks(request, words)
+        else:
+            unmet, passed = list(opinion.named_gaps), opinion.is_content
+            outcome = opinion.outcome_for(request, words, is_flagged=checked.coverage.is_flagged)
+            reason = "not-answered" if outcome is Outcome.FAILED else NOT_CONFIRMED
+            described = opinion.describe_gaps(request, words)
+        facts = CheckFacts(
             subject=INTENT,
-            outcome=Outcome.OK if passed else Outcome.FAILED,
+            outcome=outcome,
             check=Check.MODEL,
-            reason="" if passed else "not-answered",
+            reason="" if outcome is Outcome.OK else reason,
             judge=judge,
-            independence=independence(self._model(task), draft.models),
+            independence=independence(self._model(task), checked.draft.models),
         )
-        lines = [opinion.describe_asks(request, draft.words)]
+        lines = [described]
         if not passed:
             lines.append(opinion.feedback or "it does not answer")
-        return check, "\n".join(line for line in lines if line)
+        detail = "\n".join(line for line in lines if line)
+        return replace(
+            checked,
+            check=(facts, detail),
+            missing="" if passed else detail,
+            gaps=len(unmet) or int(not passed),
+        )
 
     def _shorten_answer(
         self, draft: "_AnswerDraft", checks: list[tuple[CheckFacts, str]]
@@ -425,6 +480,38 @@ class _AnswerDraft:
         if self.text is not None:
             return self.text
         return context.read_prefix(self.content.chunks(), MAX_READ_BYTES).decode(errors="replace")
+
+
+@dataclass(frozen=True)
+class _CheckedDraft:
+    """An answer with the check of its intent."""
+
+    draft: _AnswerDraft
+    check: tuple[CheckFacts, str] | None = None
+    """The check and its detail text; None if nothing was to be checked."""
+    missing: str = ""
+    """What the next synthesis is told that this answer lacks; empty if none is needed."""
+    gaps: int = 0
+    """How many asks its judge finds not met."""
+    coverage: WordCoverage | None = None
+
+    @property
+    def rank(self) -> tuple[bool, int, bool, int]:
+        """Where the answer stands among others, by its check: the higher the better."""
+        is_flagged = self.coverage is not None and self.coverage.is_flagged
+        has_failed = self.check is not None and self.check[0].outcome is Outcome.FAILED
+        found = self.coverage.found if self.coverage else 0
+        return not has_failed, -self.gaps, not is_flagged, found
+
+
+def _covered() -> CheckFacts:
+    return CheckFacts(INTENT, Outcome.OK, Check.COVERAGE)
+
+
+def _is_echo(request: str, answer: str, coverage: WordCoverage | None) -> bool:
+    if coverage is not None:
+        return coverage.finding is CoverageFinding.ECHO
+    return is_echo(request, answer)
 
 
 def _concatenate_results(results: list[TaskResult]) -> Content:

@@ -305,7 +305,8 @@ class ModelCaller:
     async def _record_and_call(
         self, call_step: str, reply_step: str, turns: StepNames, ask: CallSpec
     ) -> CallResult:
-        ask = replace(ask, prompt=self._mask_prompt(ask.prompt))
+        prompt = ask.prompt.with_short_marks(self.policy.marks)
+        ask = replace(ask, prompt=self._mask_prompt(prompt))
         call = ports.ModelCall(
             run=self.run_input.run,
             task=self.task,

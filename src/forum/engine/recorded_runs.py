@@ -23,7 +23,8 @@ from forum.tlog import Hash
 from forum.work import kinds
 from forum.work.claims import read_claims
 from forum.work.plan import RunBudget, read_plan
-from forum.work.policy import PROMPT_VERSION, ToolCall
+from forum.work.policy import PROMPT_VERSION, ToolCall, read_policy, write_policy
+from forum.work.prompt import remove_marks
 from forum.work.run_comparison import RunStep, comparable_facts
 
 _tool_calls_decoder = msgspec.json.Decoder(tuple[ToolCall, ...])
@@ -387,6 +388,10 @@ def read_run_request(ledger: log.Ledger, run: str) -> RunRequest:
     )
 
 
+MARKS = "marks"
+"""What a comparison of two runs ignores of their prompts and policies."""
+
+
 def read_steps(
     ledger: log.Ledger,
     run: str,
@@ -396,7 +401,8 @@ def read_steps(
 ) -> list[RunStep]:
     """Return the comparable steps of a run, ordered by recorded time, strand and position.
 
-    `until` leaves out entries after an index of the log, `ignoring` facts and bodies by name.
+    `until` leaves out entries after an index of the log, `ignoring` facts and bodies by name, and
+    `marks` of prompts, which follow from a secret of the run.
     """
     rows = [
         (entry.ts, entry.strand, entry.n, leaf, entry)
@@ -416,14 +422,24 @@ def _step(
 ) -> RunStep:
     # The identity of the person who decided is no result of the run, and may be erased.
     body_names = (name for name in entry.bodies if name not in {kinds.IDENTITY, *ignoring})
-    bodies = tuple((name, _digest(ledger, entry, name, names)) for name in body_names)
+    is_unmarked = MARKS in ignoring
+    bodies = tuple(
+        (name, _digest(ledger, entry, name, names, is_unmarked=is_unmarked)) for name in body_names
+    )
     facts = comparable_facts(entry.facts, ignoring=ignoring)
     return RunStep(
         strand=entry.strand, step=entry.step, kind=entry.kind, facts=facts, bodies=bodies
     )
 
 
-def _digest(ledger: log.Ledger, entry: Entry[Any], name: str, names: Mapping[str, str]) -> str:
+def _digest(
+    ledger: log.Ledger,
+    entry: Entry[Any],
+    name: str,
+    names: Mapping[str, str],
+    *,
+    is_unmarked: bool,
+) -> str:
     """Return a digest for comparing a body; for an erased body, its commitment.
 
     Claims name entries by leaf hashes, which no two runs share.  Their digest uses the steps of the
@@ -433,6 +449,11 @@ def _digest(ledger: log.Ledger, entry: Entry[Any], name: str, names: Mapping[str
     if body is None:
         return f"erased {entry.bodies[name].h}"
     digest = sha256()
+    if is_unmarked and name == "policy":
+        policy = read_policy(b"".join(body.read()))
+        return sha256(write_policy(policy.with_secret(b""))).hexdigest()
+    if is_unmarked and name == "prompt":
+        return sha256(remove_marks(b"".join(body.read()))).hexdigest()
     if name == "claims":
         for claim in read_claims(b"".join(body.read())):
             shown = names.get(claim.receipt, claim.receipt)

@@ -249,12 +249,17 @@ class RoleDriver:
             reserved=self._repair_tokens(agent),
         )
         tasks = [text.source.removeprefix("task ") for text in texts]
+        longest = max((len(text.text.decode(errors="replace")) for text in texts), default=0)
         return RoleQuestion(
             agent=agent,
             prompt=synthesizer.build_prompt(
                 fitted.request, fitted.texts, absent=absent, missing=need.missing
             ),
-            schema=synthesizer.build_schema(tasks, self._policy.max_reply_chars(agent)),
+            schema=synthesizer.build_schema(
+                tasks,
+                self._policy.max_reply_chars(agent),
+                longest if self._policy.checks_coverage else 0,
+            ),
             parse=lambda reply: synthesizer.parse_parts(reply, tasks),
         )
 

@@ -32,6 +32,7 @@ from forum.ledger.ports import Effect, EndedRun, Timer, due_now
 from forum.ledger.strand import Attachment, Draft, Strand
 from forum.tlog import Hash
 from forum.work import kinds, run_fold, shared_tasks
+from forum.work.asks import is_single_ask
 from forum.work.claim_grammar import ClaimedAction
 from forum.work.claims import ActionClaim, count_unverified, find_claims
 from forum.work.judging import MAX_READ_BYTES
@@ -183,7 +184,7 @@ class RunDriver:
         that role's task alone.
         """
         while not isinstance(run_input, context.RunContext):
-            role = self._next_role(run_input)
+            role = await self._next_role(run_input)
             if role is None:
                 await self._plan_one_task(run_input)
             else:
@@ -202,12 +203,23 @@ class RunDriver:
             run_input = await asyncio.to_thread(context.read_run_input, self._ledger, run_input.run)
         return run_input
 
-    def _next_role(self, run_input: context.RunInput) -> Role | None:
-        """Return the next role needed before there is a plan, or None."""
-        roles = run_input.policy.roles
-        if run_input.routed is None and Role.CLASSIFIER in roles and run_input.policy.lanes:
+    async def _next_role(self, run_input: context.RunInput) -> Role | None:
+        """Return the next role needed before there is a plan, or None.
+
+        A request that is one ask needs no Coordinator: one task does all of it.
+        """
+        policy = run_input.policy
+        if run_input.routed is None and Role.CLASSIFIER in policy.roles and policy.lanes:
             return Role.CLASSIFIER
-        return Role.COORDINATOR if Role.COORDINATOR in roles else None
+        if Role.COORDINATOR not in policy.roles or await self._is_single_ask(run_input):
+            return None
+        return Role.COORDINATOR
+
+    async def _is_single_ask(self, run_input: context.RunInput) -> bool:
+        if not run_input.policy.checks_coverage:  # earlier rules ask the Coordinator in any case
+            return False
+        request = await asyncio.to_thread(context.read_request, self._ledger, run_input.run)
+        return is_single_ask(request.decode(errors="replace"))
 
     async def _run_role_stage(
         self, run_input: context.RunInput, cause: Hash, task: str
@@ -281,7 +293,9 @@ class RunDriver:
         request = await asyncio.to_thread(context.read_request, self._ledger, run_input.run)
         words = request.decode(errors="replace")
         plan = plan_single_task(words, run_input.lane, run_input.policy.agents)
-        await self._record_plan(plan, (run_input.cause,))
+        is_spared = Role.COORDINATOR in run_input.policy.roles
+        step = kinds.SINGLE_ASK_STEP if is_spared else "plan/made"
+        await self._record_plan(plan, (run_input.cause,), step)
         await self._fold_main(run_input.run)
 
     async def _record_plan(
@@ -445,11 +459,9 @@ class RunDriver:
         A worker that died after it recorded the delegation may not have opened the child run.
         """
         waiting = {
-            name: task.delegated.run
+            name: task.open_run
             for name, task in self._state.tasks.items()
-            if task.delegated is not None and name not in self._started
-            # A task whose child runs have all replied waits for a person.
-            if any(call.replied is None for call in task.calls)
+            if task.open_run is not None and name not in self._started
             if self._task(name).state is run_fold.TaskState.WAITING
         }
         if not waiting:

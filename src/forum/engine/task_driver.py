@@ -93,6 +93,8 @@ class TaskDriver:
         self._tools = ToolRunner(self._caller, case.policy.tools_of(self._task), self._task.lane)
         self._agent = case.policy.worker_of(self._task)
         self._rungs = self._policy.rungs_of(self._task)
+        self._rejections: list[str] = []
+        """What was said against each attempt so far, for a person who decides about a dissent."""
         # Of the smallest context that the task may come to: an escalation sends the same prompt.
         self._prompt_tokens = min(self._policy.prompt_tokens(name) for name in self._rungs)
 
@@ -250,6 +252,8 @@ class TaskDriver:
         result, outcomes = await self._call_with_tools(turns, agent, instruction, first)
         opined, result = await self._judge_result(turns, agent, instruction, result, outcomes)
         verdict = await self._record_verdict(turns.attempt, result, opined)
+        why = (opined.feedback or verdict.reason)[:_MAX_SHOWN_CHARS]
+        self._rejections.append(f"The result of {agent or 'the agent'} was not accepted: {why}")
         if result.replied.outcome is not Outcome.OK or not opined.feedback:
             return verdict, first
         own = result.quote_output(self._policy.read_bytes)
@@ -588,7 +592,9 @@ class TaskDriver:
         if recorded is not None:
             exchange = replace(exchange, unrecorded=())
         cause = self._caller.strand.head or self._case.plan_entry
-        shown = context.read_prefix(findings.text.chunks(), MAX_READ_BYTES)
+        found = context.read_prefix(findings.text.chunks(), MAX_READ_BYTES)
+        said = "".join(f"{rejection}\n\n" for rejection in self._rejections)
+        shown = said.encode(errors="replace") + found
         # Nobody's silence overrules a panel, whatever default the run sets for its other gates.
         policy = self._policy.with_reject_default()
         decision = await pass_gate(self._ledger, self._case.run, subject, shown, policy, cause)
@@ -811,6 +817,8 @@ def _quote_findings(task: str, findings: child_runs.PanelFindings) -> Quotation:
     return Quotation(f"the panel of task {task}", text, findings.text.size)
 
 
+_MAX_SHOWN_CHARS = 2000
+"""How much of each rejection is shown at a gate."""
 _MAX_SEPARATE_OUTCOMES = 4
 
 

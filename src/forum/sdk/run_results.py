@@ -13,7 +13,7 @@ from forum.deliberation.council_report import Blocker, MinorityPosition, read_re
 from forum.ledger.kinds import Outcome
 from forum.sdk.typed_values import AnswerType
 from forum.work.acceptance_criteria import Check
-from forum.work.kinds import StopFacts, StopReason, VerdictFacts
+from forum.work.kinds import COVERAGE, StopFacts, StopReason, VerdictFacts
 from forum.work.run_fold import TaskRun, TaskState, last_reply_position
 from forum.work.run_words import RUN_WORDS
 from forum.work.team_settings import NANO_USD
@@ -87,6 +87,11 @@ class RunResult(msgspec.Struct, Generic[ValueT], frozen=True):
     council: CouncilOutcome | None = None
     """The council that deliberated on the request."""
     parsed: ValueT | None = None
+    flags: tuple[str, ...] = ()
+    """Why the answer may be about something else, by its words: `off-topic`, `no-number`, `echo`.
+
+    A flag fails nothing.
+    """
 
     @property
     def value(self) -> ValueT:
@@ -138,6 +143,7 @@ def build_result(
         except ValueError as error:
             reason = f"the answer is no {into.name}: {error}"[:_MAX_REASON_CHARS]
     return RunResult(
+        flags=tuple(check.reason for _, check in view.state.checks if check.subject == COVERAGE),
         run=view.run,
         outcome=view.state.outcome,
         answer=answer,

@@ -116,6 +116,19 @@ class PanelAsk(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
     ] = Requirement.MAJORITY
 
 
+Ladder = Annotated[
+    tuple[AgentName, ...],
+    Meta(
+        max_length=MAX_SEATS,
+        description="Who tries next if a result is not accepted: agents, then panels by name.",
+    ),
+]
+NamedPanels = Annotated[
+    dict[str, PanelAsk],
+    Meta(description="Councils by name, with which the ladder can end."),
+]
+
+
 class TaskAsk(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """One task of a plan."""
 
@@ -155,6 +168,8 @@ class AskForm(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tru
     parallel: Annotated[int, Meta(ge=1, le=1000)] | None = None
     retries: Annotated[int, Meta(ge=0, le=100)] | None = None
     panel: PanelAsk | None = None
+    ladder: Ladder = ()
+    panels: NamedPanels = {}
 
 
 class RouteAsk(Struct, frozen=True, forbid_unknown_fields=True):
@@ -194,10 +209,8 @@ def run_request_from_form(
     for name in ("tasks", "lane", "team") if form.panel else ():
         if getattr(form, name):
             raise BadPlan(f"{name}: a panel deliberates, and carries out no plan; leave it out")
-    if (
-        sum(_count_seats(task.panel) for task in _walk_tasks(form.tasks) if task.panel)
-        > MAX_PLAN_SEATS
-    ):
+    panels = (*(task.panel for task in _walk_tasks(form.tasks)), *form.panels.values())
+    if sum(_count_seats(panel) for panel in panels if panel) > MAX_PLAN_SEATS:
         raise BadPlan(f"the panels of a plan have up to {MAX_PLAN_SEATS} seats together")
     budget = budget_from_form(form.budget)
     tasks = tuple(map(_task_from_form, form.tasks))
@@ -213,6 +226,8 @@ def run_request_from_form(
         gate_default=form.gates and form.gates.default,
         parallel=form.parallel,
         retries=form.retries,
+        ladder=form.ladder or None,
+        panels={name: council_from_form(ask) for name, ask in form.panels.items()} or None,
     )
     order = RunRequest(form.request, Plan(tasks) if tasks else None, policy, budget)
     return staff.decide(

@@ -15,6 +15,32 @@ _MIN_QUOTED_SHARE = 0.7
 _ELLIPSIS = re.compile(r"\.{3,}|…")
 _MAX_QUESTIONING_CHARS = 2000
 """Above this length a request may hold a document, whose questions nobody asks."""
+_MAX_SINGLE_CHARS = 4000
+"""Above this length a request is left to a Coordinator, whatever it seems to ask."""
+_VERBS = (
+    "add analy[sz]e answer assess build calculate check choose classify collect combine compare "
+    "compute convert count create decide define deploy describe design develop discuss draft "
+    "draw estimate evaluate examine explain extract find fix generate give identify implement "
+    "improve investigate list make measure merge migrate name outline plan prepare propose prove "
+    "provide rank read recommend refactor remove rename repair report research review rewrite say "
+    "search show sketch solve sort state suggest summari[sz]e tell test translate update verify "
+    "write "
+    "analysiere beantworte begrunde beschreibe begründe berechne bestimme bewerte bau baue entwirf "
+    "entwickle erklare erkläre ermittle erstelle finde formuliere gib liste mach mache nenne plane "
+    "prufe prüfe sag sage schatze schätze schreib schreibe skizziere suche teste ubersetze "
+    "übersetze untersuche vergleiche verbessere wahle wähle zahle zähle zeige fasse empfiehl"
+)
+_VERB = rf"(?:{'|'.join(_VERBS.split())})"
+_ORDER = re.compile(
+    rf"(?:please |bitte |then |dann |now |also |first |finally |next )*{_VERB}\b", re.IGNORECASE
+)
+_JOINED_ORDER = re.compile(
+    rf"(?:[,;:]|\band\b|\bthen\b|\bund\b|\bdann\b)\s+(?:then |also |dann |auch )?{_VERB}\b"
+    r"|\b(?:and|und|as well as|sowie)\s+(?:what|which|who|when|where|why|how|was|welche[rsnm]?|wer"
+    r"|wann|wo|warum|wie)\b",
+    re.IGNORECASE,
+)
+_LIST_ITEM = re.compile(r"(?m)^[ \t]*(?:[-*+\u2022]|\(?[0-9a-z]{1,2}[.)])[ \t]+\S")
 _MIN_TERM_SHARE = 0.5
 """The share of a question's terms that an answer to it mentions."""
 
@@ -28,6 +54,25 @@ def find_questions(request: str) -> tuple[str, ...]:
         if sentence.endswith("?") and len(sentence) <= _MAX_QUESTION_CHARS
     )
     return tuple(dict.fromkeys(questions))[:_MAX_QUESTIONS]
+
+
+def is_single_ask(request: str) -> bool:
+    """Tell whether a request asks for one thing, so that one task does all of it.
+
+    It does if it has one question or one order, and no list. Sentences that ask for nothing are
+    background. Where the words leave it open, the answer is no: a Coordinator decides.
+    """
+    if len(request) > _MAX_SINGLE_CHARS:
+        return False
+    text = _FENCE.sub("", request)
+    if len(_LIST_ITEM.findall(text)) > 1:
+        return False
+    sentences = [match.group().strip() for match in _SENTENCE.finditer(text)]
+    sentences = [sentence for sentence in sentences if _WORD.search(sentence)]
+    asking = [each for each in sentences if each.endswith("?") or _ORDER.match(each)]
+    if not asking:
+        return len(sentences) == 1 and not _JOINED_ORDER.search(sentences[0])
+    return len(asking) == 1 and not _JOINED_ORDER.search(asking[0])
 
 
 def is_echo(request: str, answer: str) -> bool:

@@ -159,7 +159,9 @@ def _advance_v1(policy: Policy, state: CallState, event: CallEvent) -> CallState
 
 # Version 2 has the same transitions. It differs in who is called: results that do not fit are
 # summarized first, and another model than the worker is preferred as judge (`Policy.judge_of`).
-# Version 3 differs in what is accepted: the accord of a panel is judged (`judge_accord`).
+# Version 3 differs in what is accepted: the accord of a panel is judged (`judge_accord`). And its
+# answers are compared with their requests, which decides whether the intent is judged
+# (`Policy.checks_coverage`).
 RULES: Mapping[int, Advance] = {1: _advance_v1, TEAM_RULES: _advance_v1, ACCORD_RULES: _advance_v1}
 """The transition function of each released version of the rules."""
 CURRENT_RULES = ACCORD_RULES

@@ -119,6 +119,10 @@ class RouteFacts(Facts, frozen=True):
     """The digest of the roster that was used."""
 
 
+SINGLE_ASK_STEP = "plan/one-ask"
+"""The step of a plan that code made although there is a Coordinator: the request is one ask."""
+
+
 class PlanFacts(Facts, frozen=True):
     """The plan to execute; the body holds every instruction in full."""
 
@@ -257,11 +261,21 @@ class VerdictFacts(Facts, frozen=True):
     """How many of them no entry supports."""
 
 
+COVERAGE = "coverage"
+"""The subject of the check that compares the words of an answer with those of its request.
+
+It is recorded only where it flags the answer, and a flag fails nothing: its outcome is
+`indeterminate`.
+"""
+NOT_CONFIRMED = "not-confirmed"
+"""The reason of a finding of the intent judge that the words of the answer do not confirm."""
+
+
 class CheckFacts(Facts, frozen=True):
     """The answer was looked at before it was given.  Body: what was said of it."""
 
     subject: str
-    """`intent`, `delivery`, or the name of the verifying tool."""
+    """`coverage`, `intent`, `delivery`, or the name of the verifying tool."""
     outcome: Outcome
     check: Check
     reason: str = ""

@@ -44,11 +44,20 @@ ACCORD_RULES = 3
 DISSENT_GATE = "dissent"
 """The gate that asks a person where a panel does not agree as far as it has to."""
 
-PROMPT_VERSION = 2
+COVERAGE_RULES = 3
+"""The version since which code compares the words of every answer with those of its request.
+
+A finding is recorded as a flag, and fails a run only together with a judge of the intent.
+"""
+
+PROMPT_VERSION = 3
 """The version of the role prompts. A change of any of them is a new version.
 
 A run that was recorded with another version is replayed with its recorded prompts.
 """
+
+SHORT_MARK_PROMPTS = 3
+"""The version of the prompts since which their marks are short, and derived under a secret."""
 
 ASK_TOOL = "ask"
 """The tool by which an agent asks another one; the call is paid by the same run."""
@@ -334,6 +343,10 @@ class Policy(_PolicyPart, frozen=True):
     """The version of the call rules, set when the run is accepted; 0: none was recorded."""
     prompts: Count = 0
     """The version of the role prompts, set when the run is accepted; 0: before versions."""
+    marks: str = ""
+    """The secret from which the marks of prompts are derived, drawn when the run is accepted."""
+    doubted: bool = False
+    """Whether the intent of an answer is judged only where the check of its words flags it."""
     declined_team: tuple[str, ...] = ()
     """The models for which a team is of no use: one was asked for, and a single agent works."""
 
@@ -443,6 +456,13 @@ class Policy(_PolicyPart, frozen=True):
         """Return whether a panel may work on one of these tasks."""
         return any(name in self.panels for name in self.ladder) or any(task.panel for task in tasks)
 
+    def seat_panels(self, names: Iterable[str]) -> frozenset[str]:
+        """Return the agents among these names, and those that sit on the panels among them."""
+        agents = set[str]()
+        for name in names:
+            agents |= self.panels[name].speakers if name in self.panels else {name}
+        return frozenset(agents)
+
     @property
     def counts_accord(self) -> bool:
         """Whether a task with a panel passes only if its seats agree as far as they have to."""
@@ -466,6 +486,11 @@ class Policy(_PolicyPart, frozen=True):
         instruction and inputs only.
         """
         return self.rules >= TEAM_RULES and bool(self.roles)
+
+    @property
+    def checks_coverage(self) -> bool:
+        """Whether code compares the words of the answer with those of the request."""
+        return self.rules >= COVERAGE_RULES and self.panel is None
 
     @property
     def read_bytes(self) -> int:
@@ -551,6 +576,15 @@ class Policy(_PolicyPart, frozen=True):
             return self._without_versions()
         return msgspec.structs.replace(self, rules=version, prompts=PROMPT_VERSION)
 
+    @property
+    def needs_secret(self) -> bool:
+        """Whether the prompts of the run have marks for which no secret was drawn yet."""
+        return self.prompts >= SHORT_MARK_PROMPTS and not self.marks and self.panel is None
+
+    def with_secret(self, marks: bytes) -> "Policy":
+        """Return the policy with the secret of a new run; empty: it has to be drawn."""
+        return msgspec.structs.replace(self, marks=marks.hex())
+
     def _without_versions(self) -> "Policy":
         """Return the policy without the members that an earlier release does not know."""
         lanes = {
@@ -573,6 +607,8 @@ class Policy(_PolicyPart, frozen=True):
             panels={},
             rules=0,
             prompts=0,
+            marks="",
+            doubted=False,
             declined_team=(),
         )
 

@@ -63,7 +63,12 @@ def build_team_policy(
     )
     if not roles:
         return filled
-    return msgspec.structs.replace(filled, roles=_assign_roles(filled, agents) | policy.roles)
+    # A judge that nobody named costs a call for each answer, so it is asked only in doubt.
+    return msgspec.structs.replace(
+        filled,
+        roles=_assign_roles(filled, agents) | policy.roles,
+        doubted=Role.INTENT not in policy.roles,
+    )
 
 
 def _find_lane(roster: Roster, name: str) -> Lane:
@@ -139,7 +144,9 @@ def agents_in(policy: Policy, plan: Plan | None) -> frozenset[str]:
     for task in plan.all_tasks if plan else ():
         workers |= task.panel.speakers if task.panel else frozenset()
     lanes = {brief.agent for brief in policy.lanes.values()}
-    return frozenset({*workers, *lanes, *policy.ladder, *policy.roles.values()})
+    return frozenset(
+        {*workers, *lanes, *policy.seat_panels({*policy.ladder, *policy.roles.values()})}
+    )
 
 
 def route_facts(route: Route, roster: Roster) -> RouteFacts:

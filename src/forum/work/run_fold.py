@@ -110,6 +110,13 @@ class TaskRun(msgspec.Struct, frozen=True):
         return self.verdicts[-1] if self.verdicts else None
 
     @property
+    def open_run(self) -> str | None:
+        """The run within that has not replied yet, or None."""
+        if self.delegated is None or all(call.replied is not None for call in self.calls):
+            return None
+        return self.delegated.run
+
+    @property
     def attempts(self) -> int:
         """The number of attempts so far."""
         return max((call.called.attempt for call in self.calls), default=0)
@@ -286,9 +293,8 @@ class Run(msgspec.Struct, frozen=True):
         if self.stopped is None and not self.cancelled:
             subjects.append(kinds.dissent_gate_subject(task.id))
         gates = (self.gates.get(kinds.gate_strand(subject)) for subject in subjects)
-        return any(gate is not None and gate.decided is None for gate in gates) or (
-            task.delegated is not None and any(call.replied is None for call in task.calls)
-        )
+        is_open = any(gate is not None and gate.decided is None for gate in gates)
+        return is_open or task.open_run is not None
 
     def decision(self, strand: str) -> Answer | None:
         """Return the answer given at a gate, or None."""

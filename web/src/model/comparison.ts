@@ -61,7 +61,7 @@ function formatFact(name: string, { facts }: StepForm): string {
  * where the text does, and a reader who sees the text need not read the mark.
  */
 export function withoutMarks(prompt: string): string {
-  return prompt.replace(/^--- [0-9a-f]{32} (begin: .*|end)$/gm, "--- $1");
+  return prompt.replace(/^--- (?:[0-9a-f]{32}|[0-9]{8}) (begin: .*|end)$/gm, "--- $1");
 }
 
 /** The names of the bodies that are not the same on both sides. */

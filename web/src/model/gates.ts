@@ -9,6 +9,8 @@ export function titleOfGate(subject: string): string {
   if (what === "use" && rest.length > 1) return `a tool call of the task ${name}`;
   if (what === "effect" && rest.length > 1)
     return `whether a tool call of the task ${name} happened`;
+  if (what === "dissent" && rest.length > 0)
+    return `the answer of the council of the task ${rest.join("/")}`;
   return subject;
 }
 

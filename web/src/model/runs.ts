@@ -12,7 +12,7 @@ export const OUTCOMES: Outcome[] = [
   "indeterminate",
 ];
 /** Words for how a run ended that the API has no filter for: its pages are filtered here. */
-export const WORDS = ["budget", "overrun"];
+export const WORDS = ["budget", "overrun", "split", "blocked"];
 export const PROVENANCES: Provenance[] = ["driven", "relayed", "wrapped", "reported"];
 
 /** The filters by their names in the address; an empty one asks for nothing. */

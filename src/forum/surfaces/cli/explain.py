@@ -11,7 +11,7 @@ from forum.ledger.entry import Entry, Facts
 from forum.ledger.log import LocatedEntry
 from forum.ledger.ports import NO_LIMIT
 from forum.surfaces.cli.output import format_entry
-from forum.surfaces.cli.run_view import describe_judge, describe_route
+from forum.surfaces.cli.run_view import describe_check, describe_judge, describe_route
 from forum.surfaces.formatting import describe_stop_entry, format_usd, pluralize, turn_name
 from forum.surfaces.reported_runs import describe_gap
 from forum.work import kinds, oversight_kinds, report_kinds
@@ -81,10 +81,16 @@ def _judged(entry: Entry[kinds.VerdictFacts]) -> str:
     return f"attempt {facts.attempt} was not accepted ({facts.reason}{by}): {then}"
 
 
+def _planned(entry: Entry[kinds.PlanFacts]) -> str:
+    why = ", because the request is one ask" if entry.step == kinds.SINGLE_ASK_STEP else ""
+    return f"{entry.actor} made a plan of {pluralize(entry.facts.tasks, 'task')}{why}"
+
+
 def _checked(entry: Entry[kinds.CheckFacts]) -> str:
     facts = entry.facts
     by = describe_judge(facts.judge, facts.independence)
-    outcome = _outcome(facts.outcome, facts.reason)
+    reason = f" ({facts.reason})" if facts.reason else ""
+    outcome = f"{describe_check(facts)}{reason}"
     return f"the answer was checked ({facts.subject}): {outcome}, by {facts.check.value}{by}"
 
 
@@ -249,7 +255,7 @@ _DESCRIPTIONS: Mapping[type[Facts], Callable[[Entry[Any]], str]] = {
     ledger_kinds.ArchiveFacts: lambda e: f"{e.actor} archived run {e.facts.run}",
     kinds.AcceptedFacts: _accepted,
     kinds.RouteFacts: lambda e: f"the request was routed: {describe_route(e.facts)}",
-    kinds.PlanFacts: lambda e: f"{e.actor} made a plan of {pluralize(e.facts.tasks, 'task')}",
+    kinds.PlanFacts: _planned,
     kinds.CallFacts: _called,
     kinds.ReplyFacts: _replied,
     kinds.IntentFacts: lambda e: f"the tool {e.facts.tool} was about to be used",

@@ -115,7 +115,7 @@ def _check_policy(path: Path, policy: object) -> Iterator[PlanError]:
     if not isinstance(policy, dict):
         yield path, "this is not a table"
         return
-    yield from _check_fields(path, policy, Policy, frozenset({"agents"}))
+    yield from _check_fields(path, policy, Policy, frozenset({"agents", "panels"}))
     agents = policy.get("agents", {})
     if not isinstance(agents, dict):
         yield (*path, "agents"), "this is not a table"

@@ -425,8 +425,17 @@ def _check(checked: kinds.CheckFacts) -> tuple[str, str | None]:
     passed = checked.outcome is Outcome.OK
     reason = f" ({checked.reason})" if checked.reason else ""
     by = describe_judge(checked.judge, checked.independence)
-    text = f"{checked.outcome.value}{reason}, checked by {checked.check.value}{by}"
+    text = f"{describe_check(checked)}{reason}, checked by {checked.check.value}{by}"
     return text, None if passed else "yellow"
+
+
+def describe_check(checked: kinds.CheckFacts) -> str:
+    """Return the outcome of a check in a word: a flag and a remark fail nothing."""
+    if checked.outcome is not Outcome.INDETERMINATE:
+        return checked.outcome.value
+    if checked.subject == kinds.COVERAGE:
+        return "flagged"
+    return "a remark" if checked.reason == kinds.NOT_CONFIRMED else checked.outcome.value
 
 
 def describe_judge(judge: str, independence: kinds.Independence) -> str:

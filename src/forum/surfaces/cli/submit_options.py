@@ -371,7 +371,7 @@ def _read_run_request(
     table, source = _read_table(file) if file else {}, str(file)
     words = _words(request, table, source)
     planner = planning.Planner(settings, wishes.team.roster)
-    raw_policy = _with_models(source, table.get("policy", {}))
+    raw_policy = _with_named_panels(source, _with_models(source, table.get("policy", {})))
     policy = _convert(f"{source}: policy", raw_policy, Policy)
     budget = _convert(f"{source}: budget", table.get("budget", {}), RunBudget)
     policy = apply_agents(
@@ -462,13 +462,30 @@ def _with_panel(source: str, task: dict[str, Any]) -> dict[str, Any]:
     result = dict(task)
     if "tasks" in result:
         result["tasks"] = _with_panels(source, result["tasks"])
-    panel = result.get("panel")
-    if isinstance(panel, dict) and not isinstance(panel.get("seats"), list):
-        ask = _convert(
-            f"{source}: panel of task {result.get('id')}", _decimals_to_floats(panel), PanelAsk
-        )
-        result["panel"] = msgspec.to_builtins(as_usage_error(lambda: council_from_form(ask)))
+    if "panel" in result:
+        where = f"{source}: panel of task {result.get('id')}"
+        result["panel"] = _as_council(where, result["panel"])
     return result
+
+
+def _with_named_panels(source: str, raw: Any) -> Any:  # noqa: ANN401  parsed from a file
+    """Convert the named panels of a policy in the same way."""
+    panels = raw.get("panels") if isinstance(raw, dict) else None
+    if not isinstance(panels, dict):
+        return raw
+    named = {
+        name: _as_council(f"{source}: policy.panels.{name}", panel)
+        for name, panel in panels.items()
+    }
+    return raw | {"panels": named}
+
+
+def _as_council(where: str, panel: Any) -> Any:  # noqa: ANN401  parsed from a file
+    """Return the recorded form of a panel that has the form of a request."""
+    if not isinstance(panel, dict) or isinstance(panel.get("seats"), list):
+        return panel
+    ask = _convert(where, _decimals_to_floats(panel), PanelAsk)
+    return msgspec.to_builtins(as_usage_error(lambda: council_from_form(ask)))
 
 
 def _decimals_to_floats(panel: dict[str, Any]) -> dict[str, Any]:

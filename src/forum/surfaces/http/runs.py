@@ -126,6 +126,7 @@ def _is_small(context: RequestContext) -> bool:
         context.size > MAX_INLINE_BODY_BYTES
         or context.desk.staff.team_settings.servers
         or form.panel
+        or form.panels
     ):
         return False
     is_plain = not any(task.done_when or task.tasks or task.panel for task in form.tasks)

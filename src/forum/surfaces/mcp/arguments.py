@@ -108,11 +108,13 @@ class PlanAsk(Struct, frozen=True, forbid_unknown_fields=True):
     max_seconds: Seconds = None
     gates: Annotated[
         tuple[str, ...],
-        Meta(description="What a person approves first: `plan`, `tasks`, `task:NAME`."),
+        Meta(description="What a person approves first: `plan`, `tasks`, `task:NAME`, `dissent`."),
     ] = ()
     tasks: Annotated[
         tuple[requests.TaskAsk, ...], Meta(description="The plan, if there is one already.")
     ] = ()
+    ladder: requests.Ladder = ()
+    panels: requests.NamedPanels = {}
 
     @property
     def form(self) -> requests.AskForm:
@@ -124,6 +126,8 @@ class PlanAsk(Struct, frozen=True, forbid_unknown_fields=True):
             self.team,
             budget=_budget(self.budget_usd, self.max_seconds),
             gates=requests.GateAsk(self.gates) if self.gates else None,
+            ladder=self.ladder,
+            panels=self.panels,
         )
 
 

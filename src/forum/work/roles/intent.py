@@ -1,13 +1,16 @@
 """The Intent judge tells whether the answer answers the request, ask by ask.
 
 Its prompt holds the request and the answer. For each ask it quotes the span of the answer that
-meets it; code checks that the span stands in the answer and is not the question itself.
+meets it; code checks that the span stands in the answer and is not the question itself. Since
+version 3 of the rules a finding of the judge fails an answer only where the words confirm it.
 """
 
 import msgspec
 
+from forum.ledger.kinds import Outcome
 from forum.work import reply_schemas
 from forum.work.asks import find_ignored_questions, is_quoted_from, is_repetition
+from forum.work.coverage import find_terms
 from forum.work.prompt import Prompt, Quotation
 from forum.work.roles import opinions, prompt_parts
 from forum.work.roles.prompt_parts import MAX_TEXT_CHARS
@@ -62,11 +65,55 @@ class IntentOpinion(opinions.Opinion, frozen=True):
         listed = "\n".join(part.ask for part in self.asks)
         return [*unmet, *find_ignored_questions(request, listed, answer)]
 
+    @property
+    def named_gaps(self) -> tuple[str, ...]:
+        """The asks that the judge itself calls not met; those it only calls missing if it has none.
+
+        A quotation that is not in the answer is none: judges describe what they should quote.
+        """
+        unmet = tuple(part.ask for part in self.asks if not part.met)
+        return unmet or (() if self.passed else self.missing)
+
+    @property
+    def is_content(self) -> bool:
+        """Whether the judge finds every ask met."""
+        return self.passed and not self.named_gaps
+
+    def outcome_for(self, request: str, answer: str, *, is_flagged: bool) -> Outcome:
+        """Return what the opinion says of an answer, as far as code confirms it.
+
+        `is_flagged`: the words of the whole answer leave a doubt. What code cannot confirm is a
+        remark, which fails nothing.
+        """
+        if self.is_content:
+            is_shown = not is_flagged or any(_is_met(part, answer) for part in self.asks)
+            return Outcome.OK if is_shown else Outcome.INDETERMINATE
+        is_confirmed = is_flagged or any(
+            _is_absent(gap, request, answer) for gap in self.named_gaps
+        )
+        return Outcome.FAILED if is_confirmed else Outcome.INDETERMINATE
+
+    def describe_gaps(self, request: str, answer: str) -> str:
+        """Return a line for each ask, those that the judge finds not met first."""
+        unmet = [
+            f"not met: {gap}"
+            + ("" if _is_absent(gap, request, answer) else " (the answer has words of it)")
+            for gap in self.named_gaps
+        ]
+        met = [f'met: {part.ask} <- "{part.met_by}"' for part in self.asks if part.met]
+        return "\n".join([*unmet, *met])
+
     def describe_asks(self, request: str, answer: str) -> str:
         """Return a line for each ask, those that are not met first, and the words that meet it."""
         unmet = [f"not met: {ask}" for ask in self.unmet_asks(request, answer)]
         met = [f'met: {part.ask} <- "{part.met_by}"' for part in self.asks if _is_met(part, answer)]
         return "\n".join([*unmet, *met])
+
+
+def _is_absent(ask: str, request: str, answer: str) -> bool:
+    """Tell whether an ask has terms of the request, and the answer mentions none of them."""
+    asked = find_terms(ask).keys() & find_terms(request).keys()
+    return bool(asked) and asked.isdisjoint(find_terms(answer))
 
 
 def _is_met(part: AskedPart, answer: str) -> bool:

@@ -34,8 +34,8 @@ def compose_prompt(system: str, sections: Iterable[bytes], task: str) -> Prompt:
 
     The task stands last, because models follow the end of a long prompt best.
     """
-    parts = [MATERIAL_NOTICE, *(part for part in sections if part), task.encode()]
-    return build_prompt(system, b"\n\n".join(parts))
+    parts = [*(part for part in sections if part), task.encode()]
+    return build_prompt(f"{system}\n\n{MATERIAL_NOTICE.decode()}", b"\n\n".join(parts))
 
 
 def list_lanes(lanes: dict[str, LaneBrief]) -> str:

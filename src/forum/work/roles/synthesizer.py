@@ -67,9 +67,13 @@ def build_prompt(
     return prompt_parts.compose_prompt(SYSTEM, sections, _TASK)
 
 
-def build_schema(tasks: Sequence[str], room: int) -> bytes:
-    """Return the schema of an answer in parts, each of at most `room` characters."""
-    text = reply_schemas.text_schema(max(200, room * 3 // 4))
+def build_schema(tasks: Sequence[str], room: int, longest: int = 0) -> bytes:
+    """Return the schema of an answer in parts.
+
+    A part may have most of the `room` of a reply, and at least the characters of the `longest`
+    result: a shorter limit would cut it in mid-sentence.
+    """
+    text = reply_schemas.text_schema(max(200, room * 3 // 4, longest))
     part = reply_schemas.object_schema({"from": {"enum": list(tasks)}, "text": text})
     most = max(len(tasks), 4)
     return reply_schemas.build_schema({"parts": reply_schemas.array_schema(part, most, least=1)})
