@@ -33,6 +33,7 @@ _KNOWN_SETTINGS = {
     "keys": {"log", "public", "write"},
     "witness": {"policy"},
     "roster": {"file", "rung"},
+    "submit": {"team"},
     "agents": {"confine", "read", "write", "connect", "env"},
     "clients": {"usd", "tokens", "calls", "seconds", "depth"},
     "server": {
@@ -49,7 +50,7 @@ _KNOWN_SETTINGS = {
 }  # fmt: skip
 _NAMED_SECTIONS = ("models", "tools", "servers", "gates", "budgets")
 """Sections with subsections, whose names the user chooses."""
-_TEAM_SECTIONS = (*_NAMED_SECTIONS, "roles", "roster", "clients")
+_TEAM_SECTIONS = (*_NAMED_SECTIONS, "roles", "roster", "submit", "clients")
 """Sections about agents, tools and limits. They are not interpreted here but passed on unchanged,
 with numbers as exact as they were written.
 """

@@ -262,7 +262,7 @@ def test_a_call_that_could_pass_the_cap_is_not_made(project: Path) -> None:
                 pass
             with (
                 pytest.raises(UnboundedCall, match="max_tokens="),
-                recorder.span("model", "gpt-4o-mini", input="x"),
+                recorder.span("model", "nobody-1", input="x"),
             ):
                 made.append(1)
             with (

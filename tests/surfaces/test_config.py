@@ -198,6 +198,7 @@ def test_init_writes_settings_that_say_nothing_yet(terminal: Terminal) -> None:
         "servers",
         "gates",
         "budgets",
+        "submit",
         "clients",
     }
     assert known.agents.keys() == {"", "cheap", "capable", "frontier"}

@@ -172,11 +172,10 @@ def test_tools_say_what_they_change_before_they_are_called(here: Project) -> Non
     found = talk(in_process(here, Scope.ADMIN), listed, "legacy")
 
     changing = {name for name, one in found.items() if not one.annotations.read_only_hint}
-    assert changing == {"submit", "cancel", "score", "decide", "bundle", *PANELS}
+    steering = {"submit", "cancel", "resume", "fork", "decide"}
+    assert changing == {*steering, "score", "route", "plan", "bundle", *PANELS}
     assert {n for n, one in found.items() if one.annotations.destructive_hint} == {
-        "submit",
-        "cancel",
-        "decide",
+        *steering,
         *PANELS,
     }
     for one in found.values():

@@ -94,7 +94,8 @@ OPERATIONS = (
     *(
         Operation(name, "", "", HERE)
         for name in (
-            "demo agent", "demo cheat", "demo crash", "demo panel", "demo provider", "demo team",
+            "import forum-engine", "demo agent", "demo cheat", "demo crash", "demo panel",
+            "demo provider", "demo team",
             "init", "config show", "completion", "run", "models pull", "up", "serve", "worker",
             "mcp gateway", "hook", "token", "witness serve", "otel push", "db partition",
             "db upgrade", "backup", "restore", "verify", "webhooks list", "webhooks test",

@@ -1216,6 +1216,10 @@ export interface PlanForm {
   /** What a person has to approve first. */
   gates: Array<string>;
   cap: CapForm;
+  /** Whether models or verifiers would judge results or the answer. */
+  judged?: boolean;
+  /** With `record`: the run whose note holds this reply and the request. */
+  recorded?: string | null;
 }
 
 /** A task as it would be done. */
@@ -1256,6 +1260,26 @@ export interface PlayResult {
   usd: string;
   tokens: number;
   seconds: number;
+}
+
+/** A request whose plan is wanted. */
+export interface PreviewAsk {
+  request: string;
+  tasks?: Array<TaskAsk>;
+  lane?: string;
+  team?: boolean | null;
+  route?: boolean | null;
+  budget?: BudgetAsk;
+  gates?: GateAsk | null;
+  parallel?: number | null;
+  retries?: number | null;
+  panel?: PanelAsk | null;
+  /** Who tries next if a result is not accepted: agents, then panels by name. */
+  ladder?: Array<string>;
+  /** Councils by name, with which the ladder can end. */
+  panels?: Record<string, PanelAsk>;
+  /** Whether to record request and reply; needs the scope submit. */
+  record?: boolean;
 }
 
 /** What an agent costs, as far as that is known: for a million tokens, or for a call. */
@@ -1496,6 +1520,8 @@ export interface RoundForm {
 /** A request whose lane is wanted. */
 export interface RouteAsk {
   text: string;
+  /** Whether to record request and reply; needs the scope submit. */
+  record?: boolean;
 }
 
 /** Where a request belongs, and why. */
@@ -1516,6 +1542,8 @@ export interface RouteForm {
    * the agent as it is, because no model is configured.
    */
   next: RouteNext;
+  /** With `record`: the run whose note holds this reply and the request. */
+  recorded?: string | null;
 }
 
 /** What becomes of a request after it was routed. */
@@ -1610,6 +1638,10 @@ export interface RunForm {
   gaps?: Array<GapForm>;
   /** Notes in a run that Forum does not drive. */
   notes?: Array<RunNoteForm>;
+  /** Whether a model made its plan. */
+  planned?: boolean;
+  /** Whether models or verifiers judged its results or its answer. */
+  judged?: boolean;
   /**
    * The one word for its state that all surfaces show: `ok`, `failed`, `budget`, `overrun`,
    * `waiting` and others.
@@ -2482,18 +2514,18 @@ export interface Operations {
     body: IncidentCloseAsk;
     reply: IncidentForm;
   };
-  /** Ask where a request belongs, and why; nothing is recorded */
+  /** Ask where a request belongs, and why; recorded only with `record` */
   "POST /api/v1/route": {
     path: undefined;
     query: undefined;
     body: RouteAsk;
     reply: RouteForm;
   };
-  /** Ask what would be done; nothing is recorded */
+  /** Ask what would be done; recorded only with `record` */
   "POST /api/v1/plan": {
     path: undefined;
     query: undefined;
-    body: AskForm;
+    body: PreviewAsk;
     reply: PlanForm;
   };
   /** List who would be asked, for what, and at what price */

@@ -412,30 +412,30 @@ class LogOperations:
         With the idempotency key of an earlier call, return that call's note, or raise
         `IdempotencyKeyUsed` if its text was different.
         """
-        run = self._append_note(content, idempotency_key)
+        run = self.append_note(content, idempotency_key)
         publication = self.publish_or_warn()
         return self._project.ledger.find_entry(
             str(ports.Position(run, MAIN_STRAND, 1))
         ), publication
 
-    def _append_note(self, content: Content, key: str | None) -> str:
+    def append_note(self, content: Content, key: str | None = None, actor: str = OPERATOR) -> str:
         """Append a note in a run of its own, and return the run, or the earlier one of this key."""
         run, digest = new_run_id(), sha256(b"".join(content.chunks())).hexdigest()
         body = Attachment("text", content, "text/plain")
         # The run, the note and the idempotency row are one commit: neither a crash nor a full disk
         # can separate them.
-        name = f"{OPERATOR}/note/{key}"
+        name = f"{actor}/note/{key}"
         effects = (ports.IdempotencyRecord(name, run, digest),) if key is not None else ()
         draft = Draft(
             step="note",
-            actor=OPERATOR,
+            actor=actor,
             facts=kinds.NoteFacts(),
             parents=(),
             bodies=(body,),
             effects=effects,
         )
         try:
-            self._project.ledger.record_run(run, OPERATOR, draft)
+            self._project.ledger.record_run(run, actor, draft)
         except IdempotencyKeyUsed as error:
             if error.digest != digest:
                 raise

@@ -30,6 +30,13 @@ def bound_call(model: str, provider: str, input_bytes: int, max_tokens: int) -> 
     return CallPrice(bound.usd, bound.tokens, price.id)
 
 
+def listed_output_limit(model: str) -> int | None:
+    """Return the most tokens that a model writes in one reply; None if that is not known."""
+    from forum.models.output_limits import max_output_tokens
+
+    return max_output_tokens(model) or None
+
+
 def price_call(model: str, provider: str, input_tokens: int, output_tokens: int) -> CallPrice:
     """Return the cost of a call by its tokens; 0 without a table if the model is not listed."""
     from forum.models.prices import BilledTokens, find_price

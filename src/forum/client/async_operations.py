@@ -608,14 +608,19 @@ class AsyncWorkApi:
             forms.CostsForm,
         )
 
-    async def route(self, text: str) -> forms.RouteForm:
-        """Ask where a request belongs, and why; nothing is recorded.
+    async def route(self, text: str, *, record: bool | None = None) -> forms.RouteForm:
+        """Ask where a request belongs, and why; recorded only with `record`.
 
         `POST /api/v1/route`; needs the scope `read` or `submit`.
+
+        `record`: Whether to record request and reply; needs the scope submit.
         """
         return await self._connection.call(
             ApiRequest(
-                method="POST", path="/api/v1/route", body={"text": text}, accept="application/json"
+                method="POST",
+                path="/api/v1/route",
+                body={"text": text, "record": record},
+                accept="application/json",
             ),
             forms.RouteForm,
         )
@@ -635,14 +640,17 @@ class AsyncWorkApi:
         panel: forms.PanelAsk | None = None,
         ladder: Sequence[str] | None = None,
         panels: Mapping[str, forms.PanelAsk] | None = None,
+        record: bool | None = None,
     ) -> forms.PlanForm:
-        """Ask what would be done; nothing is recorded.
+        """Ask what would be done; recorded only with `record`.
 
         `POST /api/v1/plan`; needs the scope `read` or `submit`.
 
         `ladder`: Who tries next if a result is not accepted: agents, then panels by name.
 
         `panels`: Councils by name, with which the ladder can end.
+
+        `record`: Whether to record request and reply; needs the scope submit.
         """
         return await self._connection.call(
             ApiRequest(
@@ -661,6 +669,7 @@ class AsyncWorkApi:
                     "panel": panel,
                     "ladder": ladder,
                     "panels": panels,
+                    "record": record,
                 },
                 accept="application/json",
             ),

@@ -793,6 +793,10 @@ class RunForm(msgspec.Struct, frozen=True, kw_only=True):
     """Steps that are known to be missing."""
     notes: tuple[RunNoteForm, ...] = ()
     """Notes in a run that Forum does not drive."""
+    planned: bool = False
+    """Whether a model made its plan."""
+    judged: bool = False
+    """Whether models or verifiers judged its results or its answer."""
     word: str = ""
     """The one word for its state that all surfaces show: `ok`, `failed`, `budget`, `overrun`,
     `waiting` and others.
@@ -1664,6 +1668,8 @@ class RouteForm(msgspec.Struct, frozen=True, kw_only=True):
     `classifier` asks a model for the lane, `no-lane` carries it out without one, `not-routed`
     gives it to the agent as it is, because no model is configured.
     """
+    recorded: str | None = None
+    """With `record`: the run whose note holds this reply and the request."""
 
 
 class PlannedForm(msgspec.Struct, frozen=True, kw_only=True):
@@ -1696,6 +1702,10 @@ class PlanForm(msgspec.Struct, frozen=True, kw_only=True):
     gates: tuple[str, ...]
     """What a person has to approve first."""
     cap: CapForm
+    judged: bool = False
+    """Whether models or verifiers would judge results or the answer."""
+    recorded: str | None = None
+    """With `record`: the run whose note holds this reply and the request."""
 
 
 class PriceForm(msgspec.Struct, frozen=True, kw_only=True):

@@ -30,7 +30,7 @@ from forum.ledger.kinds import Outcome
 from forum.sdk.function_steps import StepOptions, wrap_function
 from forum.sdk.report_items import ReportItem, RunEnd, RunStart, StepReport
 from forum.sdk.run_scope import RunScope, SpanContext, StepScope, current_context
-from forum.sdk.sinks import LedgerSink, ReportSink, ServerSink
+from forum.sdk.sinks import LedgerSink, OffSink, ReportSink, ServerSink
 from forum.sdk.spool import Spool
 from forum.sdk.step_queue import LossPolicy, RunCounter, StepQueue
 from forum.work.report_kinds import Operation, derive_label
@@ -549,9 +549,14 @@ def open_recorder(
     the scope `report`.  `most` steps wait in memory to be recorded.  If there are more, `loss`
     decides: `drop` counts them as lost, `block` lets the program wait, and `raise` raises
     `RecorderQueueFull` before the step.
+
+    With `FORUM_OFF=1` nothing is recorded; functions run as they are, limits refuse calls as
+    always, and gates answer with their default.
     """
-    url = url or os.environ.get("FORUM_URL")
     policy = LossPolicy(loss)
+    if os.environ.get("FORUM_OFF") == "1":
+        return Recorder(OffSink(), loss=policy, most=most)
+    url = url or os.environ.get("FORUM_URL")
     if not url:
         return Recorder(LedgerSink(Path(folder)), loss=policy, most=most)
     sink = ServerSink(url, key or os.environ.get("FORUM_KEY", ""), Path(folder))

@@ -16,7 +16,7 @@ import msgspec
 
 from forum import errors
 from forum.app import new_run_id, now
-from forum.app.model_prices import CallPrice, bound_call, price_call
+from forum.app.model_prices import CallPrice, bound_call, listed_output_limit, price_call
 from forum.ledger.kinds import Outcome
 from forum.ledger.ports import NO_LIMIT, Amount
 from forum.sdk.report_items import GateQuestion, Json, RunStart, StepBegin, StepReport
@@ -605,6 +605,9 @@ class StepScope:
             return CallPrice(0, 0, "")
         if self._bound_price is not None:
             return self._bound_price
+        # A model writes no more than its maximum.
+        limit = self._max_tokens
+        self._max_tokens = listed_output_limit(self._priced) if limit is None else limit
         if self._max_tokens is None:
             raise errors.UnboundedCall(self._priced, "max_tokens is not set; pass max_tokens=")
         if not _is_token_count(self._max_tokens):

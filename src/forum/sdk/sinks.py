@@ -7,6 +7,7 @@ from contextlib import ExitStack, contextmanager
 from hashlib import sha256
 from itertools import groupby
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Protocol
 
 import httpx2
@@ -16,11 +17,14 @@ from forum import errors
 from forum.app import Forum, build_secret_mask
 from forum.config import load_settings
 from forum.ledger.kinds import Outcome
+from forum.ledger.ports import NO_LIMIT, UNLIMITED, Amount
 from forum.sdk.report_items import (
     GateQuestion,
     ReportItem,
     ReportResult,
     RunEnd,
+    RunStart,
+    StepBegin,
     StepReport,
 )
 from forum.sdk.report_writer import ReportWriter
@@ -145,6 +149,66 @@ class LedgerSink:
         """Record what a process that was killed has not recorded."""
         # Its runs name that process as their reporter.
         self._writer.recover_run(lost_run_end(spooled))
+
+
+class OffSink:
+    """Records nothing, for tests of programs (`FORUM_OFF=1`); limits hold, counted in memory."""
+
+    missing_why = GapReason.REFUSED
+    full_why = GapReason.OVERFLOW
+    max_body = MAX_BODY_BYTES
+
+    def __init__(self) -> None:
+        # The counters of the process need a file; it is deleted at the end.
+        self._folder = TemporaryDirectory(prefix="forum-off-")
+        self.spool = Path(self._folder.name)
+        self._lock = threading.Lock()
+        self._caps: dict[str, Amount] = {}
+        self._used: dict[str, Amount] = {}
+        self._reserved: dict[str, Amount] = {}
+
+    def write(self, items: Sequence[ReportItem]) -> ReportResult:
+        """Count what calls under a limit cost.  Raises `BudgetExceeded`."""
+        with self._lock:
+            for item in items:
+                if isinstance(item, RunStart):
+                    self._caps.setdefault(item.run, Amount(item.usd, item.tokens, item.calls))
+                elif isinstance(item, StepBegin):
+                    self._reserve(item)
+                elif isinstance(item, StepReport) and item.span in self._reserved:
+                    spent = Amount(item.usd, item.input_tokens + item.output_tokens, 1)
+                    before = self._reserved.pop(item.span)
+                    parts = zip(self._used[item.run], before, spent, strict=True)
+                    self._used[item.run] = Amount(*(used - b + s for used, b, s in parts))
+        return ReportResult(recorded=len(items))
+
+    def _reserve(self, begin: StepBegin) -> None:
+        asked = Amount(begin.usd, begin.tokens, begin.calls)
+        used = self._used.get(begin.run, Amount())
+        caps = self._caps.get(begin.run, UNLIMITED)
+        for limit, more, spent, cap in zip(
+            ("usd", "tokens", "calls"), asked, used, caps, strict=True
+        ):
+            if cap != NO_LIMIT and spent + more > cap:
+                raise errors.BudgetExceeded(begin.run, limit, more, spent, cap)
+        self._used[begin.run] = used.plus(asked)
+        if begin.calls:
+            self._reserved[begin.span] = asked
+
+    def split(self, items: Sequence[ReportItem]) -> list[Sequence[ReportItem]]:
+        """Return the whole batch."""
+        return [items]
+
+    def ask_gate(self, question: GateQuestion) -> Answer | None:
+        """Return the default of a gate: nobody is asked."""
+        return question.default
+
+    def reopen(self) -> None:
+        """Do nothing: there are no connections."""
+
+    def close(self) -> None:
+        """Delete the counters."""
+        self._folder.cleanup()
 
 
 class ServerSink:

@@ -593,6 +593,34 @@ def summarize_roles(state: run_fold.Run) -> list[RoleSummary]:
     return summaries
 
 
+class RunCare(Struct, frozen=True):
+    """How much care a run was given: whether a model planned it, and whether it was judged."""
+
+    planned: bool
+    judged: bool
+
+
+def run_care(state: run_fold.Run) -> RunCare:
+    """Return whether a Coordinator planned a run, and whether models or verifiers judged it."""
+    roles = {summary.role.partition(".")[0] for summary in summarize_roles(state)}
+    return RunCare("coordinator" in roles, bool(roles & {"validator", "intent", "verifier"}))
+
+
+def describe_care(view: RunView) -> str:
+    """Return whether a run was planned and judged, in words; nothing of panels and reported runs.
+
+    A run that ended without either names the option that has both.
+    """
+    state, care = view.state, run_care(view.state)
+    if state.accepted is None or panel_turns(state):
+        return ""
+    tasks = "one task" if state.planned == 1 else pluralize(state.planned, "task")
+    planned = f"{tasks}, planned by a model" if care.planned else tasks
+    judged = "judged" if care.judged else "not judged"
+    advice = "" if care.planned or care.judged or state.planned > 1 else "; --team plans and judges"
+    return f"{planned}, {judged}{advice}"
+
+
 class TaskTreeNode(Struct, frozen=True):
     """A task in the tree: under the last one that it waits for."""
 

@@ -1,5 +1,6 @@
 """Request schemas that all server surfaces share, and their conversion to domain objects."""
 
+import json
 from collections.abc import Collection, Iterable, Iterator
 from decimal import Decimal
 from enum import StrEnum
@@ -16,6 +17,7 @@ from forum.deliberation.symposium.schemas import Persona
 from forum.engine import RunRequest
 from forum.errors import BadPlan, NoSuchEntry
 from forum.ledger.access import has_scope
+from forum.ledger.body import text_content
 from forum.ledger.kinds import Scope
 from forum.planning import AgentRegistry, CallerAuthority, check_client_rights
 from forum.work.council_end import Requirement
@@ -172,10 +174,21 @@ class AskForm(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tru
     panels: NamedPanels = {}
 
 
+class PreviewAsk(AskForm, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A request whose plan is wanted."""
+
+    record: Annotated[
+        bool, Meta(description="Whether to record request and reply; needs the scope submit.")
+    ] = False
+
+
 class RouteAsk(Struct, frozen=True, forbid_unknown_fields=True):
     """A request whose lane is wanted."""
 
     text: Annotated[str, Meta(min_length=1, examples=["Draw the login flow."])]
+    record: Annotated[
+        bool, Meta(description="Whether to record request and reply; needs the scope submit.")
+    ] = False
 
 
 class KeyAsk(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -306,6 +319,24 @@ def check_gate_authority(gates: GateAsk | None, scopes: Collection[Scope]) -> No
     """
     if gates and (gates.default or gates.seconds) and not has_scope(scopes, {Scope.APPROVE}):
         raise BadPlan("gates.default and gates.seconds require the scope approve")
+
+
+def check_record_authority(scopes: Collection[Scope]) -> None:
+    """Raise `BadPlan` if a client that may only read asks to record something."""
+    if not has_scope(scopes, {Scope.SUBMIT}):
+        raise BadPlan("record: recording requires the scope submit")
+
+
+def record_preview(forum: Forum, schema: str, request: str, form: Struct, actor: str) -> str:
+    """Record a route or a plan that was only asked for, and return the run that holds it.
+
+    It is a note in a run of its own: nothing is carried out, and no worker is told. Its text is the
+    reply with the request, so that it can be erased like any text. Raises `Malformed` for a request
+    that is not valid Unicode.
+    """
+    reply = {**msgspec.to_builtins(form), "recorded": None}
+    text = json.dumps({"schema": schema, "request": request, "reply": reply}, ensure_ascii=False)
+    return forum.log.append_note(text_content(text), actor=actor)
 
 
 def check_fork(

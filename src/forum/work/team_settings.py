@@ -34,6 +34,9 @@ NANO_USD_PER_MILLION = NANO_USD // 1000
 ROUTING_MODES = ("auto", "lexical", "semantic")
 """Routing by words, by words and meaning, or by whichever is installed and fitted."""
 
+TEAM_CHOICES = ("never", "auto")
+"""Whether `submit` uses the whole team by itself: never, or where a model is configured."""
+
 DEFAULT_AGENT = "default"
 """The section name of the agent without a name."""
 
@@ -126,17 +129,23 @@ def read_team_settings(file: str, tables: Mapping[str, Table]) -> TeamSettings:
         agents[""] = agents.get(agent_for(Tier.CAPABLE, agents)) or next(iter(agents.values()))
     roles = _Section(file, "roles", tables.get("roles", {}))
     roster = _Section(file, "roster", tables.get("roster", {}))
+    is_auto = _Section(file, "submit", tables.get("submit", {})).is_team_automatic()
     return TeamSettings(
         agents=agents,
         tools={name: section.tool() for name, section in each("tools")},
         servers={name: section.server() for name, section in each("servers")},
         roles=roles.roles(named),
         off=roles.roles_off(),
-        team=roles.get("team", default=False),
+        team=roles.get("team", default=False) or (is_auto and _has_model(agents)),
         roster=roster.get("file", default=""),
         rung=roster.routing_mode(),
         ceiling=_Section(file, "clients", tables.get("clients", {})).budget(),
     )
+
+
+def _has_model(agents: Mapping[str, policy.Agent]) -> bool:
+    """Tell whether a model is configured; other programs may be anything."""
+    return any(isinstance(agent, policy.Chat | policy.Library) for agent in agents.values())
 
 
 def read_gate_rules(file: str, tables: Mapping[str, Table]) -> tuple[GateRule, ...]:
@@ -444,6 +453,13 @@ class _Section(msgspec.Struct, frozen=True):
         if not amount.is_finite() or amount < 0:
             raise self._error(f"above: {value} is out of range")
         return format(amount, "f")
+
+    def is_team_automatic(self) -> bool:
+        """Whether requests get the whole team where a model is configured."""
+        wished = self.get("team", default=TEAM_CHOICES[0])
+        if wished not in TEAM_CHOICES:
+            raise self._error(f"team: {wished!r} is none of {', '.join(TEAM_CHOICES)}")
+        return wished == "auto"
 
     def routing_mode(self) -> str:
         wished = self.get("rung", default="auto")

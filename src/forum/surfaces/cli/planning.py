@@ -2,10 +2,13 @@
 
 import sys
 from pathlib import Path
+from typing import TypeVar
 
 import click
+import msgspec
 from click.formatting import wrap_text
 
+from forum.app import OPERATOR
 from forum.planning import load_team_settings
 from forum.surfaces.cli import common_options
 from forum.surfaces.cli.output import format_table, print_json, print_result
@@ -16,10 +19,13 @@ from forum.surfaces.cli.submit_options import (
     read_run_request,
     submit_options,
 )
-from forum.surfaces.formatting import first_line, pluralize, strip_control_characters
+from forum.surfaces.formatting import first_line, pluralize, short_id, strip_control_characters
+from forum.surfaces.requests import record_preview
 from forum.surfaces.schemas.fields import CapForm
 from forum.surfaces.schemas.lanes import roster_form
 from forum.surfaces.schemas.plans import PlanForm, PlannedForm, plan_form
+
+StructT = TypeVar("StructT", bound=msgspec.Struct)
 
 _WIDTH = 79
 _MAX_TEXT = 72
@@ -58,12 +64,17 @@ def lanes(file: Path | None, *, as_json: bool) -> None:
 @click.argument("request", required=False)
 @click.option("--plan", "file", type=common_options.FILE, help="A plan of yours: JSON or TOML.")
 @submit_options
+@click.option(
+    "--record", is_flag=True, help="Record request and result as a note in a run of its own."
+)
 @common_options.as_json
-def plan(request: str | None, file: Path | None, *, wishes: SubmitOptions, as_json: bool) -> None:
+def plan(
+    request: str | None, file: Path | None, *, wishes: SubmitOptions, record: bool, as_json: bool
+) -> None:
     """Print what `forum submit` would do with the same arguments: lane, tasks, agents, limits.
 
-    `-` reads the REQUEST from standard input.  No model is called and nothing is recorded.  A team
-    plans when the run begins, so its tasks are not known before.
+    `-` reads the REQUEST from standard input.  No model is called, and nothing is recorded
+    without --record.  A team plans when the run begins, so its tasks are not known before.
 
     Exit status: 0 can be done, 1 failed, 2 usage.
     """
@@ -72,10 +83,22 @@ def plan(request: str | None, file: Path | None, *, wishes: SubmitOptions, as_js
         request = words.data.decode()
     order = read_run_request(request, file, wishes, common_options.current_settings())
     form = plan_form(order)
+    if record:
+        form = record_for_operator("forum.plan/1", order.request, form)
     if as_json:
         print_json("forum.plan/1", form)
     else:
         print_plan(form)
+
+
+def record_for_operator(schema: str, request: str, form: StructT) -> StructT:
+    """Record a route or a plan that was asked for, and return the form with the run."""
+    with common_options.open_forum() as forum:
+        forum.keys.initialise()
+        run = as_usage_error(lambda: record_preview(forum, schema, request, form, OPERATOR))
+        forum.log.publish_or_warn()
+    common_options.echo_info(f"recorded: forum show {short_id(run)} --transcript")
+    return msgspec.structs.replace(form, recorded=run)
 
 
 def print_plan(form: PlanForm) -> None:
@@ -85,6 +108,7 @@ def print_plan(form: PlanForm) -> None:
         click.echo(_line("tasks", "a team plans them when the run begins"))
     for task in form.tasks:
         _print_task(task, "")
+    click.echo(_line("judged", "yes" if form.judged else "no; --team plans and judges"))
     click.echo(_line("limits", _describe_cap(form.cap)))
     if form.gates:
         click.echo(_line("approval", f"of {', '.join(form.gates)}"))

@@ -10,6 +10,7 @@ from click.formatting import wrap_text
 from forum.planning import Planner, RouteNext, make_router
 from forum.surfaces.cli import common_options
 from forum.surfaces.cli.output import print_json
+from forum.surfaces.cli.planning import record_for_operator
 from forum.surfaces.cli.submit_options import read_roster_file
 from forum.surfaces.formatting import first_line, strip_control_characters
 from forum.surfaces.schemas.lanes import explain_next_step, route_form
@@ -42,12 +43,16 @@ _SHOWN = 6
     help="Go by words, by words and meaning, or (auto) by whatever is installed; without this, "
     "as [roster] rung in forum.toml says, or auto.",
 )
+@click.option(
+    "--record", is_flag=True, help="Record request and result as a note in a run of its own."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object for each request.")
-def route(text: str, file: Path | None, rung: str | None, *, as_json: bool) -> None:
+def route(text: str, file: Path | None, rung: str | None, *, record: bool, as_json: bool) -> None:
     """Print the lane of the roster that a request belongs to, and the evidence for it.
 
-    TEXT is one request; `-` reads many from standard input, one on each line.  No model is called
-    and nothing is recorded.  Roster and rung are those of `forum submit`: [roster] in forum.toml.
+    TEXT is one request; `-` reads many from standard input, one on each line.  No model is called,
+    and nothing is recorded without --record.  Roster and rung are those of `forum submit`: [roster]
+    in forum.toml.
 
     A lane is printed only if the confidence is high enough; with `--json`, `lane` is null
     otherwise.  The output then says what `forum submit` does with the request in this project: it
@@ -63,8 +68,11 @@ def route(text: str, file: Path | None, rung: str | None, *, as_json: bool) -> N
     router = make_router(roster, rung or team.rung, common_options.echo_info)
     for request in _read_requests(text):
         result = router.route(request)
+        form = route_form(result, planner.next_step(result))
+        if record:
+            form = record_for_operator("forum.route/1", request, form)
         if as_json:
-            print_json("forum.route/1", route_form(result, planner.next_step(result)))
+            print_json("forum.route/1", form)
         elif text == "-":
             click.echo(
                 f"{result.lane or '-':<20} {result.confidence:.2f}  {first_line(request, 52)}"

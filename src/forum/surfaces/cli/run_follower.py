@@ -31,6 +31,7 @@ from forum.surfaces.formatting import (
     answer_with_headline,
     ballot_turn,
     build_task_tree,
+    describe_care,
     describe_turns,
     exit_status,
     explain_failure,
@@ -221,6 +222,8 @@ def _print_end(view: RunView) -> None:
     progress = _format_progress(view)
     lines = [f"{click.style(f'{mark} {word}', fg=color)}: {progress}"]
     why = explain_failure(view)
+    if view.state.outcome is not None and (care := describe_care(view)):
+        lines.append(f"  {care}")
     lines += [f"  {reason}" for reason in _reasons(view, why)]
     lines += run_view.judgement_lines(view, terminal_width(), rejected_only=True)
     form = deliberation_form(view)

@@ -1,14 +1,29 @@
-"""Endpoints that preview work: routes, plans, models and lanes.  They record nothing."""
+"""Endpoints that preview work: routes, plans, models and lanes.
 
+They record nothing unless a client asks for it.
+"""
+
+from typing import TypeVar
+
+import msgspec
 from msgspec.json import encode
+from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from forum.ledger.kinds import Scope
 from forum.surfaces.cpu_limits import run_cpu_bounded
 from forum.surfaces.http import endpoints
-from forum.surfaces.requests import AskForm, RouteAsk, run_request_from_form
+from forum.surfaces.requests import (
+    PreviewAsk,
+    RouteAsk,
+    check_record_authority,
+    record_preview,
+    run_request_from_form,
+)
 from forum.surfaces.schemas import lanes, models
 from forum.surfaces.schemas.plans import PlanForm, plan_form
+
+StructT = TypeVar("StructT", bound=msgspec.Struct)
 
 _SUBMIT_OR_READ = frozenset({Scope.SUBMIT, Scope.READ})
 _SUBMIT_OR_READERS = endpoints.READERS | {Scope.SUBMIT}
@@ -18,7 +33,8 @@ async def find_route(context: endpoints.RequestContext) -> lanes.RouteForm:
     """Say where a request belongs, and why."""
     staff = context.desk.staff
     route = await run_cpu_bounded(lambda: staff.router.route(context.body.text))
-    return lanes.route_form(route, staff.next_step(route))
+    form = lanes.route_form(route, staff.next_step(route))
+    return await _record(context, "forum.route/1", context.body.text, form)
 
 
 async def preview_plan(context: endpoints.RequestContext) -> Response:
@@ -27,9 +43,21 @@ async def preview_plan(context: endpoints.RequestContext) -> Response:
     order = await context.desk.build_run_request(
         lambda: run_request_from_form(context.body, staff, authority)
     )
-    return Response(
-        await run_cpu_bounded(lambda: encode(plan_form(order))), media_type=endpoints.JSON
-    )
+    form = await run_cpu_bounded(lambda: plan_form(order))
+    form = await _record(context, "forum.plan/1", context.body.request, form)
+    return Response(await run_cpu_bounded(lambda: encode(form)), media_type=endpoints.JSON)
+
+
+async def _record(
+    context: endpoints.RequestContext, schema: str, request: str, form: StructT
+) -> StructT:
+    """Record a preview if the client asks for it, and return the form with the run."""
+    if not context.body.record:
+        return form
+    check_record_authority(context.principal.scopes)
+    forum, actor = context.desk.forum, context.principal.name
+    run = await run_in_threadpool(record_preview, forum, schema, request, form, actor)
+    return msgspec.structs.replace(form, recorded=run)
 
 
 def list_agents(context: endpoints.RequestContext) -> models.ModelsForm:
@@ -45,14 +73,14 @@ def get_roster(context: endpoints.RequestContext) -> lanes.RosterForm:
 PLANNING = (
     endpoints.Endpoint(
         "POST", "/api/v1/route", "route", _SUBMIT_OR_READ,
-        "Ask where a request belongs, and why; nothing is recorded", find_route,
+        "Ask where a request belongs, and why; recorded only with `record`", find_route,
         reply=lanes.RouteForm, body=RouteAsk, tag="work",
         example={"text": "The checkout returns 500 since the last migration."},
     ),
     endpoints.Endpoint(
         "POST", "/api/v1/plan", "plan", _SUBMIT_OR_READ,
-        "Ask what would be done; nothing is recorded", preview_plan,
-        reply=PlanForm, body=AskForm, tag="work",
+        "Ask what would be done; recorded only with `record`", preview_plan,
+        reply=PlanForm, body=PreviewAsk, tag="work",
         example={"request": "Name three rivers.", "budget": {"usd": "0.50"}},
     ),
     endpoints.Endpoint(

@@ -131,6 +131,14 @@ class PlanAsk(Struct, frozen=True, forbid_unknown_fields=True):
         )
 
 
+class McpPreviewAsk(PlanAsk, frozen=True, forbid_unknown_fields=True):
+    """A request whose plan is wanted."""
+
+    record: Annotated[
+        bool, Meta(description="Whether to record request and reply; needs the scope submit.")
+    ] = False
+
+
 class SubmitAsk(PlanAsk, frozen=True, forbid_unknown_fields=True):
     """A request to be carried out."""
 

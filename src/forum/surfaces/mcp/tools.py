@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
 from time import monotonic
-from typing import Any
+from typing import Any, TypeVar
 
 import anyio
+import msgspec
 from msgspec import Struct
 
 from forum.app import KINDS, MAX_SCANNED_RUNS, Forum
@@ -22,6 +23,8 @@ from forum.surfaces.requests import (
     RouteAsk,
     check_fork,
     check_gate_authority,
+    check_record_authority,
+    record_preview,
     run_request_from_form,
     score_from_form,
 )
@@ -47,6 +50,8 @@ MAX_ATTACHED_BYTES = 1 << 20
 """Maximum size of a bundle that is attached to a result."""
 SIGNING_TIMEOUT_S = 20.0
 """How long to wait for a signature that is made on another machine."""
+
+StructT = TypeVar("StructT", bound=Struct)
 
 _PROGRESS_INTERVAL_S = 0.2
 
@@ -116,6 +121,8 @@ async def find_route(call: tool_calls.McpCallContext, ask: RouteAsk) -> results.
     staff = call.caller.staff
     route = await run_cpu_bounded(lambda: staff.router.route(ask.text))
     form = route_form(route, staff.next_step(route))
+    if ask.record:
+        form = await _record(call, "forum.route/1", ask.text, form)
     sure = f"{form.confidence:.0%} sure"
     if form.lane:
         return results.ToolReply(form, f"It belongs to the lane {form.lane}, {sure}.")
@@ -123,20 +130,31 @@ async def find_route(call: tool_calls.McpCallContext, ask: RouteAsk) -> results.
     return results.ToolReply(form, f"{why} `submit` {explain_next_step(form.next)}.")
 
 
+async def _record(
+    call: tool_calls.McpCallContext, schema: str, request: str, form: StructT
+) -> StructT:
+    """Record a preview, and return the form with the run."""
+    caller = call.caller
+    check_record_authority(caller.scopes)
+    run = await call.run_in_thread(record_preview, caller.forum, schema, request, form, caller.name)
+    return msgspec.structs.replace(form, recorded=run)
+
+
 async def preview_plan(
-    call: tool_calls.McpCallContext, ask: arguments.PlanAsk
+    call: tool_calls.McpCallContext, ask: arguments.McpPreviewAsk
 ) -> results.ToolReply:
     """Say what would be done."""
     staff, authority = call.caller.staff, call.caller.authority
     form = await tool_calls.run_prepared(
         call, lambda: plan_form(run_request_from_form(ask.form, staff, authority))
     )
+    if ask.record:
+        form = await _record(call, "forum.plan/1", ask.request, form)
+    kept = f"Recorded in run {form.recorded}." if form.recorded else "Nothing was recorded."
     if form.team:
-        return results.ToolReply(form, "A team would make the plan. Nothing was recorded.")
+        return results.ToolReply(form, f"A team would make the plan. {kept}")
     where = f" in the lane {form.lane}" if form.lane else ""
-    return results.ToolReply(
-        form, f"{pluralize(len(form.tasks), 'task')}{where}. Nothing was recorded."
-    )
+    return results.ToolReply(form, f"{pluralize(len(form.tasks), 'task')}{where}. {kept}")
 
 
 @tool_calls.threaded_tool
@@ -483,8 +501,8 @@ TOOLS: Sequence[ToolDeclaration] = (
     ToolDeclaration(
         "route", "Which specialist a request belongs to",
         "Tell the lane of the roster that a request belongs to, how sure that is, and why. "
-        "Nobody is asked, and nothing is recorded.",
-        _READ | _SUBMIT, RouteAsk, RouteForm, find_route, _READ_ONLY,
+        "Nobody is asked, and nothing is recorded without `record`.",
+        _READ | _SUBMIT, RouteAsk, RouteForm, find_route, ToolHints(),
     ),
     ToolDeclaration(
         "roster", "List the specialists",
@@ -499,8 +517,8 @@ TOOLS: Sequence[ToolDeclaration] = (
     ToolDeclaration(
         "plan", "What would be done",
         "Tell what `submit` would have done with the same arguments: lane, tasks, agents, "
-        "limits. Nobody is asked, and nothing is recorded.",
-        _READ | _SUBMIT, arguments.PlanAsk, PlanForm, preview_plan, _READ_ONLY,
+        "limits. Nobody is asked, and nothing is recorded without `record`.",
+        _READ | _SUBMIT, arguments.McpPreviewAsk, PlanForm, preview_plan, ToolHints(),
     ),
     ToolDeclaration(
         "cancel", "Have a run end",

@@ -5,7 +5,7 @@ from typing import Annotated, assert_never
 from msgspec import Meta, Struct
 
 from forum.planning import RouteNext
-from forum.surfaces.schemas.fields import fill
+from forum.surfaces.schemas.fields import RunId, fill
 from forum.work.roster import Lane, Roster, Tier
 from forum.work.routing import Route
 
@@ -40,12 +40,16 @@ class RouteForm(Struct, frozen=True):
             "`not-routed` gives it to the agent as it is, because no model is configured."
         ),
     ]
+    recorded: Annotated[
+        RunId | None,
+        Meta(description="With `record`: the run whose note holds this reply and the request."),
+    ] = None
 
 
 def route_form(route: Route, follows: RouteNext) -> RouteForm:
     """Return a route, in its form."""
     evidence = tuple(fill(EvidenceForm, item) for item in route.evidence)
-    return fill(RouteForm, route, evidence=evidence, next=follows)
+    return fill(RouteForm, route, evidence=evidence, next=follows, recorded=None)
 
 
 def explain_next_step(follows: RouteNext) -> str:

@@ -43,6 +43,13 @@ class PlanForm(Struct, frozen=True):
     tasks: tuple[PlannedForm, ...]
     gates: Annotated[tuple[str, ...], Meta(description="What a person has to approve first.")]
     cap: fields.CapForm
+    judged: Annotated[
+        bool, Meta(description="Whether models or verifiers would judge results or the answer.")
+    ] = False
+    recorded: Annotated[
+        fields.RunId | None,
+        Meta(description="With `record`: the run whose note holds this reply and the request."),
+    ] = None
 
 
 def plan_form(order: "RunRequest") -> PlanForm:
@@ -59,4 +66,5 @@ def plan_form(order: "RunRequest") -> PlanForm:
         tasks=tuple(_planned_form(task, policy) for task in (plan.tasks if plan else ())),
         gates=order.policy.gates,
         cap=fields.cap_form(order.budget.cap, order.budget.milliseconds),
+        judged=bool(policy.verifiers or roles.keys() & {Role.VALIDATOR, Role.INTENT}),
     )

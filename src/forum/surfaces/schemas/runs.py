@@ -170,6 +170,10 @@ class RunForm(Struct, frozen=True):
     notes: Annotated[
         tuple[RunNoteForm, ...], Meta(description="Notes in a run that Forum does not drive.")
     ] = ()
+    planned: Annotated[bool, Meta(description="Whether a model made its plan.")] = False
+    judged: Annotated[
+        bool, Meta(description="Whether models or verifiers judged its results or its answer.")
+    ] = False
     word: _Word = ""
     refused: _Refused = 0
     title: Annotated[
@@ -196,6 +200,8 @@ def run_form(view: RunView) -> RunForm:
         spent=fields.amount_form(state.spent),
         cap=fields.cap_form(state.cap, accepted.milliseconds if accepted else NO_LIMIT),
         spent_by={agent: fields.amount_form(spent) for agent, spent in state.spent_by.items()},
+        planned=formatting.run_care(state).planned,
+        judged=formatting.run_care(state).judged,
         route=_routed_form(view),
         roles=tuple(
             fields.fill(PartForm, part, spent=fields.amount_form(part.spent))
