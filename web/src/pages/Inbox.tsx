@@ -9,7 +9,7 @@ import { GateCard } from "../parts/GateCard";
 import { Empty, ErrorNote, Loading } from "../parts/Notes";
 import { SafeText } from "../parts/Text";
 import { Time } from "../parts/Time";
-import { address, go, replaceAddress, type Route } from "../router";
+import { address, go, type Route, replaceAddress } from "../router";
 
 /** Everything that waits for a person, the nearest deadline first. The address names the gate. */
 export function Inbox({ route }: { route: Route }) {
