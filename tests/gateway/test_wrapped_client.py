@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from decimal import Decimal
 from pathlib import Path
 from threading import Thread
@@ -16,6 +17,7 @@ import uvicorn
 import forum
 from forum.errors import BudgetExceeded, Malformed, UnboundedCall
 from forum.ledger.kinds import Outcome
+from forum.sdk import run_scope
 from tests.gateway.provider import LocalProvider
 from tests.sdk.recording import assert_verified, make_project, read_runs
 
@@ -50,6 +52,8 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("FORUM_STATE_DIR", environment["FORUM_STATE_DIR"])
     monkeypatch.delenv("FORUM_URL", raising=False)
     monkeypatch.chdir(tmp_path)
+    # A test before this one may have left a run open: its recorder would be used.
+    monkeypatch.setattr(run_scope, "_current", ContextVar("forum_span", default=None))
     forum.close()
     yield tmp_path
     forum.close()

@@ -25,7 +25,7 @@ from tests.sdk.recording import assert_verified
 
 
 @forum.agent(usd="0.01", tokens=100)
-def clerk(prompt: str) -> str:
+def worker_of_results(prompt: str) -> str:
     """Answer."""
     return "done"
 
@@ -43,7 +43,7 @@ def loud(prompt: str) -> forum.Reply:
 
 
 @forum.tool
-def stock(item: str) -> str:
+def stock_of_results(item: str) -> str:
     """Tell how many there are of an item."""
     return f"12 {item}"
 
@@ -61,7 +61,7 @@ def test_a_result_tells_tasks_verdicts_and_cost(engine: EngineSession) -> None:
         {"id": "a", "instruction": "Go.", "done_when": "contains done"},
         {"id": "b", "instruction": "Go on.", "needs": ["a"]},
     ]
-    result = engine.submit("Two", plan=plan, agents=[clerk]).wait(30)
+    result = engine.submit("Two", plan=plan, agents=[worker_of_results]).wait(30)
 
     assert (result.cost, result.tokens, result.calls) == (Decimal("0.02"), 200, 2)
     assert result.usd == 0.02
@@ -77,10 +77,16 @@ def test_a_result_tells_tasks_verdicts_and_cost(engine: EngineSession) -> None:
     ("options", "why"),
     [
         ({"agents": [broken]}, "the cable is cut"),
-        ({"agents": [clerk], "usd": 0.001}, r"\$0.01 more was needed, and \$0 of \$0.001"),
-        ({"agents": [clerk], "calls": 0}, "0 calls"),
         (
-            {"agents": [clerk], "plan": [{"id": "a", "instruction": "x", "done_when": "json"}]},
+            {"agents": [worker_of_results], "usd": 0.001},
+            r"\$0.01 more was needed, and \$0 of \$0.001",
+        ),
+        ({"agents": [worker_of_results], "calls": 0}, "0 calls"),
+        (
+            {
+                "agents": [worker_of_results],
+                "plan": [{"id": "a", "instruction": "x", "done_when": "json"}],
+            },
             "a: not-json",
         ),
     ],
@@ -180,22 +186,22 @@ def test_a_model_by_name_answers_with_a_value(
 
 def test_an_answer_of_another_type_says_why(engine: EngineSession) -> None:
     """The run fails, and so does asking for the value."""
-    result = engine.submit("x", agents=[clerk], result=Order).wait(60)
+    result = engine.submit("x", agents=[worker_of_results], result=Order).wait(60)
 
     assert result.outcome is Outcome.FAILED
     with pytest.raises(NoTypedAnswer, match="not-json"):
         _ = result.value
     with pytest.raises(NoTypedAnswer, match="result="):
-        _ = engine.submit("x", agents=[clerk]).wait(60).value
+        _ = engine.submit("x", agents=[worker_of_results]).wait(60).value
 
 
 def test_what_cannot_be_typed_is_refused(engine: EngineSession) -> None:
     """Before anything is submitted."""
     two = [{"id": "a", "instruction": "x"}, {"id": "b", "instruction": "y"}]
     with pytest.raises(BadPlan, match="last task"):
-        engine.submit("x", agents=[clerk], plan=two, result=Order)
+        engine.submit("x", agents=[worker_of_results], plan=two, result=Order)
     with pytest.raises(Malformed, match="JSON schema"):
-        engine.submit("x", agents=[clerk], result=type(engine))
+        engine.submit("x", agents=[worker_of_results], result=type(engine))
 
 
 def test_a_model_that_cannot_be_called_is_refused(
@@ -212,11 +218,11 @@ def test_a_model_that_cannot_be_called_is_refused(
 
 def test_events_tell_what_happens(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Text while it is said, tools before and after, gates to decide, and the end."""
-    answers = say("", ToolCall("stock", '{"item": "lamps"}')), say("There are 12 lamps.")
+    answers = say("", ToolCall("stock_of_results", '{"item": "lamps"}')), say("There are 12 lamps.")
 
     async def follow(engine: EngineSession) -> list[forum.events.RunEvent]:
         happened = []
-        model = forum.model("openai:gpt-4o-mini", tools=[stock])
+        model = forum.model("openai:gpt-4o-mini", tools=[stock_of_results])
         run = await engine.asubmit("How many lamps?", agents=[model], gates=["plan"])
         async for event in run:
             happened.append(event)
@@ -239,7 +245,7 @@ def test_events_tell_what_happens(project: Path, monkeypatch: pytest.MonkeyPatch
 
     assert "".join(event.text for event in of(forum.events.TextDelta)) == "There are 12 lamps."
     assert [(u.tool, u.arguments) for u in of(forum.events.ToolUse)] == [
-        ("stock", '{"item": "lamps"}')
+        ("stock_of_results", '{"item": "lamps"}')
     ]
     assert [done.output for done in of(forum.events.ToolDone)] == ["12 lamps"]
     assert [gate.subject for gate in of(forum.events.GateOpened)] == ["plan"]
