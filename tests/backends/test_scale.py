@@ -51,7 +51,7 @@ GROWING = frozenset(
 SCANNERS = frozenset(
     {
         *("verify/ledger_audit.py", "verify/table_audit.py", "verify/epoch_audit.py"),
-        *("surfaces/cli/doctor.py", "surfaces/cli/ledger.py:summary"),
+        *("surfaces/cli/doctor.py", "app/record_figures.py:measure_log"),
         # A reader without the write key, about a row that no signed tree has: an exception.
         "ledger/row_checks.py:is_newer_than_tree",
         # An export, about an entry that has no index although the run was sequenced before.
