@@ -52,7 +52,11 @@ def carry_out(office: Office, provider: Provider, budget: RunBudget, **members: 
     """Have the provider asked; what must hold of every run is checked."""
     policy = quick(**{"agents": {"": spec_of(provider)}, **members})
     tasks = None if policy.roles else ONE
-    run = office.do(RunRequest("How long is the Elbe?", tasks, policy, budget))
+    # Two asks, so that a Coordinator plans where there is one.
+    request = (
+        "How long is the Elbe? Where does it end?" if policy.roles else "How long is the Elbe?"
+    )
+    run = office.do(RunRequest(request, tasks, policy, budget))
 
     entries = office.entries()
     called = [entry for entry in entries if isinstance(entry.facts, CallFacts)]
