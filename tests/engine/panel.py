@@ -10,7 +10,8 @@ from forum.engine import RunRequest
 from forum.ledger.entry import Entry
 from forum.work.kinds import CallFacts, DelegationFacts, IntentFacts, OutcomeFacts, ReplyFacts, Why
 from forum.work.panel import Council, Seat, Symposium
-from forum.work.policy import Agent, Policy, Scripted, ScriptStep, ToolSpec
+from forum.work.policy import Agent, Policy, Scripted, ScriptStep, ToolSpec, read_policy
+from forum.work.prompt import remove_marks
 from tests.deliberation.sitting import CHAIR, config
 from tests.engine.office import RUN, Office, quick
 from tests.spoken import ballot, claiming, synthesis, turn, verdict
@@ -203,6 +204,10 @@ _OWN = frozenset({"spent", "strands", "result"})
 def _bodies(office: Office, entry: Entry[Any]) -> dict[str, object]:
     names = (name for name in entry.bodies if name not in _OWN)
     bodies: dict[str, object] = {name: office.body(entry, name) for name in names}
+    if "policy" in bodies:  # each run draws its own secret
+        bodies["policy"] = read_policy(office.body(entry, "policy")).with_secret(b"")
+    if "prompt" in bodies:
+        bodies["prompt"] = remove_marks(office.body(entry, "prompt"))
     if "report" in bodies:
         report = msgspec.to_builtins(read_report(office.body(entry, "report")))
         report["spent"] = report["baseline"]["spent"] = None

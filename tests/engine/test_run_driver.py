@@ -33,7 +33,7 @@ def test_a_plan_is_recorded_in_full_before_anything_runs(office: Office) -> None
 
     assert [entry.step for entry in first] == ["run/open", "accepted", "plan"]
     assert office.body(first[1], "request") == b"please"
-    assert read_policy(office.body(first[1], "policy")) == order.policy
+    assert read_policy(office.body(first[1], "policy")).with_secret(b"") == order.policy
     assert read_plan(office.body(first[2], "plan")) == order.plan
 
 
