@@ -199,7 +199,7 @@ class RunReads:
 
     def add_up_all_costs(self, axis: CostAxis, query: RunQuery) -> CostTable:
         """Return what all runs that match have cost, however long that takes."""
-        return add_up_costs(self._project, axis, query, None, max_scanned=None)
+        return add_up_costs(self._project, axis, query, None, is_limited=False)
 
     def measure_run(self, run: str) -> RecordFigures:
         """Return the figures of a run and of the runs within it.  Raises `NoSuchRun`."""

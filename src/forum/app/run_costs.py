@@ -152,11 +152,13 @@ def add_up_costs(
     query: RunQuery,
     before: str | None,
     split: CostAxis | None = None,
-    max_scanned: int | None = MAX_SCANNED_RUNS,
+    *,
+    is_limited: bool = True,
 ) -> CostTable:
-    """Return what the runs that match have cost, of at most so many runs; None: of all."""
+    """Return what the runs that match have cost; if limited, very many are not added up at once."""
     table = CostTable(axis, split)
-    for page in RunLister(project).scan_runs(query, before, PAGE_SIZE, max_scanned):
+    most = MAX_SCANNED_RUNS if is_limited else None
+    for page in RunLister(project).scan_runs(query, before, PAGE_SIZE, most):
         for run in page.runs:
             table.add_run(run)
         table.next = page.next

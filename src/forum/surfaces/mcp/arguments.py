@@ -196,7 +196,8 @@ class DeliberateAsk(Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def form(self) -> requests.AskForm:
         """The request in the form that all surfaces share.  Raises `Malformed`."""
-        members = requests.PanelAsk.__struct_fields__
+        # The other members are about a panel that works on a task of a plan.
+        members = set(requests.PanelAsk.__struct_fields__) & set(self.__struct_fields__)
         panel = requests.PanelAsk(**{name: getattr(self, name) for name in members})
         budget = _budget(self.budget_usd, self.max_seconds)
         return requests.AskForm(asked_question(self), budget=budget, panel=panel)
