@@ -24,6 +24,7 @@ from forum.surfaces.cli.mcp_over_http import PATH, McpExtension
 from forum.surfaces.http.application import make_app
 from forum.surfaces.http.auth import ServerConfig
 from forum.surfaces.http.tenant import Tenant
+from forum.work.policy import read_policy
 from tests.surfaces.halls import showing
 from tests.surfaces.terminal import Terminal
 
@@ -95,20 +96,29 @@ CASES = {
 REQUEST = "Change the code of the parser."
 
 
-def recorded(forum: Forum, run: str) -> list[tuple[str, object, dict[str, bytes]]]:
+def recorded(forum: Forum, run: str) -> list[tuple[str, object, dict[str, object]]]:
     """Return what was put on record about a request before anybody worked on it."""
     return [
         (
             entry.kind,
             entry.facts,
             {
-                name: read_body(forum.ledger, Position(run, MAIN_STRAND, entry.n), name)
+                name: _content(name, read_body(forum.ledger, _place(run, entry.n), name))
                 for name in entry.bodies
             },
         )
         for _, entry in read_strand_entries(forum.ledger, run, MAIN_STRAND)
         if entry.n > 0  # the first entry opens the run, and names a checkpoint
     ]
+
+
+def _place(run: str, n: int) -> Position:
+    return Position(run, MAIN_STRAND, n)
+
+
+def _content(name: str, body: bytes) -> object:
+    """Return what a body says; the secret of a policy is drawn for each run."""
+    return read_policy(body).with_secret(b"") if name == "policy" else body
 
 
 def by_command(terminal: Terminal, case: Case) -> str:
