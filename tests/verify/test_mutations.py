@@ -66,6 +66,8 @@ FREE: dict[str, dict[str, set[str]]] = {
         "accepted/1": {
             *("policy.agents", "policy.backoff_milliseconds", "policy.parallel", "policy.retries"),
             *("policy.gate_default", "policy.gate_milliseconds"),
+            # They are about tasks, and answers to them.
+            *("policy.marks", "policy.doubted", "policy.panel.require"),
             *(f"{CONFIG}{who}.{what}" for who in ("agents", "coordinator") for what in OF_MODELS),
             *(f"{CONFIG}problem_statement", f"{CONFIG}session_id"),
         },

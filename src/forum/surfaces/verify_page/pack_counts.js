@@ -76,23 +76,14 @@ function isInteger(value) {
 }
 
 /**
- * Return the member of a query, which must be one, or a default.
+ * Return the member of a query, which must be one, or a default; without a default it must be there.
  * @param {Members} query
  * @param {string} name
- * @param {any} fallback
+ * @param {any} [fallback]
  */
 function ask(query, name, fallback) {
   if (!(query instanceof Map)) throw new TypeError("a query is no object");
-  return query.has(name) ? query.get(name) : fallback;
-}
-
-/**
- * Return a member that every query has; a changed report may lack it.
- * @param {Members} query
- * @param {string} name
- */
-function demand(query, name) {
-  const value = ask(query, name, undefined);
+  const value = query.has(name) ? query.get(name) : fallback;
   if (value === undefined) throw new TypeError(`a query has no ${name}`);
   return value;
 }
@@ -148,9 +139,9 @@ class FigureCounter {
     const { query } = this;
     return new Map(
       Object.entries({
-        id: demand(query, "id"),
-        title: demand(query, "title"),
-        section: demand(query, "section"),
+        id: ask(query, "id"),
+        title: ask(query, "title"),
+        section: ask(query, "section"),
         unit: ask(query, "unit", "number"),
         value: exactNumber(this.#measure(this.values)),
         items: this.values.length,
