@@ -20,6 +20,9 @@ _ADMITTED_PER_LOOP_ITERATION = 4
 """Requests admitted per iteration of the event loop, before it serves other tasks."""
 
 _WORKER_POLL_INTERVAL_S = 2.0
+_MAX_MISSED_LOOKS = 5
+"""How often a worker may not be seen before it counts as gone: after the database was away, it
+takes a moment until the workers have renewed their leases."""
 
 HoldOpen = Callable[[], AbstractContextManager[object]]
 
@@ -56,6 +59,7 @@ class Tenant:
 
         self.has_worker = True
         """Whether a worker was seen when it was last looked for, possibly a moment ago."""
+        self._missed_looks = _MAX_MISSED_LOOKS  # at the start, the first look decides
 
     async def watch_workers(self) -> None:
         """Look for workers until cancelled, and log when the last one is gone or one is back.
@@ -69,8 +73,13 @@ class Tenant:
 
     async def look_for_worker(self) -> None:
         """Look once whether a worker carries out the runs of this ledger."""
-        seen = await asyncio.to_thread(lambda: self.forum.reads.has_workers)
-        if seen == self.has_worker:
+        try:
+            seen = await asyncio.to_thread(lambda: self.forum.reads.has_workers)
+        except StoreFailed:
+            self._missed_looks = 0
+            raise
+        self._missed_looks = 0 if seen else self._missed_looks + 1
+        if seen == self.has_worker or (not seen and self._missed_looks < _MAX_MISSED_LOOKS):
             return
         self.has_worker = seen
         if seen:
