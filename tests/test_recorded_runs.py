@@ -104,14 +104,16 @@ def record(
     """Record a run as `forum run` does: a program that calls a model once."""
     run = new_run_id()
     main = ledger.open_run(run, "operator", source_draft(run, "python", RELAYED), new=True)
-    root = ledger.new_strand(run, span_strand("root"))
-    program = ReportBeginFacts(Operation.STEP, "python", "root")
+    root = ledger.new_strand(run, span_strand("program"))
+    program = ReportBeginFacts(Operation.STEP, "python", "program")
     command = encode("input", ["python", "agent.py", "--tune", option])
     assert main.head is not None
     begun = begin_draft(run, program, [command], capped=False)
     root.append(replace(begun, parents=(main.head,)))
     request = {"model": "gpt-5", "messages": [{"role": "user", "content": prompt}], "stream": True}
-    call = ReportBeginFacts(Operation.MODEL, "gpt-5", "call", within="root", model="gpt-5", calls=1)
+    call = ReportBeginFacts(
+        Operation.MODEL, "gpt-5", "call", within="program", model="gpt-5", calls=1
+    )
     strand = ledger.new_strand(run, span_strand("call"))
     assert root.head is not None
     asked = begin_draft(run, call, [encode("input", request)], capped=False)
@@ -122,7 +124,7 @@ def record(
             name="gpt-5",
             outcome=Outcome.OK,
             span="call",
-            within="root",
+            within="program",
             micros=250_000,
             model="gpt-5",
             input_tokens=41,
@@ -130,7 +132,7 @@ def record(
             usd=5000,
         )
         strand.append(step_draft(run, step, [streamed(reply)], begun=call))
-        ended = ReportStepFacts(Operation.STEP, "python", Outcome.OK, "root")
+        ended = ReportStepFacts(Operation.STEP, "python", Outcome.OK, "program")
         root.append(step_draft(run, ended, (), begun=program))
         ledger.close_run(main, "operator", Outcome.OK)
     return run
@@ -184,7 +186,7 @@ def test_erasure_reaches_title_search_and_every_byte(recorded: RecordedLog) -> N
         forum.log.redact(f"{run}/span/call/0", "input", RedactionReason.REQUEST)
         assert forum.reads.list_runs(RunQuery(), None, 1).runs[0].title == "agent.py"
         forum.log.redact(f"{run}/span/call/1", "output", RedactionReason.REQUEST)
-        forum.log.redact(f"{run}/span/root/0", "input", RedactionReason.REQUEST)
+        forum.log.redact(f"{run}/span/program/0", "input", RedactionReason.REQUEST)
         (listed,) = forum.reads.list_runs(RunQuery(), None, 1).runs
         page = transcript_page(forum.reads.read_run_record(run), 0, 50)
 

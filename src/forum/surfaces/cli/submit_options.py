@@ -371,7 +371,9 @@ def _read_run_request(
     table, source = _read_table(file) if file else {}, str(file)
     words = _words(request, table, source)
     planner = planning.Planner(settings, wishes.team.roster)
-    raw_policy = _with_named_panels(source, _with_models(source, table.get("policy", {})))
+    raw_policy = table.get("policy", {})
+    for member, convert in (("agents", _with_model), ("panels", _as_council)):
+        raw_policy = _convert_named(source, raw_policy, member, convert)
     policy = _convert(f"{source}: policy", raw_policy, Policy)
     budget = _convert(f"{source}: budget", table.get("budget", {}), RunBudget)
     policy = apply_agents(
@@ -439,16 +441,18 @@ def panel_run_request(
     return order
 
 
-def _with_models(source: str, raw: Any) -> Any:  # noqa: ANN401  parsed from a file
-    """Parse the models of a plan file with the checks that apply to those in the settings."""
-    agents = raw.get("agents") if isinstance(raw, dict) else None
-    if not isinstance(agents, dict):
+def _convert_named(
+    source: str,
+    raw: Any,  # noqa: ANN401  parsed from a file
+    member: str,
+    convert: Callable[[str, Any], Any],
+) -> Any:  # noqa: ANN401
+    """Convert each value of a table of the policy; a policy without the table stays as it is."""
+    table = raw.get(member) if isinstance(raw, dict) else None
+    if not isinstance(table, dict):
         return raw
-    parsed = {
-        name: _with_model(f"{source}: policy.agents.{name}", agent)
-        for name, agent in agents.items()
-    }
-    return raw | {"agents": parsed}
+    where = f"{source}: policy.{member}"
+    return raw | {member: {name: convert(f"{where}.{name}", item) for name, item in table.items()}}
 
 
 def _with_panels(source: str, tasks: Any) -> Any:  # noqa: ANN401  parsed from a file
@@ -468,18 +472,6 @@ def _with_panel(source: str, task: dict[str, Any]) -> dict[str, Any]:
     return result
 
 
-def _with_named_panels(source: str, raw: Any) -> Any:  # noqa: ANN401  parsed from a file
-    """Convert the named panels of a policy in the same way."""
-    panels = raw.get("panels") if isinstance(raw, dict) else None
-    if not isinstance(panels, dict):
-        return raw
-    named = {
-        name: _as_council(f"{source}: policy.panels.{name}", panel)
-        for name, panel in panels.items()
-    }
-    return raw | {"panels": named}
-
-
 def _as_council(where: str, panel: Any) -> Any:  # noqa: ANN401  parsed from a file
     """Return the recorded form of a panel that has the form of a request."""
     if not isinstance(panel, dict) or isinstance(panel.get("seats"), list):
@@ -493,6 +485,7 @@ def _decimals_to_floats(panel: dict[str, Any]) -> dict[str, Any]:
 
 
 def _with_model(source: str, agent: Any) -> Any:  # noqa: ANN401  parsed from a file
+    """Parse a model of a plan file with the checks that apply to those in the settings."""
     if not isinstance(agent, dict) or agent.get("kind") not in ("chat", "pydantic-ai"):
         return agent
     try:
