@@ -116,6 +116,10 @@ soak-otlp *args:
 soak-gateway *args:
     {{bin}}/python -m tests.soak.gateway {{args}}
 
+# Install clients of models as people use them, and run each through the gateway
+gateway-clients *args:
+    {{bin}}/python -m tests.gateway.real_clients {{args}}
+
 # Archive runs in a bucket of a real S3 server, which gets an environment of its own
 archive-s3:
     python3 -m venv --clear build/moto
@@ -139,6 +143,10 @@ fuzz-http *args:
 # Send requests that are expensive to check, and measure whether the server still answers
 fuzz-shapes *args:
     {{bin}}/python -m tests.soak.shapes {{args}}
+
+# Attack every route of a server with its largest bodies, and print what others notice
+limits *args:
+    {{bin}}/python -m tests.soak.limits {{args}}
 
 # Install Phoenix into an environment of its own, send it runs as traces, and look at what it shows
 phoenix:
@@ -187,6 +195,11 @@ clean-install extras="": build
 sbom:
     mkdir -p dist
     {{bin}}/python -m deploy.sbom > dist/forumd.cdx.json
+
+# Ask for known vulnerabilities of the locked versions; it needs the network
+advisories:
+    {{bin}}/uv tool run pip-audit --strict --disable-pip --no-deps --requirement requirements/ci.txt
+    npm audit --prefix web
 
 # Have systemd read the units, with the forum of this environment in the place of the installed one
 units:

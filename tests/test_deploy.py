@@ -85,6 +85,8 @@ def started() -> Iterator[tuple[str, list[str]]]:
     yield "Dockerfile", json.loads(dict(instructions())["CMD"])
     for name, service in services().items():
         command = service["command"]
+        if name == "worker-keys":  # it copies two files
+            continue
         yield name, shlex.split(command) if isinstance(command, str) else command
     for path in UNITS:
         yield path.name, shlex.split(unit(path)["ExecStart"].replace("$WITNESS_LOGS", ""))
@@ -200,7 +202,21 @@ def test_one_service_signs() -> None:
 
     assert state == {"init", "server"}
     assert writes_key == {"init"}
-    assert reads_key == {"server", "worker"}
+    assert reads_key == {"server", "worker-keys"}
+
+
+def test_workers_have_no_key_that_signs() -> None:
+    """Programs of agents run as their user; whoever holds log.key can sign any history."""
+    (copying,) = [one for name, one in services().items() if name == "worker-keys"]
+    assert [Path(word).name for word in copying["command"][2:-1]] == ["write.key", "log.pub"]
+    assert "worker-keys:/var/lib/forum/.forum:ro" in services()["worker"]["volumes"]
+
+    worker = unit(DEPLOY / "systemd/forum-worker@.service")
+    server = unit(DEPLOY / "systemd/forum-server.service")
+    seen = worker["BindReadOnlyPaths"].split()
+    assert worker["TemporaryFileSystem"] == "/etc/forum/.forum:ro"
+    assert [Path(path).name for path in seen] == ["write.key", "log.pub"]
+    assert worker["StateDirectory"] != server["StateDirectory"]
 
 
 def test_the_compose_file_has_what_it_promises() -> None:
@@ -213,7 +229,8 @@ def test_the_compose_file_has_what_it_promises() -> None:
     assert "postgres:/var/lib/postgresql/data" in every["postgres"]["volumes"]
     assert waits["upgrade"] == {"postgres"}
     assert waits["init"] == {"upgrade"}
-    assert waits["server"] == waits["worker"] == {"postgres", "init"}
+    assert waits["server"] == {"postgres", "init"}
+    assert waits["worker"] == {"postgres", "init", "worker-keys"}
 
 
 def test_what_the_compose_file_uses_is_declared() -> None:

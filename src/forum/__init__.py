@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from forum.sdk import (
         Cause,
         CouncilOutcome,
+        Dissent,
         FigureDifference,
         Figures,
         LaneInfo,
@@ -71,6 +72,7 @@ __all__ = [
     "Cause",
     "Client",
     "CouncilOutcome",
+    "Dissent",
     "FigureDifference",
     "Figures",
     "LaneInfo",

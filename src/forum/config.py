@@ -44,11 +44,12 @@ _KNOWN_SETTINGS = {
         "endpoint", "headers_env", "content", "all_spans", "quiet_seconds", "idle_seconds",
     },
     "gateway": {
-        "openai_url", "anthropic_url", "free_loopback", "prices", "usd", "tokens", "calls", "allow",
+        "openai_url", "anthropic_url", "openai_key_env", "openai_key_file", "anthropic_key_env",
+        "anthropic_key_file", "free_loopback", "prices", "usd", "tokens", "calls", "allow",
         "untouched", "max_repeats", "quiet_seconds",
     },
 }  # fmt: skip
-_NAMED_SECTIONS = ("models", "tools", "servers", "gates", "budgets")
+_NAMED_SECTIONS = ("models", "panels", "tools", "servers", "gates", "budgets")
 """Sections with subsections, whose names the user chooses."""
 _TEAM_SECTIONS = (*_NAMED_SECTIONS, "roles", "roster", "submit", "clients")
 """Sections about agents, tools and limits. They are not interpreted here but passed on unchanged,
@@ -59,7 +60,12 @@ _SURFACE_SECTIONS = ("server", "gateway", "oidc", "webhooks", "otel")
 _SECTIONS = tuple(dict.fromkeys((*_KNOWN_SETTINGS, *_TEAM_SECTIONS, *_SURFACE_SECTIONS)))
 _UNMERGED_SECTIONS = frozenset({"oidc"})
 """Sections that are taken from one file only, never merged."""
-_PATH_SETTINGS = frozenset({("roster", "file"), ("server", "tls_cert"), ("server", "tls_key")})
+_PATH_SETTINGS = frozenset(
+    {
+        ("gateway", "anthropic_key_file"), ("gateway", "openai_key_file"), ("roster", "file"),
+        ("server", "tls_cert"), ("server", "tls_key"),
+    }
+)  # fmt: skip
 _VARIABLES = {
     "database.url": "FORUM_DATABASE_URL",
     "worker.runner": "FORUM_WORKER_RUNNER",
@@ -220,6 +226,11 @@ def list_secret_files(settings: Settings) -> Iterator[tuple[Path, str]]:
     ]
     server = settings.doors.get("server", {})
     named.append((server, "tls_key", "the key of the server's certificate"))
+    gateway = settings.doors.get("gateway", {})
+    named += [
+        (gateway, f"{provider}_key_file", f"the key of the gateway for {provider}")
+        for provider in ("openai", "anthropic")
+    ]
     for section, setting, what in named:
         if isinstance(section, Mapping) and isinstance(section.get(setting), str):
             yield Path(section[setting]), what

@@ -45,6 +45,7 @@ class ProblemType(Enum):
     UNFIT = ("unprocessable", 422, "The request can be read, but could never be carried out")
     TOO_FAST = ("too-many-requests", 429, "Too many requests")
     CAPPED = ("cap-reached", 429, "A cap of the operator over many runs is reached")
+    SHARE_IN_USE = ("share-in-use", 429, "This key or ledger has as much in use as it may have")
     BROKEN = ("internal", 500, "Internal error")
     UNAVAILABLE = ("unavailable", 503, "Temporarily unavailable")
     TOO_SLOW = ("timeout", 503, "The request took too long")
@@ -143,6 +144,19 @@ class NoTypedAnswer(Invalid):
     why: str
 
     text = "run {run} has no value: {why}"
+
+
+class FunctionNameTaken(Invalid):
+    """Two functions of a program are agents, or tools, of one name."""
+
+    name: str
+    first: str
+    second: str
+
+    text = (
+        "two functions have the name {name!r}: {first}, and {second}; "
+        "give one of them another, as in forum.agent(name=...)"
+    )
 
 
 class EvidenceRefused(Invalid):
@@ -477,6 +491,33 @@ class RunNotEnded(Conflict):
     )
 
 
+class AnswerNotFinal(Conflict):
+    """A run has not ended, so there is no final answer to deliberate on."""
+
+    run: str
+
+    text = "run {run} has not ended; a panel deliberates on final answers. Wait: forum watch {run}"
+
+
+class NoAnswer(Conflict):
+    """A run has ended without an answer, so there is nothing to deliberate on."""
+
+    run: str
+
+    text = "run {run} has no answer to deliberate on; see why: forum show {run}"
+
+
+class AnswerHasSecret(Conflict):
+    """A text of a run has a secret in it that is masked since, so that it cannot be quoted."""
+
+    run: str
+
+    text = (
+        "run {run} has a text with a secret in it, which is not copied; erase it with forum ledger "
+        "redact, and ask again without --about"
+    )
+
+
 class ScoreTooEarly(Conflict):
     """A run has not ended, so there is nothing final to score."""
 
@@ -558,6 +599,15 @@ class NoSuchGate(NotFound):
     subject: str
 
     text = "run {run} has no gate {subject}; forum gate list shows what waits"
+
+
+class GateNameUsed(Conflict):
+    """A program asks with another text under the name of a gate that exists."""
+
+    run: str
+    subject: str
+
+    text = "run {run}, gate {subject}: it shows another text; ask under another name"
 
 
 class GateAlreadyDecided(Conflict):
@@ -679,7 +729,7 @@ class AmbiguousEntry(NotFound):
 
 
 class AmbiguousRun(NotFound):
-    """A prefix of a run id fits more than one run."""
+    """What names a run fits more than one: as a name, a prefix, or the id of an entry."""
 
     MAX_NAMED = 3
 
@@ -693,7 +743,8 @@ class AmbiguousRun(NotFound):
         count = f"{len(self.runs)}{' or more' if self.more else ''}"
         named = ", ".join(self.runs[: self.MAX_NAMED])
         others = ", ..." if len(self.runs) > self.MAX_NAMED else ""
-        return f"{count} runs begin with {self.prefix}: {named}{others}; give more of the name"
+        more = "more of the name, or the index of an entry"
+        return f"{self.prefix} fits {count} runs: {named}{others}; give {more}"
 
 
 class NotYetSigned(Conflict):
@@ -861,6 +912,20 @@ class WeightsUnavailable(Unavailable):
 
     text = "the weights {model} were not installed: {why}.\n{steps}"
     remedy = "forum models pull {model}"
+
+
+class ToolsChanged(Untrusted):
+    """An MCP server lists other tools than when it was first used."""
+
+    server: str
+    how: str
+    digest: str
+
+    text = (
+        "the tools of {server} have changed ({how}), so none is called; look at them with forum "
+        "show RUN --transcript, and to accept them start the gateway with --pin {digest}"
+    )
+    remedy = "forum mcp gateway --pin {digest}"
 
 
 class WeightsRejected(Untrusted):
@@ -1050,3 +1115,62 @@ class WitnessUnreachable(Unavailable):
     why: str
 
     text = "witness {witness} is unreachable: {why}"
+
+
+class BodyTooExpensive(Invalid):
+    """A body takes too long, or too much memory, to read."""
+
+    seconds: float
+    megabytes: int
+
+    text = (
+        "reading this body takes more than {seconds:g} s of CPU time or {megabytes} MiB of memory; "
+        "send a smaller one, or one with fewer values"
+    )
+
+
+class BodyTooLarge(Invalid):
+    """A body has more bytes than its route takes."""
+
+    most: int
+
+    text = "at most {most} bytes"
+
+
+class BodyTooSlow(Invalid):
+    """A body was not received in time."""
+
+    seconds: float
+
+    text = "the body did not come within {seconds:.0f} s"
+
+
+class ShareExceeded(LimitReached):
+    """A key or a ledger has as much of something in use as it may have at once."""
+
+    what: str
+    whose: str
+    most: int
+
+    problem = ProblemType.SHARE_IN_USE
+    text = "this {whose} may have at most {most} {what} at once; wait until others have ended"
+    remedy = "send fewer requests at once, or use several keys"
+
+
+class ProcessFull(Unavailable):
+    """A server process has as much of something in use as it may have at once."""
+
+    what: str
+    most: int
+
+    text = "this process may have at most {most} {what} at once; try again"
+    remedy = "start another server process"
+
+
+class WorkerLost(Unavailable):
+    """A process that reads large bodies did not start, or ended."""
+
+    why: str
+
+    text = "the process that reads large bodies failed ({why}); try again"
+    remedy = "look at the log of the server, and at its limits of memory and processes"

@@ -30,8 +30,8 @@ from forum.work.cli_agents import CliAgent
 from forum.work.feature_table import FeatureTable
 from forum.work.kinds import Basis, RouteFacts
 from forum.work.model_weights import MODEL_WEIGHTS, ModelWeights, WeightsInspection
-from forum.work.panel import Panel, Symposium, fill_seats
-from forum.work.plan import Plan, RunBudget, Task, single_task_plan
+from forum.work.panel import Council, Panel, Symposium, fill_seats
+from forum.work.plan import Plan, RunBudget, Task, seat_decision_task, single_task_plan
 from forum.work.policy import (
     Agent,
     Api,
@@ -133,6 +133,15 @@ def make_router(
     return build_router(roster, semantic)
 
 
+def _free_on_loopback(agent: Agent) -> Agent:
+    """Return an agent that costs nothing, if it is a model on this machine without a price."""
+    from forum.models.urls import is_loopback
+
+    if isinstance(agent, Chat) and is_loopback(agent.url) and agent.input_usd is None:
+        return msgspec.structs.replace(agent, input_usd=0, output_usd=0)
+    return agent
+
+
 def load_team_settings(settings: Settings) -> TeamSettings:
     """Return the project file's agents, tools, servers, roles and roster.
 
@@ -145,6 +154,9 @@ def load_team_settings(settings: Settings) -> TeamSettings:
         "models": {name: _with_url(file, name, table) for name, table in models},
     }
     team = read_team_settings(file, tables)
+    if settings.doors.get("gateway", {}).get("free_loopback") is True:
+        freed = {name: _free_on_loopback(agent) for name, agent in team.agents.items()}
+        team = msgspec.structs.replace(team, agents=freed)
     home = settings.file.parent if settings.file else Path()
     agents: dict[str, Agent] = {
         name: msgspec.structs.replace(agent, key_file=str(home / agent.key_file))
@@ -284,7 +296,9 @@ class Planner:
     def base_policy(self) -> Policy:
         """The policy with all configured agents, tools, servers and roles."""
         team = self.team_settings
-        policy = Policy(tools=team.tools, servers=team.servers, roles=team.roles)
+        policy = Policy(
+            tools=team.tools, servers=team.servers, roles=team.roles, panels=team.panels
+        )
         return msgspec.structs.replace(policy, agents=team.agents) if team.agents else policy
 
     def decide(  # noqa: PLR0913  each is what a caller may choose
@@ -315,9 +329,12 @@ class Planner:
         whole = whole and not declined
         policy = msgspec.structs.replace(order.policy, declined_team=declined)
         order = replace(order, policy=policy)
+        if authority is CallerAuthority.OPERATOR:
+            for each in _symposia_of(order, panel):
+                order = _add_environment_models(order, each, os.environ)
+        else:
+            self._check_panel_names(order.policy)
         if panel is not None:
-            if authority is CallerAuthority.OPERATOR and isinstance(panel, Symposium):
-                order = _add_environment_models(order, panel, os.environ)
             order = seat_panel(order, panel)
         elif order.plan is not None:
             order = self._add_lanes(order, order.plan, team=whole, own=own)
@@ -340,7 +357,7 @@ class Planner:
                 "a team (--team) needs a model: connect one in forum.toml, or see a team at work "
                 "with `forum demo --open`"
             )
-        order = replace(order, policy=_seat_named_panels(order.policy))
+        order = replace(order, policy=_seat_named_panels(_keep_used_panels(order)))
         order.policy.check(order.plan)
         # Keys are not checked here: workers make the calls, possibly on another machine.
         require_agents(order.policy, order.plan, keys=False)
@@ -467,6 +484,17 @@ class Planner:
             policy = fill_context_lengths(policy)
         return replace(order, plan=seat_task_panels(plan, policy), policy=policy)
 
+    def _check_panel_names(self, policy: Policy) -> None:
+        """Refuse a policy in which a client replaced a panel of the operator. Raises `BadPlan`.
+
+        The operator's roles name these panels: the client would choose who judges its work.
+        """
+        for name, panel in self.team_settings.panels.items():
+            if policy.panels.get(name, panel) != panel:
+                raise errors.BadPlan(
+                    f"panels: the operator has a panel {name!r}; give yours another name"
+                )
+
     def _restrict_to_client(self, order: "RunRequest") -> "RunRequest":
         """Return a request within the operator's budget, with the tools of its lanes only.
 
@@ -501,11 +529,15 @@ def fill_context_lengths(policy: Policy) -> Policy:
 def _leave_out_configured(order: "RunRequest", own: Sequence[str]) -> "RunRequest":
     """Return a request whose agents are the caller's, and those that its plan and roles name."""
     policy, plan = order.policy, order.plan
-    named = {"", *own, *policy.roles.values()}
+    named = {"", *own, *policy.seat_panels(policy.roles.values())}
     for task in plan.all_tasks if plan else ():
         named |= {task.agent} | (task.panel.speakers if task.panel else frozenset())
     agents = {name: agent for name, agent in policy.agents.items() if name in named}
-    return replace(order, policy=msgspec.structs.replace(policy, agents=agents, ladder=()))
+    panels = {
+        name: panel for name, panel in policy.panels.items() if panel.speakers <= agents.keys()
+    }
+    policy = msgspec.structs.replace(policy, agents=agents, panels=panels, ladder=())
+    return replace(order, policy=policy)
 
 
 def _grant_tools(policy: Policy, granted: Sequence[str]) -> Policy:
@@ -618,6 +650,13 @@ class AgentRegistry(Planner):
             self._refresh_at = monotonic() + _RETRY_DELAY_S
 
 
+def _symposia_of(order: "RunRequest", panel: Panel | None) -> list[Symposium]:
+    """Return all symposia of a request: of its tasks, of its ladder, or its own."""
+    tasks = order.plan.all_tasks if order.plan else ()
+    panels = (panel, *(task.panel for task in tasks), *order.policy.panels.values())
+    return [each for each in panels if isinstance(each, Symposium)]
+
+
 def _add_environment_models(
     order: "RunRequest", panel: Symposium, environ: Mapping[str, str]
 ) -> "RunRequest":
@@ -687,16 +726,27 @@ def seat_panel(order: "RunRequest", panel: Panel) -> "RunRequest":
 
 def seat_task_panels(plan: Plan, policy: Policy) -> Plan:
     """Return a plan in which the empty seats of its tasks' panels are filled."""
-    agents = _agent_names(policy)
-    return Plan(tuple(_seat_task_panel(task, agents) for task in plan.tasks))
+    return Plan(tuple(_seat_task_panel(task, policy) for task in plan.tasks))
+
+
+def _keep_used_panels(order: "RunRequest") -> Policy:
+    """Return a policy with the panels that the run may ask: its record names no others.
+
+    A Coordinator can plan a decision of any of them.
+    """
+    policy = order.policy
+    if order.plan is None and Role.COORDINATOR in policy.roles:
+        return policy
+    used = {*policy.ladder, *policy.roles.values()}
+    panels = {name: panel for name, panel in policy.panels.items() if name in used}
+    return msgspec.structs.replace(policy, panels=panels)
 
 
 def _seat_named_panels(policy: Policy) -> Policy:
     """Return a policy in which the empty seats of its panels are filled."""
     if not policy.panels:
         return policy
-    agents = _agent_names(policy)
-    panels = {name: fill_seats(panel, agents) for name, panel in policy.panels.items()}
+    panels = {name: _seat_agents(panel, policy) for name, panel in policy.panels.items()}
     return msgspec.structs.replace(policy, panels=panels)
 
 
@@ -704,9 +754,19 @@ def _agent_names(policy: Policy) -> list[str]:
     return sorted(name for name in policy.agents if name)
 
 
-def _seat_task_panel(task: Task, agents: Sequence[str]) -> Task:
-    panel = task.panel and fill_seats(task.panel, agents)
-    tasks = tuple(_seat_task_panel(inner, agents) for inner in task.tasks)
+def _seat_agents(panel: Panel, policy: Policy) -> Panel:
+    """Return a panel in which every seat has an agent. Raises `BadPlan`, `Malformed`."""
+    if isinstance(panel, Council):
+        return fill_seats(panel, _agent_names(policy))
+    from forum.deliberation.seating import seat_symposium
+
+    return seat_symposium(panel, policy.agents)
+
+
+def _seat_task_panel(task: Task, policy: Policy) -> Task:
+    task = seat_decision_task(task, policy.panels)
+    panel = task.panel and _seat_agents(task.panel, policy)
+    tasks = tuple(_seat_task_panel(inner, policy) for inner in task.tasks)
     return msgspec.structs.replace(task, panel=panel, tasks=tasks)
 
 
@@ -717,7 +777,8 @@ def check_tool_permissions(tasks: Iterable[Task], policy: Policy) -> None:
     client could use both to get around the tool permissions. Raises `BadPlan`.
     """
     for task in tasks:
-        wanted = [task.panel.check] if task.panel and task.panel.check else []
+        panel = task.panel
+        wanted = [panel.check] if isinstance(panel, Council) and panel.check else []
         for demand in parse_criteria(task.done_when):
             if demand.check is Check.FILE:
                 why = "only the operator may use criteria that check files"

@@ -18,7 +18,7 @@ import fcntl
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from signal import SIGKILL
 from threading import Lock, Thread
@@ -95,6 +95,15 @@ def sync_file(descriptor: int) -> None:
 
 
 # An environment that other processes of the same user cannot read.
+
+
+def resident_bytes() -> int:
+    """Return the memory that this process has in use; 0 where the system does not tell it."""
+    try:
+        with open("/proc/self/statm", "rb") as file:  # noqa: PTH123  read for each task
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        return 0
 
 
 def hide_environment() -> None:
@@ -274,9 +283,15 @@ def _exists(process: int) -> bool:
 
 # Confinement of programs, by bubblewrap.
 
-_BUBBLEWRAP = "bwrap"
-KERNEL_FILE_SYSTEMS = ("--proc", "/proc", "--dev", "/dev")
-"""Arguments that show a confined program its own processes and a few devices."""
+BUBBLEWRAP = "bwrap"
+_READ_ONLY_KERNEL_FILES = ("bus", "driver", "fs", "irq", "mtrr", "pressure", "sys", "sysrq-trigger")
+"""Parts of /proc with settings of the kernel.  Bubblewrap leaves some of them to their modes, and
+for root those of /proc/sys allow everything."""
+_HIDDEN_KERNEL_FILES = (
+    "acpi", "asound", "kcore", "key-users", "keys", "kmsg", "latency_stats", "sched_debug", "scsi",
+    "timer_list",
+)  # fmt: skip
+"""Parts of /proc that tell of the machine, or of keys, what no program needs."""
 
 
 def confinement_problem() -> tuple[str, str] | None:
@@ -291,28 +306,58 @@ def confinement_problem() -> tuple[str, str] | None:
             f"confinement needs Linux, and this is {SYSTEM}",
             "run Forum in a Linux container or virtual machine",
         )
-    if shutil.which(_BUBBLEWRAP) is None:
+    if shutil.which(BUBBLEWRAP) is None:
         return "bubblewrap is not installed", "apt install bubblewrap"
     return None
 
 
-def confining_command(*, with_network: bool) -> tuple[str, ...]:
-    """Return the beginning of a command that confines a program: no rights, its own processes.
+def machine() -> str:
+    """Return the name of the processor's architecture, as this process uses it."""
+    name = os.uname().machine
+    return name if sys.maxsize > 1 << 32 else f"{name} with 32 bits"
 
-    `with_network` keeps the network namespace of the caller.
+
+def confining_options(*, with_network: bool, is_root: bool) -> tuple[str, ...]:
+    """Return the options of bubblewrap that leave a program no rights, and its own processes.
+
+    `with_network` keeps the network namespace of the caller.  A program of root gets a user
+    namespace that was made before, with another user in it.
     """
     return (
-        _BUBBLEWRAP, "--unshare-user", "--disable-userns", "--unshare-pid", "--unshare-ipc",
-        "--unshare-uts", "--unshare-cgroup-try", "--die-with-parent", "--cap-drop", "ALL",
+        *(() if is_root else ("--unshare-user", "--disable-userns")),
+        "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try",
+        "--die-with-parent", "--new-session", "--cap-drop", "ALL",
         *(() if with_network else ("--unshare-net",)),
     )  # fmt: skip
 
 
-def network_namespace_command() -> tuple[str, ...]:
-    """Return the beginning of a command that runs a program of ours in a network of its own."""
+def kernel_file_systems(empty: str) -> Iterator[str]:
+    """Yield options that show a program its own processes and a few devices, and no more.
+
+    `empty` is an empty file that takes the place of hidden ones.
+    """
+    yield from ("--proc", "/proc", "--dev", "/dev")
+    for name in _READ_ONLY_KERNEL_FILES:
+        path = f"/proc/{name}"
+        if os.path.lexists(path):
+            yield from ("--ro-bind", path, path)
+    for name in _HIDDEN_KERNEL_FILES:
+        path = f"/proc/{name}"
+        if os.path.isdir(path):  # noqa: PTH112  pathlib is slow to import
+            yield from ("--tmpfs", path, "--remount-ro", path)
+        elif os.path.lexists(path):
+            yield from ("--ro-bind", empty, path)
+
+
+def network_namespace_command(*, is_root: bool) -> tuple[str, ...]:
+    """Return the beginning of a command that runs a program of ours in a network of its own.
+
+    Root needs no user namespace for that, and one would not have the user of the program.
+    """
+    user = ("--unshare-user", "--uid", "0", "--gid", "0")
     return (
-        _BUBBLEWRAP, "--unshare-user", "--uid", "0", "--gid", "0", "--unshare-net",
-        "--unshare-pid", "--die-with-parent", "--cap-add", "ALL", "--dev-bind", "/", "/", "--",
+        BUBBLEWRAP, *(() if is_root else user), "--unshare-net", "--unshare-pid",
+        "--die-with-parent", "--cap-add", "ALL", "--dev-bind", "/", "/", "--",
     )  # fmt: skip
 
 

@@ -37,7 +37,7 @@ from tests.support import timed
 SMALL = 10_000
 LARGE = int(os.environ.get("FORUM_SCALE_ENTRIES", "100000"))
 MOST_GROWTH = 1.5
-HEIGHT = 2
+HEIGHT = 4
 """Pages that Postgres reads more of because a larger index is higher, at the ends of a look-up."""
 
 GROWING = frozenset(

@@ -39,6 +39,7 @@ def test_only_what_is_safe_is_sent_again() -> None:
     """A request that is lost may have been carried out."""
     again = [LOST, refusal(ProblemType.UNAVAILABLE), refusal(ProblemType.TOO_SLOW)]
     again += [refusal(ProblemType.TOO_FAST, 1.0), refusal(ProblemType.NOT_SIGNED)]
+    again += [refusal(ProblemType.SHARE_IN_USE, 1.0)]
     sent_again = {type(failure) for failure in again}
     never = [refusal(p) for p in ProblemType if problems.CLASSES[p] not in sent_again]
     never += [refusal(ProblemType.CAPPED, 1.0), refusal(ProblemType.TOO_FAST, 3600.0)]

@@ -27,6 +27,7 @@ from forum.deliberation.ballots import (
     read_ballot,
 )
 from forum.deliberation.claims import MAX_ATTACKS, ClaimRegister
+from forum.deliberation.council_findings import describe_findings
 from forum.deliberation.council_kinds import (
     Accord,
     BaselineDecision,
@@ -41,7 +42,7 @@ from forum.deliberation.council_report import NO_CHECKED_ANSWER_WARNING, Council
 from forum.deliberation.protocols import start_protocol
 from forum.deliberation.steps import SessionNote, ToolProbe, TurnBatch, TurnStatus
 from forum.ledger.kinds import Outcome
-from forum.work.panel import Council, Seat, normalize_answer
+from forum.work.panel import COUNCIL_VERSION, Council, Seat, normalize_answer
 from forum.work.policy import Policy, Scripted
 from forum.work.prompt import Quotation
 from tests.deliberation.sessions import COST, Held, Turn, hold, replay, seats_of, session_of
@@ -703,6 +704,45 @@ def test_an_objection_keeps_the_gate_shut_and_agreement_from_being_called() -> N
     assert (facts_of(held).end, facts_of(held).accord) == (End.STABLE, Accord.BLOCKED)
     assert [block.text for block in report_of(held).blockers] == ["the law"]
     assert (facts_of(lifted).end, facts_of(lifted).accord) == (End.UNANIMOUS, Accord.AGREED)
+
+
+WRITTEN: list[tuple[dict[str, Any], str]] = [
+    ({"blocker": True}, "an objection without words"),
+    ({"blocker": ["the law", "none", "the cost"]}, "the law; the cost"),
+    ({"blocker": {"what": "the law", "page": 3, "checked": False}}, "the law; 3"),
+    ({"Blocker": "the law"}, "the law"),
+    ({"blockers": ["the law"], "blocker": ""}, "the law"),
+    ({"blocker": False}, ""),
+    ({"blocker": None}, ""),
+    ({"blocker": ["N/A", {}, 0]}, ""),
+]
+
+
+@pytest.mark.parametrize("version", [1, COUNCIL_VERSION])
+@pytest.mark.parametrize(("members", "text"), WRITTEN)
+def test_an_objection_counts_in_any_form(members: dict[str, Any], text: str, version: int) -> None:
+    """Nobody loses one to the form of a ballot; what earlier councils counted does not change."""
+    council = Council(seats_of(3), OPTIONS, rounds=1, version=version)
+    held = hold_by_seat(council, [said("yes")], [said("yes")], [said("yes", **members)])
+    report = report_of(held)
+
+    if version == COUNCIL_VERSION:
+        assert [each.text for each in report.blockers] == [text][: bool(text)]
+        assert report.accord is (Accord.BLOCKED if text else Accord.AGREED)
+        assert report.absent == ()
+    else:
+        assert report.blockers == ()
+
+
+def test_the_findings_name_the_seats_that_cast_no_ballot() -> None:
+    """Two of three are not all."""
+    council = Council(seats_of(3), OPTIONS, rounds=1, version=COUNCIL_VERSION)
+    silent: list[Said | TurnStatus] = [TurnStatus.FAILED]
+    report = report_of(hold_by_seat(council, [said("yes")], [said("yes")], silent))
+
+    text = describe_findings(report)
+    assert "(2 of 3 seats)" in text
+    assert "Cast no ballot:\n- seat 3" in text
 
 
 def test_none_is_not_taken_for_an_objection() -> None:

@@ -12,6 +12,7 @@ from forum.sdk import (
     Cause,
     CouncilOutcome,
     DeliberateArguments,
+    Dissent,
     EngineSession,
     FigureDifference,
     Figures,
@@ -50,7 +51,8 @@ CLASSES = (
 )  # fmt: skip
 VALUES = (
     SubmitArguments, DeliberateArguments, Task, Plan, RunResult, TaskOutcome, TaskVerdict,
-    CouncilOutcome, Reply, RunBudgetLeft, events.TextDelta, events.ToolUse, events.ToolDone,
+    CouncilOutcome, Dissent, Reply, RunBudgetLeft, events.TextDelta, events.ToolUse,
+    events.ToolDone,
     events.TaskEnded, events.GateOpened, events.RunEnded, RunListing, ReplayedRun, Cause,
     LogCheckpoint, Figures, ModelCalls, LedgerSummary, RunFigures, RunComparison,
     FigureDifference, LaneInfo, Report,

@@ -1,6 +1,7 @@
 """An agent that wants to approve its own gate, and to make itself a key: confined, and not."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -138,6 +139,8 @@ def test_a_confined_program_finds_no_key_while_keys_and_settings_are_replaced(
     """Neither the new key nor the old one, nor those of a project within the project."""
     terminal = Terminal(tmp_path)
     (terminal.folder / "work").mkdir()
+    if os.geteuid() == 0:
+        os.chown(terminal.folder / "work", 65533, 65533)  # whom root's programs run as
     (terminal.folder / "agent.py").write_text(WATCH)
     settings = f"""
 [agents]

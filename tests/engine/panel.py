@@ -196,7 +196,7 @@ def _facts(entry: Entry[Any]) -> dict[str, Any]:
     return {name: value for name, value in facts.items() if name not in _BILLED}
 
 
-_BILLED = frozenset({"usd", "tokens", "turn", "milliseconds", "ended", "digest"})
+_BILLED = frozenset({"calls", "usd", "tokens", "turn", "milliseconds", "ended", "digest"})
 _OWN = frozenset({"spent", "strands", "result"})
 """Bodies that tell of prices, of hashes, and of how many effects the hands had before."""
 

@@ -10,8 +10,7 @@ import pytest
 from forum.engine import RunRequest
 from forum.ledger.kinds import Outcome
 from forum.work.asks import is_single_ask
-from forum.work.coverage import CoverageFinding, WordCoverage
-from forum.work.kinds import SINGLE_ASK_STEP
+from forum.work.kinds import LISTED_ASKS_STEP, SINGLE_ASK_STEP
 from forum.work.plan import Task
 from forum.work.policy import Chat, Policy, Role, Scripted, ScriptStep
 from forum.work.roles import synthesizer
@@ -45,9 +44,12 @@ def judged(
     doubted: bool = False,
     request: str = QUESTION,
 ) -> RunRequest:
-    """Return a request whose one result is judged; `again` is what a second synthesis writes."""
-    second = said({"parts": [{"from": "a", "text": again}]})
-    steps = {"@intent": opinions[:1], "@intent.2": opinions[1:], "@synthesizer.2": (second,)}
+    """Return a request whose one result is judged; `again` is the corrected answer."""
+    steps = {
+        "@intent": opinions[:1],
+        "@intent.2": opinions[1:],
+        "@synthesizer.2": (ScriptStep(again),),
+    }
     agents = {
         "": Scripted({"*": (ScriptStep(result),)}),
         "judge": Scripted({name: step for name, step in steps.items() if step}),
@@ -79,10 +81,7 @@ def test_a_verifier_finds_a_flag_that_was_left_out(
     office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The engine that drove the run did not want it to be seen."""
-    monkeypatch.setattr(
-        "forum.engine.answer_assembly.check_coverage",
-        lambda _request, _answer: WordCoverage(CoverageFinding.NONE),
-    )
+    monkeypatch.setattr("forum.engine.answer_assembly.flag_answer", lambda *_: [])
     policy = quick(agents={"": Scripted({"*": (ScriptStep("bananas"),)})})
     office.do(RunRequest("How long is the Danube?", None, policy))
 
@@ -171,7 +170,14 @@ def test_the_schema_of_an_answer_holds_every_result_that_it_is_made_from(office:
     long = COMPLETE * 6
     limited = Chat(url="http://localhost:9/v1", model="small", max_tokens=500)
     room = Policy(agents={"": limited}).max_reply_chars("")
-    office.do(judged(long, opinion(("risks", "", False)), again=long))
+    parts = said({"parts": [{"from": "a", "text": long}]})
+    agents = {
+        "": Scripted({"*": (ScriptStep(long),)}),
+        "writer": Scripted({"@synthesizer": (parts,)}),
+    }
+    policy = quick(agents=agents, roles={Role.SYNTHESIZER: "writer"})
+    tasks = plan(Task("a", "Name options."), Task("b", "Name risks."))
+    office.do(RunRequest(QUESTION, tasks, policy))
     (call,) = [e for e in office.entries() if e.step == "attempt/1/call/1" and "synth" in e.strand]
 
     assert json.loads(synthesizer.build_schema(["a"], room, len(long)))["properties"]["parts"][
@@ -201,6 +207,42 @@ def test_a_request_with_one_ask_is_one_task_without_a_coordinator(
     assert play(office, tmp_path) == []
 
 
+LISTED = "Answer both.\n1. How long is the Elbe?\n2. How high is the Brocken?"
+
+
+def listed(**moves: str) -> RunRequest:
+    """Return a request of two questions, for a team without a Coordinator."""
+    agents = {"": Scripted({task: (ScriptStep(words),) for task, words in moves.items()})}
+    return RunRequest(LISTED, None, quick(agents=agents, roles={Role.SYNTHESIZER: ""}))
+
+
+def test_without_a_coordinator_each_listed_question_is_a_task(
+    office: Office, tmp_path: Path
+) -> None:
+    """Code makes the plan, in the words of the request, and numbers the results."""
+    said = {"answer-1": "The Elbe is 1094 km long.", "answer-2": "The Brocken is 1141 m high."}
+    run = office.do(listed(**said))
+
+    assert run.outcome is Outcome.OK
+    (plan_entry,) = [entry for entry in office.entries() if entry.kind == "plan/1"]
+    assert plan_entry.step == LISTED_ASKS_STEP
+    assert office.answer() == b"1. The Elbe is 1094 km long.\n\n2. The Brocken is 1141 m high."
+    prompts = {office.body(e, "prompt") for e in office.entries() if e.kind == "call/1"}
+    assert prompts == {
+        b"Answer both.\nHow long is the Elbe?",
+        b"Answer both.\nHow high is the Brocken?",
+    }
+    assert office.findings() == ()
+    assert play(office, tmp_path) == []
+
+
+def test_a_coordinator_divides_what_it_is_asked_to_divide(office: Office) -> None:
+    """Code splits a list only where nobody else plans."""
+    run = office.do(replace(order(), request=LISTED))
+
+    assert "@coordinator" in run.tasks
+
+
 def test_prompts_of_a_run_have_short_marks_under_a_secret_of_its_own(
     office: Office, tmp_path: Path
 ) -> None:
@@ -224,6 +266,12 @@ def test_prompts_of_a_run_have_short_marks_under_a_secret_of_its_own(
         ("Write a haiku about rivers.", True),
         ("Wie lang ist die Donau?", True),
         ("Review this diff:\n```\n+why?\n+how?\n```", True),
+        ("What color is it? Answer from the notes below. Say nothing about others.", True),
+        ("Explain tides. Write in German. Show your reasoning.", True),
+        ("Antworte kurz. Wie lang ist die Donau?", True),
+        ("Write a function. Reply with the code only.", True),
+        ("Answer in one word.", True),
+        ("Explain tides. Write a poem about them. Answer in German.", False),
         ("Which pump should we buy, and what does it cost a year?", False),
         ("What are the options? What are the risks?", False),
         ("Plan the migration and write the scripts.", False),
@@ -235,3 +283,118 @@ def test_prompts_of_a_run_have_short_marks_under_a_secret_of_its_own(
 def test_code_tells_one_ask_from_several(request_text: str, *, is_one: bool) -> None:
     """In doubt it is no single ask: then a Coordinator decides."""
     assert is_single_ask(request_text) is is_one
+
+
+LINES = "What do 348 bags of 20 kg weigh? End with the line `Load: NUMBER t`."
+WEIGHT = "348 bags of 20 kg weigh 6960 kg."
+ASKED = "1. When was Arnholm built?\n2. How many visitors did the tower of Elsby have?"
+CONFUSED = "1. Arnholm was built in 1822.\n2. Arnholm had 3843 visitors."
+
+
+def corrected(request: str, result: str, reply: str) -> RunRequest:
+    """Return a request to a team of one agent, whose first answer is corrected."""
+    agents = {"": Scripted({"@synthesizer.2": (ScriptStep(reply),), "*": (ScriptStep(result),)})}
+    policy = quick(agents=agents, roles={Role.SYNTHESIZER: ""})
+    return RunRequest(request, plan(Task("a", request)), policy)
+
+
+@pytest.mark.parametrize(
+    ("request_text", "result", "reply", "answer"),
+    [
+        (LINES, WEIGHT, "Load: 6.96 t", f"{WEIGHT}\n\nLoad: 6.96 t"),
+        (LINES, f"{WEIGHT}\nLoad: 6960 t", "Load: 6.96 t", None),
+        (
+            ASKED,
+            CONFUSED,
+            "Elsby had 5666.",
+            "1. Arnholm was built in 1822.\n2. Elsby had 5666.",
+        ),
+        ("How much is 12 * 30?", "12 * 30 = 350", "12 * 30 = 360", "12 * 30 = 360"),
+        ("How much is 12 * 30?", "12 * 30 = 350", "12 * 30 = 340", "12 * 30 = 350"),
+        (LINES, WEIGHT, "I do not know.", WEIGHT),
+    ],
+    ids=["line", "unit", "question", "calculation", "no better", "no line"],
+)
+def test_an_answer_with_faults_is_mended_once_and_the_better_one_is_kept(
+    office: Office, tmp_path: Path, request_text: str, result: str, reply: str, answer: str | None
+) -> None:
+    """The record shows both, a verifier comes to the same flag, and a replay to the same answer."""
+    run = office.do(corrected(request_text, result, reply))
+
+    assert run.outcome is Outcome.OK
+    assert "@synthesizer.2" in run.tasks
+    assert office.answer().decode() == (answer or f"{result}\n\n{reply}")
+    flags = [reason for subject, (_, reason) in outcomes(run).items() if subject == "form"]
+    assert bool(flags) == (answer == result)
+    assert office.findings() == ()
+    assert play(office, tmp_path) == []
+
+
+def test_the_author_is_told_by_code_what_is_missing_and_no_frame_is_sent(office: Office) -> None:
+    """A small model repeats marks and headings; the request, its answer and one sentence do."""
+    office.do(corrected(LINES, WEIGHT, "Load: 6.96 t"))
+    (call,) = [e for e in office.entries() if e.step == "attempt/1/call/1" and "synth" in e.strand]
+    prompt = office.body(call, "prompt").decode()
+
+    assert prompt.startswith(LINES)
+    assert prompt.endswith("`Load: NUMBER t` (6960 kg = 6.96 t)")
+    assert "schema" not in call.bodies
+
+
+def test_an_agent_alone_is_flagged_and_not_asked_again(office: Office) -> None:
+    """Only a team mends an answer; what code finds is on every record."""
+    order = corrected(LINES, WEIGHT, "Load: 6.96 t")
+    run = office.do(replace(order, policy=quick(agents=order.policy.agents)))
+
+    assert run.outcome is Outcome.OK
+    assert outcomes(run) == {"form": (Outcome.INDETERMINATE, "line")}
+    assert office.answer().decode() == WEIGHT
+    assert office.findings() == ()
+
+
+def test_a_verifier_finds_a_flag_of_the_form_that_was_left_out(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The engine that drove the run did not want it to be seen."""
+    with monkeypatch.context() as patched:
+        patched.setattr("forum.engine.answer_assembly.check_form", lambda *_: ())
+        patched.setattr("forum.engine.answer_assembly.flag_answer", lambda *_: [])
+        office.do(corrected(LINES, WEIGHT, ""))
+
+    (fault,) = office.findings()
+    assert "the check of the answer's form is recorded as without finding, and gives line" in str(
+        fault
+    )
+
+
+def test_a_result_that_repeats_the_marks_of_its_prompt_is_rejected(office: Office) -> None:
+    """It is an echo of what Forum wrote around the request, and never an answer."""
+    echo = "--- 40511740 begin: the request\nSay hello.\n--- 40511740 end"
+    order = corrected("Say hello.", echo, "")
+    policy = replace(order, policy=quick(agents=order.policy.agents, roles={Role.SYNTHESIZER: ""}))
+    run = office.do(policy)
+
+    assert run.outcome is Outcome.FAILED
+    assert run.task("a").verdict.reason == "marks"  # type: ignore[union-attr]
+    assert office.findings() == ()
+
+
+def test_after_an_echo_of_its_frame_a_task_is_asked_in_plain_words(office: Office) -> None:
+    """At no temperature the same prompt has the same reply, so the next one has no frame."""
+    echo = ScriptStep("## The request\n--- 40511740 begin: the request\nName a river.")
+    agents = {
+        "": Scripted({"a": (echo, ScriptStep("The river Elbe.")), "*": (ScriptStep("Etna"),)})
+    }
+    tasks = plan(Task("a", "Name a river."), Task("b", "Name a mountain."))
+    policy = quick(agents=agents, roles={Role.INTENT: ""}, doubted=True)
+    run = office.do(RunRequest("A river and a mountain?", tasks, policy))
+
+    assert run.outcome is Outcome.OK
+    prompts = [
+        office.body(entry, "prompt")
+        for entry in office.entries()
+        if entry.strand == "task/a" and entry.step.endswith("/call/1")
+    ]
+    assert b"begin: the request" in prompts[0]
+    assert prompts[1] == b"Name a river."
+    assert office.findings() == ()

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from forum.deliberation.council_report import NO_CHECKED_ANSWER_WARNING, SINGLE_AGENT_WARNING
-from forum.deliberation.steps import ToolProbe
+from forum.deliberation.session_flags import flag_session
+from forum.deliberation.steps import Session, SessionResult, ToolProbe
 from forum.deliberation.symposium.artifact import build_artifact, format_file
 from forum.deliberation.symposium.invariants import check_artifact
 from forum.deliberation.symposium.kinds import Reason
@@ -100,6 +101,27 @@ def test_a_council_whose_first_seats_agree_asks_nobody_else(office: Office) -> N
     assert (report.end, report.ground, report.accord) == ("gate", "gate", "agreed")
     assert report.absent == ()
     assert office.findings() == ()
+
+
+@pytest.mark.parametrize("is_left_out", [False, True])
+def test_the_answer_of_a_session_is_flagged_like_every_other(
+    office: Office, monkeypatch: pytest.MonkeyPatch, *, is_left_out: bool
+) -> None:
+    """By its words, on record, without a change of the outcome; an option is never flagged."""
+    wide = (
+        (ballot("the sea is wide, blue and full of small and large fish, as anglers say"),),
+    ) * 5
+    if is_left_out:
+        monkeypatch.setattr("forum.engine.run_driver.flag_session", lambda *_: [])
+    run = office.do(RunRequest("How long is the Danube?", None, panel(*wide, version=2)))
+    chosen = Session("How long is it?", panel(*ALIKE, options=("fish",), version=2), 0)
+
+    assert run.outcome is Outcome.OK
+    assert not flag_session(chosen, SessionResult(Outcome.OK, "fish"))
+    flags = [(check.subject, check.outcome, check.reason) for _, check in run.checks]
+    expected = [("coverage", Outcome.INDETERMINATE, "off-topic")]
+    assert flags == ([] if is_left_out else expected)
+    assert bool(office.findings()) == is_left_out
 
 
 def test_a_divided_council_exchanges_its_ballots_and_votes(office: Office) -> None:

@@ -1,14 +1,18 @@
 """Gates that an operator forces: before the effect, whoever wrote the plan and whatever it says."""
 
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from forum.app import Forum
 from forum.config import Settings
 from forum.engine import RunRequest, accept_run, edit_gate, find_gate, read_run, read_run_context
+from forum.engine.local_runner import LocalRunner
 from forum.errors import Malformed
 from forum.ledger.kinds import Outcome
 from forum.work.gate_rules import GateRule
@@ -25,6 +29,7 @@ from forum.work.policy import (
     ToolSpec,
 )
 from forum.work.run_fold import RunState
+from forum.work.shared_caps import GatePeriod
 from tests.engine.office import PERSON, RUN, Cut, Hands, Office, Power, chain, plan, quick
 from tests.engine.team import said
 from tests.engine.test_replay import play
@@ -205,6 +210,75 @@ def test_a_fork_has_its_own_gate(office: Office) -> None:
     assert len(office.hands.deeds) == before
 
 
+PART = ToolCall("pay", '{"amount": 40}')
+SUMS = [msgspec.structs.replace(RULE, per=per) for per in (GatePeriod.RUN, GatePeriod.DAY)]
+
+
+@pytest.mark.parametrize("rule", SUMS, ids=["run", "day"])
+def test_many_small_amounts_meet_the_gate_when_their_sum_passes_the_limit(
+    office: Office, tmp_path: Path, rule: GateRule
+) -> None:
+    """What was approved does not count: up to the limit, nobody has to be asked."""
+    parts = [ToolCall("pay", f'{{"amount": "{amount}"}}') for amount in ("40", "60.0000001", "60")]
+    assert office.do(paying(*parts, gate_rules=(rule,))).state is RunState.WAITING
+    assert len(office.hands.deeds) == 1
+    office.decide("use/a/2", Answer.APPROVE)
+
+    assert office.work().outcome is Outcome.OK
+    assert len(office.hands.deeds) == 3
+    assert office.findings() == ()
+    assert play(office, tmp_path) == []
+
+
+def test_a_person_who_was_asked_decides_although_the_sum_has_room_again(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A rejected use is not made because the day is over."""
+    office.do(paying(*[PART] * 3, gate_rules=(SUMS[1],)))
+    office.decide("use/a/3", Answer.REJECT)
+    monkeypatch.setattr("forum.engine.tools.sums_for_use", lambda *_: ())
+
+    assert office.work().outcome is Outcome.OK
+    assert len(office.hands.deeds) == 2
+    assert outcomes(office)[-1].code == "rejected"
+
+
+def test_a_plan_within_a_plan_adds_to_the_sum_of_the_outermost_run(office: Office) -> None:
+    """Else each part of a plan would have the whole limit."""
+    order = paying(PART, PART, gate_rules=(SUMS[0],))
+    within = tuple(Task(name, "x", tasks=(Task("a", "x"),)) for name in ("m", "n"))
+    run = office.do(replace(order, plan=plan(*within)))
+
+    assert len(office.hands.deeds) == 2
+    assert run.state is not RunState.ENDED
+
+
+@pytest.mark.parametrize("engine", ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def test_workers_at_once_pay_no_more_than_the_sum_of_a_day(
+    request: pytest.FixtureRequest, tmp_path: Path, engine: str
+) -> None:
+    """Each run is small, none knows of the others, and the last that fits is paid."""
+    place = tmp_path / "l.db" if engine == "sqlite" else request.getfixturevalue("postgres_url")
+    factory, hands = StoreFactory(place), Hands()
+    for number in range(8):
+        Office(factory()).accept(paying(PART, gate_rules=(SUMS[1],)), f"run-{number}")
+
+    async def drive(office: Office, run: str) -> None:
+        runner = LocalRunner(office.engine)
+        await runner.enqueue_run(run)
+        await runner.wait_until_idle()
+
+    def work(number: int) -> None:
+        office = Office(factory(), hands)
+        for run in range(number, 8, 2):
+            asyncio.run(drive(office, f"run-{run}"))
+
+    with ThreadPoolExecutor(2) as threads:
+        list(threads.map(work, range(2)))
+    factory.close()
+    assert len(hands.deeds) == 2
+
+
 @pytest.mark.parametrize("persisted", [False, True], ids=["before", "after"])
 def test_a_crash_at_any_commit_opens_no_way_past_the_gate(folder: Path, *, persisted: bool) -> None:
     """Nothing is paid that was not approved, and a rejection is never a question."""
@@ -218,6 +292,26 @@ def test_a_crash_at_any_commit_opens_no_way_past_the_gate(folder: Path, *, persi
         office = Office(factory(), hands)
         assert not hands.deeds
         assert [f.code for f in outcomes(office)] == ["rejected"]
+
+
+@pytest.mark.parametrize("persisted", [False, True], ids=["before", "after"])
+def test_a_crash_at_any_commit_reserves_each_use_once(folder: Path, *, persisted: bool) -> None:
+    """A worker that is killed has paid what it reserved, and the next one pays no more."""
+    for commits in range(14):
+        factory, hands = StoreFactory(folder / f"{persisted}-{commits}.db"), Hands()
+        power = Power(factory(), commits, persisted=persisted)
+        order = paying(PART, PART, PART, gate_rules=(SUMS[1],))
+        for office in (Office(factory(), hands, append=power.append), Office(factory(), hands)):
+            try:
+                if not office.store.strands(RUN):
+                    office.accept(order)
+                office.work()
+            except Cut:
+                continue
+        intents = [e for e in office.entries() if isinstance(e.facts, IntentFacts)]
+        (use,) = office.store.budget_use()
+        assert len(hands.deeds) <= len(intents) <= 2
+        assert use.used.usd == 40_000_000 * len(intents)
 
 
 def _live(office: Office) -> None:

@@ -3,32 +3,40 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
 from forum.deliberation.accord_audit import audit_accords
+from forum.deliberation.panel_findings import PanelRecord
 from forum.deliberation.record_comparison import IndexedEntry, SessionEntries
 from forum.deliberation.task_audit import RunAudit
-from forum.engine import RunRequest, cancel_run
+from forum.engine import RunRequest, cancel_run, read_run_request
 from forum.engine.context import read_request
 from forum.errors import BadPlan
-from forum.ledger.body import StoredBody
+from forum.ledger.body import BytesContent, StoredBody
+from forum.ledger.bundle import BundleReader, gather_bundle
 from forum.ledger.kinds import Outcome
 from forum.ledger.log import stored_body
-from forum.work.council_end import Accord, Requirement
+from forum.tlog import Hash
+from forum.verify import Trust, verify_bundle
+from forum.verify.report import Problem
+from forum.work.council_end import Accord, Requirement, meets_requirement
 from forum.work.kinds import AccordFacts, DelegationFacts, Next, StopReason
-from forum.work.panel import COUNCIL_VERSION, Council, Seat
+from forum.work.panel import COUNCIL_VERSION, Council, Seat, Symposium
 from forum.work.plan import RunBudget, Task
 from forum.work.policy import Answer, Policy, Role, Scripted, ScriptStep
 from forum.work.run_fold import Run, TaskState
 from forum.work.run_summary import tally_entries
 from forum.work.run_words import describe_run_word
-from tests.engine.office import PERSON, Cut, Office, Power, plan, quick
+from tests.deliberation.sitting import CHAIR, config
+from tests.engine.office import KINDS, PERSON, Cut, Office, Power, plan, quick
 from tests.engine.panel import DIVIDED, PRICE, QUESTION, Way, panel
 from tests.engine.test_replay import play
-from tests.spoken import ballot, claiming
-from tests.support import StoreFactory
+from tests.spoken import ballot, claiming, turn, verdict
+from tests.support import StoreFactory, key_of
+from tests.verify.world import policy_of
 
 OBJECTION = "lock_timeout is not set"
 AGREED: tuple[Way, ...] = ((claiming("yes", "it was tested"),),) * 3
@@ -118,9 +126,11 @@ def test_a_list_says_of_a_council_what_its_own_run_says(office: Office, accord: 
     assert tally_entries(office.entries()).result().accord == (None if decided else accord)
 
 
-def test_a_verifier_compares_the_accord_with_the_panel(office: Office) -> None:
-    """Whoever writes that a blocked council agreed is found out."""
-    run = office.do(order(DIVIDED))
+@pytest.mark.parametrize("protocol", ["council", "symposium"])
+def test_a_verifier_compares_the_accord_with_the_panel(office: Office, protocol: str) -> None:
+    """Whoever writes that a panel agreed that did not is found out."""
+    asked = order(DIVIDED) if protocol == "council" else hold(sitting(end=closing_words(PART)))
+    run = office.do(asked)
     (noted,) = [e for e in office.entries() if isinstance(e.facts, AccordFacts)]
     recorded = [IndexedEntry(n, leaf, entry) for n, (leaf, entry) in enumerate(office.told())]
     forged = [
@@ -147,6 +157,80 @@ def test_a_verifier_compares_the_accord_with_the_panel(office: Office) -> None:
     (fault,) = audit_accords(entries("run-1", forged), read).faults
     assert "accord" in fault.detail
     assert audit_accords(entries("run-1", recorded), lambda run: entries(run, [])).not_checked
+
+    def read_open(run: str) -> SessionEntries:
+        closes = ("council.close/1", "symposium.close/1")
+        return entries(run, [i for i in read(run).entries if i.entry.kind not in closes])
+
+    (fault,) = audit_accords(entries("run-1", recorded), read_open).faults
+    assert "no panel has closed" in fault.detail
+
+    def read_other_words(run: str) -> SessionEntries:
+        other = BytesContent(b"The panel agreed.")
+        stored = stored_body(office.store, noted, "findings")
+        assert stored is not None
+
+        def body(at: IndexedEntry, name: str) -> StoredBody | None:
+            is_forged = at.entry == noted and name == "findings"
+            return (
+                msgspec.structs.replace(stored, read=other.chunks)
+                if is_forged
+                else _stored(office, at, name)
+            )
+
+        return SessionEntries(run, recorded, body)
+
+    (fault,) = audit_accords(read_other_words("run-1"), read).faults
+    assert "the findings are not those of run" in fault.detail
+
+
+def test_a_bundle_is_compared_with_the_bundle_of_its_panel(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pack holds both: a forged accord is found; alone, a bundle says what it cannot tell."""
+
+    def claim_agreement(record: PanelRecord[Any]) -> AccordFacts:
+        return AccordFacts(record._run, Accord.AGREED)  # noqa: SLF001  what a forger would know
+
+    with monkeypatch.context() as forger:
+        forger.setattr(PanelRecord, "read_accord", claim_agreement)
+        office.do(order(BLOCKED))
+    assert [finding.problem for finding in office.findings()] == [Problem.RUN_COURSE]
+    key, child = key_of(office.store.origin), child_of(office)
+    trust = Trust((key.verifier(),))
+    with office.store.snapshot() as reader:
+        bundles = {
+            run: gather_bundle(reader, KINDS, run, policy_of(key), b"").encode()
+            for run in ("run-1", child)
+        }
+
+    alone = verify_bundle(bundles["run-1"], KINDS, trust)
+    beside = verify_bundle(
+        bundles["run-1"], KINDS, trust, find_bundle=lambda run: BundleReader(bundles[run])
+    )
+
+    assert alone.findings == ()
+    assert any(f"run {child} is not there" in missing for missing in alone.not_checked)
+    assert [finding.problem for finding in beside.findings] == [Problem.RUN_COURSE]
+
+
+def test_a_verifier_finds_an_accord_of_a_session_without_an_answer(office: Office) -> None:
+    """No panel has agreed that came to nothing."""
+    office.do(hold(sitting(end="no form at all")))
+    child = child_of(office)
+    (reply,) = [e for e in office.entries() if e.kind == "reply/1" and "decide" in e.strand]
+    told = [IndexedEntry(n, leaf, entry) for n, (leaf, entry) in enumerate(office.told(child))]
+    agreed = AccordFacts(child, Accord.AGREED)
+    noted = msgspec.structs.replace(reply, kind="accord/1", facts=agreed, bodies={})
+
+    def entries(run: str, items: list[IndexedEntry]) -> SessionEntries:
+        return SessionEntries(run, items, lambda at, name: _stored(office, at, name))
+
+    audit = audit_accords(
+        entries("run-1", [IndexedEntry(0, Hash(bytes(32)), noted)]), lambda run: entries(run, told)
+    )
+    (fault,) = audit.faults
+    assert "came to no answer" in fault.detail
 
 
 def _stored(office: Office, at: IndexedEntry, name: str) -> StoredBody | None:
@@ -236,17 +320,23 @@ def test_a_run_that_waits_for_a_decision_about_a_dissent_can_be_cancelled(office
 
 @pytest.mark.slow
 @pytest.mark.parametrize("persisted", [False, True], ids=["before", "after"])
-def test_a_veto_survives_a_crash_wherever_it_comes(folder: Path, *, persisted: bool) -> None:
+@pytest.mark.parametrize("protocol", ["council", "symposium"])
+def test_a_veto_survives_a_crash_wherever_it_comes(
+    folder: Path, protocol: str, *, persisted: bool
+) -> None:
     """Also between the end of the council and the verdict on the task, and at the gate."""
     commits, broken = 0, True
+    asked = order(BLOCKED, gates=("dissent",))
+    if protocol == "symposium":
+        asked = hold(sitting(left=VETO), gates=("dissent",))
     while broken:
         factory = StoreFactory(folder / f"{commits}-{persisted}.db")
         power = Power(factory(), commits, persisted=persisted)
         office = Office(factory(), append=power.append)
         try:
-            _play_veto(office)
+            _play_veto(office, asked)
         except Cut:
-            _play_veto(Office(factory(), office.hands))
+            _play_veto(Office(factory(), office.hands), asked)
         office, broken = Office(factory(), office.hands), power.failed
         run = office.work()
         assert states(run) == (TaskState.FAILED, TaskState.SKIPPED), f"commit {commits}"
@@ -258,9 +348,9 @@ def test_a_veto_survives_a_crash_wherever_it_comes(folder: Path, *, persisted: b
     assert commits > 15
 
 
-def _play_veto(office: Office) -> None:
+def _play_veto(office: Office, asked: RunRequest) -> None:
     if not office.store.strands("run-1"):
-        office.accept(order(BLOCKED, gates=("dissent",)))
+        office.accept(asked)
     run = office.work()
     if run.open_gates:
         office.decide("dissent/decide", Answer.REJECT)
@@ -374,3 +464,202 @@ def test_a_person_sees_the_rejection_and_the_dissent(office: Office) -> None:
     assert run.task("decide").state is TaskState.PASSED
     assert OBJECTION in office.prompt("ship").decode()
     assert office.findings() == ()
+
+
+# A symposium as the panel of a task
+
+PART = {"topic": "the rust", "positions": [{"agent": "ben", "claim": "it is deep"}]}
+VETO = {**PART, "blocker": True}
+CLOSED = {"topic": "The rust.", "resolution": "it is paint"}
+
+
+def closing_words(*unsettled: object, settled: tuple[object, ...] = ()) -> str:
+    """Return a synthesis with these disagreements."""
+    content = {
+        "integrated_answer": "Yes.",
+        "resolved_disagreements": settled,
+        "unresolved_disagreements": unsettled,
+    }
+    return json.dumps(content)
+
+
+def sitting(
+    *, finalized: bool = True, left: object = None, fails: bool = False, end: str = closing_words()
+) -> Policy:
+    """Return a symposium of two with one round, which a limit ends unless it is finalized."""
+    second = ScriptStep(fail="auth_failure") if fails else ScriptStep(turn("It is rusty."))
+    judged = verdict(
+        "finalize" if finalized else "continue", unresolved_disagreements=[left] if left else []
+    )
+    said = (ScriptStep(turn("It is old.")), second, ScriptStep(judged), ScriptStep(end))
+    moves: dict[str, tuple[ScriptStep, ...]] = {
+        f"~turn.{number}": (step,) for number, step in enumerate(said, 1)
+    }
+    given = config(
+        panel=("ada", "ben"),
+        session_id="bridge-1",
+        problem_statement=QUESTION,
+        budget={"max_rounds": 1},
+        runtime={"on_agent_failure": "continue_without", "synthesize_on_terminate": True},
+    )
+    agents = {"": Scripted(), "model": Scripted(moves, usd=PRICE, tokens=100)}
+    seats = dict.fromkeys(("ada", "ben", CHAIR), "model")
+    return quick(agents=agents, panel=Symposium(given, seats))
+
+
+SYMPOSIA = {
+    "agreed": (sitting(), Accord.AGREED, 0),
+    "a dissent": (sitting(end=closing_words(PART)), Accord.MAJORITY, 0),
+    "one has left": (sitting(fails=True), Accord.MAJORITY, 0),
+    "not converged": (sitting(finalized=False), Accord.SPLIT, 0),
+    "an objection": (sitting(end=closing_words(PART, VETO)), Accord.BLOCKED, 1),
+    "an objection left out": (sitting(left=VETO), Accord.BLOCKED, 1),
+    "an objection answered": (
+        sitting(left=VETO, end=closing_words(settled=(CLOSED,))),
+        Accord.AGREED,
+        0,
+    ),
+    "an objection called a dissent": (
+        sitting(left=VETO, end=closing_words(PART)),
+        Accord.BLOCKED,
+        1,
+    ),
+    "an objection said to be settled and open": (
+        sitting(left=VETO, end=closing_words(PART, settled=(CLOSED,))),
+        Accord.BLOCKED,
+        1,
+    ),
+    "a dissent left out": (sitting(left=PART), Accord.MAJORITY, 0),
+    "a dissent settled": (
+        sitting(left=PART, end=closing_words(settled=(CLOSED,))),
+        Accord.AGREED,
+        0,
+    ),
+    "not converged, and an objection": (
+        sitting(finalized=False, left=VETO),
+        Accord.BLOCKED,
+        1,
+    ),
+}
+"""Sessions with an answer, how far each agreed, and how many objections are left."""
+
+
+def hold(
+    seated: Policy, require: Requirement = Requirement.MAJORITY, **policy: object
+) -> RunRequest:
+    """Ask a symposium for a decision, and for what follows from it."""
+    assert isinstance(seated.panel, Symposium)
+    held = msgspec.structs.replace(seated.panel, require=require)
+    tasks = plan(
+        Task("decide", QUESTION, panel=held, budget=RunBudget(usd=50 * PRICE)),
+        Task("ship", "Ship it.", needs=("decide",)),
+    )
+    rules: Policy = quick(agents=seated.agents, **policy)
+    return RunRequest("See to it.", tasks, rules, RunBudget(usd=1000 * PRICE))
+
+
+@pytest.mark.parametrize("require", Requirement)
+@pytest.mark.parametrize("case", SYMPOSIA)
+def test_a_task_with_a_symposium_passes_only_if_it_agrees_as_far_as_it_has_to(
+    office: Office, folder: Path, case: str, require: Requirement
+) -> None:
+    """What its coordinator records decides, and not how the answer sounds."""
+    seated, accord, blockers = SYMPOSIA[case]
+    run = office.do(hold(seated, require))
+    verdict = run.task("decide").verdict
+    assert verdict is not None
+
+    passes = meets_requirement(accord, require)
+    assert run.outcome is (Outcome.OK if passes else Outcome.FAILED)
+    end = (TaskState.PASSED, TaskState.PASSED) if passes else (TaskState.FAILED, TaskState.SKIPPED)
+    assert states(run) == end
+    assert verdict.reason == ("" if passes else accord.value)
+    assert run.task("decide").accord == AccordFacts(child_of(office), accord, blockers=blockers)
+    assert office.account(child_of(office)).used.usd <= 50 * PRICE
+    assert office.findings() == ()
+    assert play(office, folder) == []
+
+
+def test_every_accord_has_a_symposium_here() -> None:
+    """A new accord needs a case."""
+    assert {accord for _, accord, _ in SYMPOSIA.values()} == set(Accord)
+
+
+def test_a_symposium_without_an_answer_fails_its_task(office: Office, folder: Path) -> None:
+    """There is no answer that a person could accept, so nobody is asked."""
+    asked = hold(sitting(end="no form at all"), gates=("dissent",))
+    run = office.do(asked)
+
+    assert states(run) == (TaskState.FAILED, TaskState.SKIPPED)
+    assert run.task("decide").accord is None
+    assert not run.open_gates
+    assert office.findings() == ()
+    assert play(office, folder) == []
+
+
+def test_what_a_symposium_found_reaches_the_next_task(office: Office) -> None:
+    """With its dissent, as a quotation."""
+    office.do(hold(sitting(end=closing_words(PART))))
+    (_, found) = office.prompt("ship").decode().split("begin: the panel of task decide\n")
+
+    assert "The symposium came to an answer, with a dissent." in found
+    assert "- the rust (ben: it is deep)" in found
+
+
+def test_a_symposium_is_a_session_of_its_own(office: Office) -> None:
+    """Its id is that of its run, and its calls are paid from the lower of both caps."""
+    seated = sitting()
+    assert isinstance(seated.panel, Symposium)
+    budget = {**seated.panel.config["budget"], "max_total_cost_usd": 5 * PRICE / 1e9}
+    capped = msgspec.structs.replace(seated.panel, config={**seated.panel.config, "budget": budget})
+    office.do(hold(msgspec.structs.replace(seated, panel=capped)))
+    held = read_run_request(office.ledger, child_of(office)).policy.panel
+
+    assert isinstance(held, Symposium)
+    assert held.config["session_id"] == child_of(office)
+    assert office.account(child_of(office)).cap.usd == 5 * PRICE
+    assert office.findings() == ()
+
+
+@pytest.mark.parametrize("answer", Answer)
+def test_a_person_decides_about_the_objection_of_a_symposium(
+    office: Office, folder: Path, answer: Answer
+) -> None:
+    """The gate shows who objects to what."""
+    waiting = office.do(hold(sitting(left=VETO), gates=("dissent",)))
+    (opened,) = [e for e in office.entries() if e.kind == "gate.open/1"]
+    shown = office.body(opened, "shown").decode()
+    assert [gate.opened.subject for gate in waiting.open_gates] == ["dissent/decide"]
+    assert "Objections that must be answered first:\n- the rust (ben: it is deep)" in shown
+
+    office.decide("dissent/decide", answer)
+    run = office.work()
+    passes = answer is Answer.APPROVE
+    end = (TaskState.PASSED, TaskState.PASSED) if passes else (TaskState.FAILED, TaskState.SKIPPED)
+    assert states(run) == end
+    assert office.findings() == ()
+    assert play(office, folder) == []
+
+
+def test_a_symposium_on_the_ladder_decides_what_a_judge_has_rejected(
+    office: Office, folder: Path
+) -> None:
+    """After a council that is blocked, for both are panels."""
+    asked, seated = rung(BLOCKED), sitting()
+    assert isinstance(seated.panel, Symposium)
+    policy = msgspec.structs.replace(
+        asked.policy,
+        agents={**asked.policy.agents, "model": seated.agents["model"]},
+        ladder=("board", "hall"),
+        panels={**asked.policy.panels, "hall": seated.panel},
+    )
+    run = office.do(replace(asked, policy=policy))
+
+    assert [verdict.reason for verdict in run.task("decide").verdicts] == [
+        "not-accepted",
+        "blocked",
+        "",
+    ]
+    assert run.task("decide").state is TaskState.PASSED
+    assert office.findings() == ()
+    assert play(office, folder) == []

@@ -13,6 +13,7 @@ from forum.work.asks import is_echo, is_repetition
 from forum.work.kinds import Basis, CallFacts, Next, RouteFacts
 from forum.work.plan import Task
 from forum.work.policy import Agent, Chat, Command, LaneBrief, Policy, Role, Scripted, ScriptStep
+from forum.work.prompt import MessageRole
 from tests.engine.office import PERSON, RUN, Office, plan
 from tests.engine.team import CHIEF, JUDGE, LANES, PLAN, REQUEST, ROLES, YES, order, said, team
 from tests.engine.test_replay import play
@@ -83,6 +84,25 @@ def test_a_criterion_that_code_checks_is_explained_too(office: Office) -> None:
     assert run.outcome is Outcome.OK
     assert b"The check 'contains' failed" in office.prompt("sum", 1)
     assert b"contains 1094" in office.prompt("sum", 1)
+
+
+@pytest.mark.parametrize("by_judge", [False, True])
+def test_a_prompt_without_a_frame_goes_on_without_one(office: Office, *, by_judge: bool) -> None:
+    """A small model repeats frames. The result is its own turn, and only a judge is quoted."""
+    worker = Scripted({"a": (ScriptStep("1094"), ScriptStep("1094 km"))})
+    no = {"reason": "No unit.", "evidence": "", "passed": False, "missing": []}
+    judge = moves(JUDGE, a=(said(no), said(YES)))
+    alone = plan(Task("a", REQUEST, "" if by_judge else "contains km", lane="geography"))
+    office.do(RunRequest(REQUEST, alone, team(agents=agents_with(worker, judge))))
+
+    sent = [call.turns for call in office.hands.calls if call.step.startswith("attempt")]
+    first, second = sent[0], sent[2 if by_judge else 1]
+    assert second[: len(first)] == first
+    own, note = second[len(first) :]
+    assert (own.who, own.text) == (MessageRole.AGENT, b"1094")
+    assert (b"---" in note.text) == by_judge
+    assert (b"No unit." if by_judge else b"The check 'contains' failed") in note.text
+    assert office.findings() == ()
 
 
 def test_the_validator_sees_what_the_worker_saw(office: Office) -> None:
@@ -196,7 +216,7 @@ def test_an_answer_that_repeats_the_request_fails(office: Office, answer: str) -
     one = {"tasks": [PLAN["tasks"][0]]}
     agents = agents_with(
         Scripted({"elbe": (ScriptStep(answer),)}),
-        chief=moves(CHIEF, at_coordinator=(said(one),), at_synthesizer_2=(ScriptStep("no JSON"),)),
+        chief=moves(CHIEF, at_coordinator=(said(one),), at_synthesizer_2=(ScriptStep(" "),)),
     )
     run = office.do(order(agents=agents))
 
@@ -298,7 +318,7 @@ def test_the_audit_knows_the_judge_of_an_answer_without_a_synthesizer(office: Of
     agents: dict[str, Agent] = {
         name: Command(("/bin/echo", name, '{"passed": true}')) for name in ("a", "b")
     }
-    agents["c"] = Command(("/bin/cat",))
+    agents["c"] = Command(("/bin/echo", "c", "rivers"))
     office.hands.model = lambda agent: make_model(Scripted({"*": (said(YES),)}))  # type: ignore[method-assign]
     tasks = plan(Task("first", "x", agent="c"), Task("last", "y", needs=("first",), agent="b"))
     policy = team(agents=agents, roles={Role.INTENT: "a"}, lanes={}, ladder=("a", "c"))

@@ -34,7 +34,7 @@ WRITE = (ScriptStep("", use=(ToolCall("write", "notes.md"),)), ScriptStep("fine"
 TELLING = {
     "": Scripted({"a": WRITE, "b": WRITE, "c": (ScriptStep("We wrote the file notes.md."),)})
 }
-RHINE = {"id": "rhine", "instruction": "How long is the Rhine?", "done_when": "contains km"}
+RHINE = {"id": "rhine", "instruction": "How long is the Rhine?", "done_when": "matches km"}
 THREE = order(
     agents={
         "": Scripted({"*": (ScriptStep("1094 km"),)}),

@@ -31,9 +31,13 @@ class LocalProvider:
         self._log = os.open(log, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600)
         self._random = random.Random(seed) if seed is not None else None
         self.requests: list[dict[str, Any]] = []
-        self.forced_usage: dict[str, int] | None = None
-        self.always_cut = self.refuses = False
+        self.forced_usage: dict[str, Any] | None = None
+        self.always_cut = self.refuses = self.echoes = False
         self.delay = 0.0
+        self.answering_model = ""
+        """The model that replies name, where it is not the one that was asked for."""
+        self.stated_cost: dict[str, str] = {}
+        """What replies say that they cost: in their `usage`, or in a `header`."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -46,8 +50,9 @@ class LocalProvider:
                 return  # the gateway was killed before it had sent the request
             body += message.get("body", b"")
             more = message.get("more_body", False)
-        path, request = scope["path"], json.loads(body or b"{}")
         headers = {name.decode(): value.decode() for name, value in scope["headers"]}
+        is_form = headers.get("content-type", "").startswith("multipart/")
+        path, request = scope["path"], json.loads(b"{}" if is_form else body or b"{}")
         self.requests.append({"path": path, "headers": headers, "body": body, "scope": scope})
         self._write({"event": "request", "path": path, "model": request.get("model", "")})
         if scope["method"] != "POST":
@@ -63,6 +68,8 @@ class LocalProvider:
         if self._random:
             await asyncio.sleep(self._random.random() * 0.02)
         await asyncio.sleep(self.delay)
+        request["model"] = self.answering_model or request.get("model")
+        send = self._with_extras(send, headers)
         await self._answer(path, request, len(body), send, cut=self.always_cut or fate < 0.2)
 
     async def _answer(
@@ -80,7 +87,11 @@ class LocalProvider:
         # Billed from here on, whether the reply arrives or not.
         self._write({"event": "bill", "model": request.get("model"), "in": read, "out": written})
         if path.endswith("/chat/completions"):
-            await _chat(request, read, written, send, cut=cut, usage=self.forced_usage)
+            usage: dict[str, Any] | None = self.forced_usage
+            if "usage" in self.stated_cost:
+                usage = {"prompt_tokens": read, "completion_tokens": written,
+                         "cost": float(self.stated_cost["usage"])}  # fmt: skip
+            await _chat(request, read, written, send, cut=cut, usage=usage)
         elif path.endswith("/responses"):
             await _responses(request, read, written, send, cut=cut)
         elif path.endswith("/messages"):
@@ -88,11 +99,34 @@ class LocalProvider:
         elif path.endswith("/embeddings"):
             usage = {"prompt_tokens": read, "total_tokens": read}
             data = [{"object": "embedding", "index": 0, "embedding": [0.5, 0.25]}]
-            await _reply(send, 200, {"object": "list", "data": data, "model": "m", "usage": usage})
+            await _reply(send, 200, {"object": "list", "data": data, "usage": usage,
+                                     "model": request.get("model")})  # fmt: skip
         elif path.endswith("/count_tokens"):
             await _reply(send, 200, {"input_tokens": read})
         else:
             await _reply(send, 404, {"error": {"message": "no such path"}})
+
+    def _with_extras(self, send: Send, received: dict[str, str]) -> Send:
+        """Return a way to send that adds a cost, or echoes the credential of the request."""
+        shown = received.get("authorization", "")
+
+        async def add(message: dict[str, Any]) -> None:
+            if message["type"] == "http.response.start":
+                more = []
+                if "header" in self.stated_cost:
+                    more.append((b"x-litellm-response-cost", self.stated_cost["header"].encode()))
+                if self.echoes:
+                    more.append((b"x-echo", f"authorization: {shown}".encode()))
+                message = {**message, "headers": [*message["headers"], *more]}
+            elif self.echoes:
+                body, word = message.get("body", b""), shown.encode()
+                # In the place of words of the reply, so that the length of a whole one stays.
+                room = b"word " * (1 if body.startswith(b"data:") else len(word) // 5 + 1)
+                body = body.replace(room, word.ljust(len(room)), 1)
+                message = {**message, "body": body}
+            await send(message)
+
+        return add
 
     def _write(self, line: dict[str, Any]) -> None:
         os.write(self._log, json.dumps(line).encode() + b"\n")
@@ -120,6 +154,11 @@ async def _stream(send: Send, events: list[bytes], *, cut: bool) -> None:
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
+def _has_tool(request: dict[str, Any]) -> bool:
+    """Return whether the client has the one tool that this provider calls."""
+    return '"look_up"' in json.dumps(request.get("tools"))
+
+
 def _data(content: dict[str, Any]) -> bytes:
     return b"data: " + json.dumps(content, separators=(",", ":")).encode() + b"\n\n"
 
@@ -138,7 +177,7 @@ async def _chat(
     usage = usage or {
         "prompt_tokens": read, "completion_tokens": written, "total_tokens": total
     }  # fmt: skip
-    tools = request.get("tools")
+    tools = _has_tool(request)
     call = {"index": 0, "id": "call_1", "type": "function"}
     call["function"] = {"name": "look_up", "arguments": '{"city":"Oslo"}'}
     if not request.get("stream"):
@@ -175,7 +214,7 @@ async def _responses(
                             "status": "completed", "content": [
                                 {"type": "output_text", "text": WORD * written,
                                  "annotations": []}]}  # fmt: skip
-    if request.get("tools"):
+    if _has_tool(request):
         item = {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "look_up",
                 "arguments": "{}", "status": "completed"}  # fmt: skip
     usage = {"input_tokens": read, "output_tokens": written, "total_tokens": read + written,
@@ -203,7 +242,7 @@ async def _messages(
     request: dict[str, Any], read: int, written: int, send: Send, *, cut: bool
 ) -> None:
     block: dict[str, Any] = {"type": "text", "text": WORD * written}
-    if request.get("tools"):
+    if _has_tool(request):
         block = {"type": "tool_use", "id": "toolu_1", "name": "look_up", "input": {}}
     usage = {"input_tokens": read, "output_tokens": written}
     message = {"id": "msg_1", "type": "message", "role": "assistant", "model": request["model"],

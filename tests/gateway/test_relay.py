@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from forum.gateway import RunLimits
+from forum.gateway.request_reader import MAX_CALL_VALUES
 from forum.gateway.routes import is_plain_path
 from forum.ledger.kinds import Outcome
 from forum.ledger.ports import NO_LIMIT, Amount
+from forum.limits.worker_processes import WorkerProcesses
 from forum.models.prices import BilledTokens, price_by_name
 from tests.gateway.harness import PROVIDER_KEY, TOKEN, harness
 
@@ -31,21 +33,34 @@ ODD_BODY = (
 )
 
 
-def test_a_request_and_its_reply_pass_byte_for_byte(tmp_path: Path) -> None:
-    """Spaces, escapes, unknown members and headers reach the provider as they were sent."""
-    limits = RunLimits(cap=Amount(CENT, NO_LIMIT, NO_LIMIT), allowed=frozenset({"new_member"}))
+COMPOSED = (
+    b'{"model":"gpt-4o-mini","max_tokens":7,"new_member":{"a":[1,2.50,null]},'
+    b'"messages":[{"role":"user","content":"\\u00e9 \xc3\xa9 <&>"}]}'
+)
+
+
+def test_a_request_is_written_anew_and_its_reply_passes_byte_for_byte(tmp_path: Path) -> None:
+    """Order and spelling stay, spaces go; what is recorded is what was sent, without the key."""
+    names = frozenset({"new_member", "query:a", "header:X-Mine"})
+    limits = RunLimits(cap=Amount(CENT, NO_LIMIT, NO_LIMIT), allowed=names)
     with harness(tmp_path, limits) as gateway:
         reply = gateway.post("/openai/v1/chat/completions?a=%2F", ODD_BODY, **{"x-mine": "1"})
         (sent,) = gateway.provider.requests
         (begun,), (step,) = gateway.entries("report.begin/1"), gateway.entries("report.step/1")
+        recorded = json.loads(gateway.body(begun, "attributes"))
 
-        assert sent["body"] == ODD_BODY
+        assert sent["body"] == COMPOSED
         assert sent["headers"]["x-mine"] == "1"
+        assert sent["headers"]["content-type"] == "application/json"
         assert sent["scope"]["query_string"] == b"a=%2F"
         assert reply.headers["x-request-id"] == "req-1"
-        assert gateway.body(begun, "input") == ODD_BODY
+        assert gateway.body(begun, "input") == COMPOSED
         assert gateway.body(step, "output") == reply.content
         assert begun.facts.altered == ()
+        assert recorded["query"] == {"a": "/"}
+        assert recorded["headers"]["x-mine"] == "1"
+        own = {"host", "content-length", "accept-encoding", "authorization", "content-type"}
+        assert recorded["headers"].keys() == sent["headers"].keys() - own - {"connection"}
 
 
 def test_the_provider_gets_its_key_and_the_program_does_not(tmp_path: Path) -> None:
@@ -314,15 +329,12 @@ def test_a_request_with_two_readings_is_refused_under_a_cap(tmp_path: Path) -> N
         assert gateway.provider.requests == []
 
 
-def test_a_model_without_a_utf8_form_breaks_nothing_without_a_cap(tmp_path: Path) -> None:
-    """The request passes as it is, and is recorded without the name."""
+def test_a_request_that_no_two_programs_read_alike_is_refused_without_a_cap(tmp_path: Path) -> None:
+    """The provider's key goes along, and the record must say what the provider was asked."""
     with harness(tmp_path) as gateway:
-        body = b'{"model":"\\ud800","messages":[]}'
-        reply = gateway.post("/openai/v1/chat/completions", body)
-        (step,) = gateway.entries("report.step/1")
-
-        assert reply.status_code == 200
-        assert step.facts.model == ""
+        for body in (AMBIGUOUS[0], AMBIGUOUS[2], AMBIGUOUS[5], AMBIGUOUS[6], b"{", b""):
+            assert gateway.post("/openai/v1/chat/completions", body).status_code == 400, body
+        assert gateway.provider.requests == []
 
 
 def test_a_cap_refuses_in_the_form_of_each_provider(tmp_path: Path) -> None:
@@ -543,3 +555,51 @@ def test_a_cap_of_tokens_holds_for_a_free_provider(tmp_path: Path) -> None:
         assert begun.facts.altered
         assert begun.facts.tokens <= 3000
         assert (step.facts.usd, step.facts.prices) == (0, "free")
+
+
+def test_a_large_body_is_read_in_another_process_and_sent_as_it_was_composed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A decoder holds the interpreter: in a thread it would stop every other call."""
+    read: list[str] = []
+    call = WorkerProcesses.call
+
+    def spy(self: WorkerProcesses, function: Any, data: bytes, options: Any) -> Any:  # noqa: ANN401
+        read.append(function.__name__)
+        return call(self, function, data, options)
+
+    monkeypatch.setattr(WorkerProcesses, "call", spy)
+    large = b"\\u00e9" * 200_000
+    twice = ODD_BODY.replace(b'"max_tokens": 7', b'"max_tokens": 7, "max_tokens": 8')
+    with harness(tmp_path, dollars(100 * CENT)) as gateway:
+        bodies = [body.replace(b"<&>", large) for body in (ODD_BODY, twice)]
+        plain = bodies[0].replace(b'"new_member":{"a":[1, 2.50,null]},', b"")
+        path = "/openai/v1/chat/completions"
+        answers = [gateway.post(path, body).status_code for body in (*bodies, plain)]
+        many = b'{"model": "gpt-4o-mini", "messages": [' + b"0," * MAX_CALL_VALUES + b"0]}"
+        full = gateway.post(path, many)
+        (sent,) = gateway.provider.requests
+
+    assert answers == [403, 400, 200]
+    assert (full.status_code, "more than 500000 values" in full.text) == (400, True)
+    assert sent["body"] == COMPOSED.replace(b"<&>", large).replace(
+        b'"new_member":{"a":[1,2.50,null]},', b""
+    )
+    assert set(read) == {"read_apart", "read_model"}
+
+
+def test_a_program_has_the_limits_of_a_client_of_a_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No more bytes than a call may have, and no more of them in memory at once."""
+    monkeypatch.setattr("forum.limits.admission.MAX_MEMORY_BODY_BYTES", 600)
+    monkeypatch.setattr("forum.gateway.relay.MAX_CALL_BYTES", 2000)
+    with harness(tmp_path) as gateway:
+        small = gateway.chat()
+        busy = gateway.post("/openai/v1/chat/completions", ODD_BODY + b" " * 600)
+        again = gateway.chat()
+        large = gateway.post("/openai/v1/chat/completions", ODD_BODY + b" " * 2000)
+
+    assert (small.status_code, again.status_code) == (200, 200)
+    assert (busy.status_code, "bytes of bodies" in busy.text) == (429, True)
+    assert (large.status_code, "at most 2000 bytes" in large.text) == (400, True)

@@ -28,11 +28,11 @@ quiet_seconds = 600
 
 
 @contextmanager
-def serve(terminal: Terminal, url: str) -> Iterator[str]:
+def serve(terminal: Terminal, url: str, *options: str) -> Iterator[str]:
     """Serve a project whose providers are the local one, and yield its address."""
     port = free_port()
     with subprocess.Popen(
-        [FORUM, "serve", "--port", str(port), "--open-loopback"],
+        [FORUM, "serve", "--port", str(port), "--open-loopback", *options],
         cwd=terminal.folder,
         env=terminal.environment | provider_variables(url),
         stdin=subprocess.DEVNULL,
@@ -154,3 +154,76 @@ def test_a_call_waits_for_calls_of_other_runs_of_its_key(tmp_path: Path) -> None
 
     assert statuses == [200] * 4
     assert terminal.type("ledger", "verify").returncode == 0
+
+
+def test_an_overrun_ends_the_calls_of_other_runs_under_the_same_cap(tmp_path: Path) -> None:
+    """Their bounds cannot hold either; calls of another key go on, and so do later ones."""
+    terminal, provider = Terminal(tmp_path), LocalProvider(tmp_path / "provider.log")
+    (terminal.folder / "forum.toml").write_text(CAPS.replace("0.002", "1"))
+    assert terminal.call("init").exit_code == 0
+    keys = {
+        name: terminal.ask("keys", "create", "--name", name, "--scope", "report")["secret"]
+        for name in ("ci", "other")
+    }
+
+    def call(name: str, run: str) -> httpx2.Response:
+        headers = {"authorization": f"Bearer {keys[name]}", "forum-run": run}
+        return post_chat(root, run, headers, 5)
+
+    with (
+        serve_here(provider) as (url, _),
+        serve(terminal, url) as root,
+        ThreadPoolExecutor(3) as pool,
+    ):
+        provider.delay = 8.0
+        slow = [pool.submit(call, *who) for who in (("ci", "a"), ("ci", "b"), ("other", "c"))]
+        deadline = monotonic() + 20
+        while len(provider.requests) < 3:
+            assert monotonic() < deadline
+            sleep(0.05)
+        provider.delay, began = 0.0, monotonic()
+        provider.forced_usage = {"prompt_tokens": 9, "completion_tokens": 9999}
+        call("ci", "dear")
+        provider.forced_usage = None
+        ended = [slow[0].result(30), slow[1].result(30)]
+        seconds = monotonic() - began
+        other, later = slow[2].result(30), call("ci", "b")
+
+    assert [reply.status_code for reply in ended] == [402, 402]
+    assert "another run under the same cap" in ended[0].json()["error"]["message"]
+    assert seconds < 6
+    assert (other.status_code, later.status_code) == (200, 200)
+    assert terminal.type("ledger", "verify").returncode == 0
+
+
+def test_tenants_call_with_their_own_keys_or_not_at_all(tmp_path: Path) -> None:
+    """Keys, addresses, and runs of one name are those of the ledger whose key is shown."""
+    provider = LocalProvider(tmp_path / "provider.log")
+    homes = {name: Terminal(tmp_path / name) for name in ("own", "research", "sales")}
+    with serve_here(provider) as (url, _):
+        (homes["research"].folder / "openai.key").write_text("sk-of-research")
+        settings = f'[gateway]\nopenai_url = "{url}/research/v1"\nopenai_key_file = "openai.key"\n'
+        (homes["research"].folder / "forum.toml").write_text(settings)
+        shown = {}
+        for name, home in homes.items():
+            assert home.call("init").exit_code == 0
+            key = home.ask("keys", "create", "--name", "agent", "--scope", "report")["secret"]
+            shown[name] = {"authorization": f"Bearer {key}", "forum-run": "nightly"}
+        others = (f"--tenant={homes[name].folder}" for name in ("research", "sales"))
+        with serve(homes["own"], url, *others) as root:
+            replies = {name: post_chat(root, name, shown[name]) for name in homes}
+    calls = [request for request in provider.requests if request["path"].endswith("completions")]
+    sent = {call["path"]: call["headers"]["authorization"] for call in calls}
+    runs = {name: [run["run"] for run in home.ask("runs")["runs"]] for name, home in homes.items()}
+
+    assert {name: reply.status_code for name, reply in replies.items()} == {
+        "own": 200, "research": 200, "sales": 403,
+    }  # fmt: skip
+    assert replies["sales"].json()["error"]["code"] == "forum_no-key"
+    assert sent == {
+        "/v1/chat/completions": "Bearer sk-local-openai",
+        "/research/v1/chat/completions": "Bearer sk-of-research",
+    }
+    for name in ("own", "research"):
+        assert runs[name] == [replies[name].headers["forum-run"]]
+    assert runs["sales"] == []

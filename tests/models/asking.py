@@ -32,8 +32,8 @@ def call_of(prompt: bytes = b"Hello.", seconds: float = 10, **more: Any) -> Mode
 def spec_of(provider: Provider | str, api: Api = Api.CHAT, **more: Any) -> Chat:  # noqa: ANN401
     """Return a model that costs something, at a provider of ours."""
     url = provider if isinstance(provider, str) else provider.url
-    prices = {"input_usd": 1_000_000, "output_usd": 5_000_000} | more
-    return Chat(url, "tiny", api, **prices)
+    own: dict[str, Any] = {"model": "tiny", "input_usd": 1_000_000, "output_usd": 5_000_000} | more
+    return Chat(url, api=api, **own)
 
 
 def ask(spec: Chat, call: ModelCall | None = None) -> CallReply:

@@ -7,7 +7,7 @@ piece: bytes, pauses in seconds, and in the end the connection is closed.
 
 import asyncio
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from threading import Thread
@@ -16,6 +16,8 @@ from typing import Any
 from forum.work.policy import Api, ToolCall
 
 Answer = Sequence[bytes | float]
+Answerer = Callable[["Seen"], Answer]
+"""Makes the answer to a request."""
 
 FOREVER = 3600.0
 """A pause that ends when the client goes away."""
@@ -46,7 +48,7 @@ class Provider:
 
 
 @contextmanager
-def serving(*answers: Answer) -> Iterator[Provider]:
+def serving(*answers: Answer | Answerer) -> Iterator[Provider]:
     """Serve these answers from a thread of its own."""
     provider, loop = Provider(), asyncio.new_event_loop()
     server = loop.run_until_complete(_listen(provider, answers))
@@ -61,7 +63,7 @@ def serving(*answers: Answer) -> Iterator[Provider]:
         loop.close()
 
 
-async def _listen(provider: Provider, answers: Sequence[Answer]) -> asyncio.Server:
+async def _listen(provider: Provider, answers: Sequence[Answer | Answerer]) -> asyncio.Server:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         provider.open += 1
         provider.most_open = max(provider.most_open, provider.open)
@@ -69,7 +71,8 @@ async def _listen(provider: Provider, answers: Sequence[Answer]) -> asyncio.Serv
             with suppress(OSError, asyncio.IncompleteReadError):
                 provider.seen.append(await _request(reader))
                 answer = answers[min(len(provider.seen), len(answers)) - 1]
-                await _write(reader, writer, answer)
+                made = answer(provider.seen[-1]) if callable(answer) else answer
+                await _write(reader, writer, made)
         finally:
             provider.open -= 1
             writer.close()

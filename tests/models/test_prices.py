@@ -207,7 +207,7 @@ from forum.models import make_model
 from forum.work.policy import Chat, Scripted
 make_model(Scripted())
 assert not {"httpx2", "genai_prices", "pydantic_ai"} & sys.modules.keys()
-make_model(Chat("http://127.0.0.1/v1", "x"))
+make_model(Chat("http://127.0.0.1/v1", "x", input_usd=0, output_usd=0))
 assert not {"genai_prices", "pydantic_ai"} & sys.modules.keys()
 """
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)

@@ -2,7 +2,10 @@
 
 import json
 import os
+import re
+import shutil
 import socket
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -20,9 +23,12 @@ from forum.errors import BadSettings, NotConfined
 from forum.ledger.body import text_content
 from forum.ledger.kinds import Outcome
 from forum.models.sandbox import Sandbox, make_sandbox
+from forum.models.secret_paths import search_secrets
 from forum.work.policy import ToolSpec
 from tests.models.asking import use_tool
+from tests.sandbox.users import REPOSITORY
 
+OWNER = 61234
 LOOK = """
 import json, os, socket, sys
 
@@ -91,6 +97,10 @@ def sandbox_of(home: Path, lines: str = "") -> Sandbox:
     """Read a project file that confines, and return what does it."""
     model = '[models.a]\nurl = "http://127.0.0.1:1/v1"\nmodel = "m"\nkey_file = "model.key"\n'
     (home / "forum.toml").write_text(f"[agents]\nconfine = true\n{lines}\n{model}")
+    if os.geteuid() == 0:
+        # Root's programs run as the owner of the project, whoever made the files in it.
+        for path in (home, *home.rglob("*")):
+            os.chown(path, OWNER, OWNER, follow_symlinks=False)
     settings = load_settings(home, {"FORUM_STATE_DIR": str(home.parent / "state")})
     sandbox = make_sandbox(settings)
     assert sandbox is not None
@@ -416,7 +426,7 @@ def test_nothing_is_run_that_could_move_another_project(home: Path, known_by: st
         register_project(home, child)
     sandbox_of(home).check_usable()
 
-    with pytest.raises(NotConfined, match=r"another project.*\[agents\] write"):
+    with pytest.raises(NotConfined, match=r"keys of Forum.*\[agents\] write"):
         sandbox_of(home, 'write = ["work"]').check_usable()
 
 
@@ -453,3 +463,262 @@ def test_rules_that_make_no_sense_are_refused(tmp_path: Path, line: str) -> None
 
     with pytest.raises(BadSettings, match=r"\[agents\]"):
         load_settings(tmp_path, dict(os.environ))
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        'write = ["work"]\nread = ["work/a/input"]',
+        'write = ["work", "work/a"]',
+    ],
+)
+def test_no_folder_is_bound_below_one_that_programs_may_change(home: Path, lines: str) -> None:
+    """A program would put a link in its way, and the next one would see any folder of the host."""
+    (home / "work/a/input").mkdir(parents=True)
+
+    with pytest.raises(NotConfined, match=r"which programs may change.*beside each other"):
+        sandbox_of(home, lines).command(("true",))
+
+
+def test_a_link_in_the_way_of_a_bound_folder_is_not_followed(home: Path) -> None:
+    """A program of another project may have put it there after the folders were checked."""
+    (home / "data/input").mkdir(parents=True)
+    sandbox = sandbox_of(home, 'read = ["data/input"]')
+    argv = sandbox.command(("cat", "data/input/elsewhere"))
+    shutil.rmtree(home / "data")
+    (home / "data").mkdir()
+    (home / "data/input").symlink_to(home.parent)
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+
+    assert done.returncode != 0
+    assert "PRIVATE" not in done.stdout
+    assert "a link took the place" in done.stderr
+
+
+LOG_KEY = "PRIVATE+KEY+example.com/log+00000000+" + "A" * 44
+WRITE_KEY = "forum/write-key/1\norigin example.com/log\nkey 00000000 " + "A" * 43 + "=\n"
+PEM_HEADER = "-----BEGIN PRIVATE KEY-----"
+PEM_KEY = f"{PEM_HEADER}\nMIIE\n-----END PRIVATE KEY-----\n"
+CERTIFICATE = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
+SECRET_FILES = {
+    "a": f"{LOG_KEY}\n",
+    "deep/1/2/3/4/5/b": WRITE_KEY,
+    "c": "-----BEGIN OPENSSH PRIVATE KEY-----\nAAAA\n",
+    "d.pem": CERTIFICATE + "-----BEGIN EC PRIVATE KEY-----\nAAAA\n",
+    "deep/.env": "PASSWORD=1\n",
+    "old/data/log.key": "anything",
+    **dict.fromkeys(
+        (".env.production", ".env~", ".env-prod", ".env_local", ".ENV", "prod.env", "#.env#"),
+        "PASSWORD=1\n",
+    ),
+    "large/.env": "PASSWORD=1\n" * 10_000,
+    "linked/variables": "PASSWORD=1\n",
+    "key after a blank line": f"\n{PEM_KEY}",
+    "key after a mark": f"\N{ZERO WIDTH NO-BREAK SPACE}{PEM_KEY}",
+    "key with attributes": f"Bag Attributes\n    friendlyName: x\n{PEM_KEY}",
+    "key after a certificate": CERTIFICATE * 100 + PEM_KEY,
+    "key with lines of Windows": PEM_KEY.replace("\n", "\r\n"),
+    "encrypted key": f"{PEM_HEADER}\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES,00\n\nMIIE\n",
+    "key in a manifest": f"data:\n  key: |\n    {PEM_HEADER}\n    MIIE\n",
+    "key in a shell script": f'KEY="{PEM_HEADER}\nMIIE\n"\n',
+    "account.json": json.dumps({"type": "service_account", "private_key": PEM_KEY}),
+    "other.json": json.dumps({"signer": f"{PEM_HEADER}\n{'A' * 64}\n"}),
+    "aws": "[default]\naws_access_key_id = A\naws_secret_access_key = abc\n",
+    "aws.json": json.dumps({"SecretAccessKey": "a" * 40}),
+    "age": "# created: today\nAGE-SECRET-KEY-1" + "Q" * 58,
+    "log key after a blank line": f"\n{LOG_KEY}",
+    "log key.json": json.dumps({"key": LOG_KEY}),
+    "write key after a blank": f" {WRITE_KEY}",
+    "write key.json": json.dumps({"key": WRITE_KEY}),
+    "token": "token=forum-operator_" + "0" * 64,
+    "large file": LOG_KEY + " " * 100_000,
+}
+PLAIN_FILES = {
+    "deep/.env.example": "PASSWORD=\n",
+    "example.env": "PASSWORD=\n",
+    ".environment": "plain",
+    "guide.md": f"A key begins so:\n{PEM_HEADER}\n",
+    "longer guide.md": f"{PEM_HEADER}\nMIIE...\n",
+    "tests.py": f'assert key.startswith("{PEM_HEADER}\\nMIIE")\nlog = "PRIVATE+KEY+x"\n',
+    "s3.py": "client(aws_secret_access_key=settings.aws_secret_access_key)\n",
+    "cert.pem": CERTIFICATE,
+    "environment": "plain",
+}
+
+
+def write_files(home: Path, files: dict[str, str]) -> None:
+    """Put files into a project."""
+    for name, text in files.items():
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_text(text)
+
+
+def test_secrets_are_hidden_by_what_is_in_them(home: Path) -> None:
+    """Wherever they are and whatever they are called; a backup is hidden whole."""
+    write_files(home, SECRET_FILES | PLAIN_FILES)
+    (home / "linked/.env").symlink_to("variables")
+    (home / "old/manifest.json").write_text('{"v":"forum/backup/1","release":"0.2.0"}')
+    seen = look(sandbox_of(home), reads=[*SECRET_FILES, *PLAIN_FILES])["reads"]
+
+    assert isinstance(seen, dict)
+    shown = {name for name in SECRET_FILES if seen[name] not in {"empty", "FileNotFoundError"}}
+    assert shown == set()
+    assert {name: seen[name] for name in PLAIN_FILES} == PLAIN_FILES
+
+
+def test_a_program_hides_no_file_of_the_project_by_a_link(home: Path) -> None:
+    """It may make a link in its own folder that is called like a file with variables."""
+    (home / "work/.env").symlink_to("../notes")
+
+    sandbox = sandbox_of(home, 'write = ["work"]')
+    assert look(sandbox, reads=["notes"])["reads"] == {"notes": "plain"}
+
+
+@pytest.mark.parametrize("top", ["src", "docs", "tests/models", "tests/sandbox"])
+def test_the_source_of_forum_has_no_key_in_it(top: str) -> None:
+    """It names the headers of keys, and agents that work on it must see it."""
+    found = search_secrets([REPOSITORY / top], (), ())
+
+    # A compiled test has the strings whole that its source puts together.
+    assert [secret.path for secret in found if not str(secret.path).endswith(".pyc")] == []
+
+
+def test_a_file_that_is_named_is_shown_unless_it_is_a_key_of_forum(home: Path) -> None:
+    """The operator may want a program to have the variables, but never the keys of the log."""
+    write_files(home, SECRET_FILES)
+    sandbox = sandbox_of(home, 'read = ["deep/.env", "c", "a"]')
+    seen = look(sandbox, reads=["deep/.env", "c", "a", ".env.production"])["reads"]
+
+    assert isinstance(seen, dict)
+    assert (seen["deep/.env"], seen["c"]) == (SECRET_FILES["deep/.env"], SECRET_FILES["c"])
+    assert {seen["a"], seen[".env.production"]} <= {"empty", "FileNotFoundError"}
+
+
+def test_a_program_works_beside_a_covered_file_and_cannot_move_it(home: Path) -> None:
+    """A file with variables is common where programs work."""
+    write_files(home, {"work/.env": "PASSWORD=1\n"})
+    sandbox = sandbox_of(home, 'write = ["work"]')
+    seen = look(sandbox, reads=["work/.env"], writes=["work/new"])
+    moved = run_script("import os; os.rename('work/.env', 'work/moved')", sandbox)
+
+    assert (seen["reads"], seen["writes"]) == ({"work/.env": "empty"}, {"work/new": True})
+    assert b"OSError" in moved
+    assert (home / "work/.env").read_text() == "PASSWORD=1\n"
+
+
+def test_a_program_cannot_move_a_folder_that_leads_to_a_covered_file(home: Path) -> None:
+    """Another program that is just being started would cover the file in its old place."""
+    write_files(home, {"work/a/b/.env": "PASSWORD=1\n", "work/a/new": ""})
+    sandbox = sandbox_of(home, 'write = ["work"]')
+    for moved in ("work/a", "work/a/b"):
+        assert b"busy" in run_script(f"import os; os.rename('{moved}', '{moved}c')", sandbox)
+
+    seen = look(sandbox, reads=["work/a/b/.env"], writes=["work/a/b/.env", "work/a/b/new"])
+    assert seen["reads"] == {"work/a/b/.env": "empty"}
+    assert seen["writes"] == {"work/a/b/.env": False, "work/a/b/new": True}
+
+
+@pytest.mark.parametrize("changed", ["moved", "replaced"])
+def test_nothing_is_run_if_a_secret_is_moved_before_it_is_covered(home: Path, changed: str) -> None:
+    """The path of the secret would be covered, and the secret itself not."""
+    write_files(home, {"work/a/.env": "PASSWORD=1\n"})
+    sandbox = sandbox_of(home, 'write = ["work"]')
+    argv = sandbox.command(("cat", "work/b/.env"))
+    (home / "work/a").rename(home / "work/b")
+    if changed == "replaced":
+        write_files(home, {"work/a/.env": "PASSWORD=2\n"})
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+
+    assert "PASSWORD" not in done.stdout
+    assert re.search(r"the sandbox cannot be made: .*work/a", done.stderr)
+
+
+def test_nothing_is_run_if_a_program_may_have_closed_a_folder(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would open the folder again once the search has passed it."""
+    (home / "work/a").mkdir()
+    sandbox, scan = sandbox_of(home, 'write = ["work"]'), os.scandir
+
+    def refuse(path: Path) -> object:
+        if path == home / "work/a":  # root may list every folder, whatever its mode
+            raise PermissionError
+        return scan(path)
+
+    monkeypatch.setattr("os.scandir", refuse)
+
+    with pytest.raises(NotConfined, match=r"work/a cannot be searched.*make it readable"):
+        sandbox.command(("true",))
+
+
+def test_sockets_and_named_pipes_of_the_project_are_hidden(home: Path) -> None:
+    """Processes of the host listen there.  Those in a program's own folder are its own."""
+    for folder in ("", "deep", "work"):
+        (home / folder).mkdir(exist_ok=True)
+        os.mkfifo(home / folder / "pipe")
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind(os.path.relpath(home / folder / "socket"))
+    script = """
+import os, stat
+for folder in (".", "deep", "work"):
+    for name in ("pipe", "socket"):
+        print(stat.filemode(os.stat(f"{folder}/{name}").st_mode)[0], end="")
+"""
+
+    assert run_script(script, sandbox_of(home, 'write = ["work"]')) == b"----ps"
+
+
+def test_a_program_inherits_only_its_streams(home: Path) -> None:
+    """Root's programs had a descriptor of their user namespace."""
+    script = "import os; print(os.listdir('/proc/self/fd'))"
+
+    assert run_script(script, sandbox_of(home)).strip() == b"['0', '1', '2', '3']"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, whose programs become another user")
+def test_a_named_pipe_keeps_its_owner(home: Path) -> None:
+    """Only pipes without a name are the program's own."""
+    sandbox = sandbox_of(home)
+    os.mkfifo(home.parent / "fifo")
+    with (home.parent / "fifo").open("r+b", buffering=0) as pipe:
+        subprocess.run(sandbox.command(("true",)), stdin=pipe, check=True)
+
+    assert (home.parent / "fifo").stat().st_uid == 0
+
+
+def test_nothing_is_run_that_could_move_a_key_of_forum(home: Path) -> None:
+    """A copy of a key is as good as the key."""
+    write_files(home, {"work/saved": SECRET_FILES["a"]})
+
+    with pytest.raises(NotConfined, match=r"work/saved has keys of Forum.*\[agents\] write"):
+        sandbox_of(home, 'write = ["work"]').command(("true",))
+
+
+def test_nothing_is_run_if_there_is_too_much_to_search(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program that fills its folder must not keep the rest from being searched."""
+    monkeypatch.setattr("forum.models.secret_paths.MAX_SEARCHED", 5)
+
+    with pytest.raises(NotConfined, match="more than 5 files"):
+        sandbox_of(home).command(("true",))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, whose programs become another user")
+def test_a_folder_that_roots_programs_could_not_use_is_refused(home: Path) -> None:
+    """They run as another user, and the error says as whom."""
+    sandbox = sandbox_of(home, 'write = ["work"]')
+    for path in (home, home / "work"):
+        os.chown(path, 0, 0)
+
+    with pytest.raises(NotConfined, match=r"run as user 65533, which may not write to .*/work"):
+        sandbox.command(("true",))
+
+
+def test_a_value_that_looks_like_an_option_stays_a_value(home: Path) -> None:
+    """A link in the project has a target that a program may have chosen."""
+    (home / "link").symlink_to("--bind")
+    hidden = str(Path.home() / ".ssh")
+    script = f"import os; print(os.readlink('link'), os.path.exists({hidden!r}))"
+
+    assert run_script(script, sandbox_of(home)).split() == [b"--bind", b"False"]

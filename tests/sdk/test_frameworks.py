@@ -142,4 +142,4 @@ def test_the_guide_for_python_programs_does_what_it_says(project: Path) -> None:
     assert "intact, complete, self-witnessed; wrapped" in printed
     assert "Rhine" in printed
     assert "12 0.02 {" in printed
-    assert "denied budget: $0.01 more was needed" in printed
+    assert "denied It failed: budget: $0.01 more was needed" in printed

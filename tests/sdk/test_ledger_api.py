@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 import pytest
@@ -191,3 +191,10 @@ def test_what_a_notebook_shows_is_short(played: Played) -> None:
     assert "+0.01" in table
     assert ledger.origin in repr(ledger)
     assert f"size {report.size}" in repr(ledger.checkpoint())
+
+
+@pytest.mark.parametrize("asked", [{"limit": -1}, {"state": "nonsense"}])
+def test_a_list_that_nobody_can_mean_is_refused(played: Played, asked: dict[str, Any]) -> None:
+    """A part of the runs, or none, would be taken for an answer."""
+    with pytest.raises(ValueError, match=r"limit is -1|no run is ever 'nonsense'; known: "):
+        forum.ledger(played.folder).runs(**asked)

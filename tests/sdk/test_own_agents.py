@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 
 import forum
-from forum.errors import BadPlan
+from forum.errors import BadPlan, FunctionNameTaken
 from forum.ledger.kinds import Outcome
 from forum.planning import load_roster
 from forum.sdk import EngineSession
 from forum.work.policy import ToolCall
 from tests.models.provider import Provider, say, serving
+from tests.spoken import synthesis, turn, verdict
 
 FLEET = """
 [models.cheap]
@@ -112,6 +113,14 @@ def test_the_tools_of_a_program_are_granted(project: Path, request_text: str) ->
     assert result.answer == "There are 12."
 
 
+@forum.agent
+def speaking(prompt: str) -> str:
+    """Take the turn of a symposium that is asked for."""
+    if "integrated_answer" in prompt:
+        return synthesis("Go.")
+    return verdict("finalize") if "next_action" in prompt else turn("It is tested.")
+
+
 PLANS: dict[str, object] = {
     "dictionary": {"tasks": [{"id": "a", "instruction": "Go."}]},
     "list of dictionaries": [{"id": "a", "instruction": "Go."}],
@@ -128,6 +137,13 @@ PLANS: dict[str, object] = {
     "panel": [
         {"id": "a", "instruction": "Go?", "panel": {"seats": 3, "options": ["mine", "yours"]}}
     ],
+    "symposium": [
+        {
+            "id": "a",
+            "instruction": "Go?",
+            "panel": {"protocol": "symposium", "personas": ["critic"], "require": "agreement"},
+        }
+    ],
 }
 
 
@@ -135,7 +151,8 @@ PLANS: dict[str, object] = {
 def test_a_plan_is_written_as_the_program_likes(project: Path, plan: Any) -> None:  # noqa: ANN401
     """All forms are carried out, with the same members as in a plan file."""
     with forum.engine_of(project) as engine:
-        run = engine.submit("Two", plan=plan, agents=[voting if "panel" in str(plan) else own])
+        agent = speaking if "symposium" in str(plan) else voting if "panel" in str(plan) else own
+        run = engine.submit("Two", plan=plan, agents=[agent])
         assert run.wait(30).outcome is Outcome.OK
 
 
@@ -167,3 +184,44 @@ def test_a_misspelled_option_is_refused(project: Path) -> None:
             engine.deliberate("x", seat=3)  # type: ignore[call-arg]
         with pytest.raises(BadPlan, match="usd"):
             engine.submit("x", agents=[own], usd="a lot")
+
+
+def parrot(word: str, name: str = "") -> Any:  # noqa: ANN401  a function with a prompt
+    """Return an agent that says one word."""
+
+    @forum.agent(name=name)
+    def parroting(prompt: str) -> str:
+        return word
+
+    return parroting
+
+
+@pytest.mark.parametrize("decorate", [forum.agent, forum.tool])
+def test_a_name_is_that_of_one_function(decorate: Any) -> None:  # noqa: ANN401
+    """The second function of a name is refused when it is decorated; its own copy is not."""
+
+    def first(prompt: str) -> str:
+        return prompt
+
+    def second(prompt: str) -> str:
+        return prompt
+
+    name = f"named-{decorate.__name__}"
+    decorate(name=name)(first)
+    with pytest.raises(FunctionNameTaken, match=r"locals>\.first .*locals>\.second .*name="):
+        decorate(name=name)(second)
+    assert decorate(name=name)(first) is first  # as where a module is loaded again
+
+
+def test_functions_that_one_function_makes_are_told_apart(project: Path) -> None:
+    """Of two with one name, the one that was replaced is refused, and never the other called."""
+    with forum.engine_of(project) as engine:
+        first, second = parrot("one"), parrot("two")
+        assert engine.submit("x", agents=[second]).wait(30).answer == "two"
+        both = r"parroting .*parroting .*name="
+        with pytest.raises(FunctionNameTaken, match=both):
+            engine.submit("x", agents=[first])
+        with pytest.raises(FunctionNameTaken, match=both):
+            engine.deliberate("x", agents=[first, second])
+        named = [parrot("one", "first-parrot"), parrot("two", "second-parrot")]
+        assert engine.submit("x", agents=named).wait(30).answer == "one"

@@ -29,6 +29,7 @@ from forum.ledger.strand import Draft, Strand
 from forum.sdk.report_items import StepReport
 from forum.sdk.report_writer import OpenRun, ReportWriter
 from forum.work.policy import Answer
+from forum.work.report_drafts import MAX_BODY_BYTES
 from forum.work.report_kinds import Operation, ReportBeginFacts, ReportProvenance
 from tests.sdk.recording import assert_verified, make_project, open_forum, read_runs, same
 from tests.support import wait_until
@@ -363,6 +364,18 @@ def test_a_forked_child_continues_in_a_run_of_its_own(project: Path) -> None:
     assert len({r.source.by for r in everything}) == 3
     assert all(r.closed and r.lost == 0 for r in everything)
     assert_verified(project)
+
+
+def test_a_text_that_grows_when_it_is_normalized_is_bounded_so(project: Path) -> None:
+    """U+FDFA has 3 bytes and may be 15 tokens; also where the record keeps a part of the input."""
+    with forum.open(project) as recorder, recorder.run("capped", tokens=10**9) as run:
+        for length in (1000, 2 * MAX_BODY_BYTES):
+            before = run.left.tokens
+            with recorder.budget("gpt-4o-mini", input=["\ufdfa" * length], max_tokens=5) as call:
+                assert before is not None
+                assert run.left.tokens is not None
+                assert before - run.left.tokens >= 33 * length
+                call.tokens(1, 1)
 
 
 def test_a_fork_cannot_spend_from_its_parents_budget(project: Path) -> None:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Iterator
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,11 +16,12 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 import forum
 from forum.app import KINDS, new_salt, now
 from forum.backends.sqlite import SqliteStore
-from forum.errors import BudgetExceeded, StoreFailed
+from forum.errors import BudgetExceeded, GateNameUsed, StoreFailed
 from forum.ledger.kinds import Outcome, RunCloseFacts, Scope
 from forum.ledger.log import Ledger
 from forum.sdk import ReportWriter
@@ -34,7 +36,7 @@ from forum.sdk.report_items import (
 from forum.work.kinds import StopFacts
 from forum.work.policy import Answer
 from forum.work.report_kinds import GapReason, Operation, ReportGapFacts, ReportStepFacts
-from tests.sdk.recording import same
+from tests.sdk.recording import open_forum, same
 from tests.support import fresh_origin
 from tests.surfaces.serving import Served, served
 
@@ -61,7 +63,7 @@ def recorded(server: Served, run: str) -> list[Any]:
 @pytest.mark.slow
 def test_a_program_records_on_a_server(server: Served, tmp_path: Path) -> None:
     """Runs, steps, effects, budgets and gates work as in the process, over one endpoint."""
-    key = grant(server, Scope.REPORT)
+    key = grant(server, Scope.REPORT, Scope.APPROVE)
     with forum.open(tmp_path, url=server.url, key=key) as recorder:
         step, effect = (
             recorder.step(same, name="step"),
@@ -84,6 +86,34 @@ def test_a_program_records_on_a_server(server: Served, tmp_path: Path) -> None:
     # The key is a secret of the program, and was returned by one of its functions.
     assert not any(key.encode() in body for body in bodies)
     assert Answer.APPROVE in {getattr(fact, "answer", None) for fact in facts}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("place", ["process", "server"])
+def test_an_approval_is_of_the_text_that_was_shown(
+    server: Served, project: Path, place: str
+) -> None:
+    """A program that asks again under the same name, with another text, has no approval."""
+    with ExitStack() as stack:
+        if place == "server":
+            asked, key = server.project.forum, grant(server, Scope.REPORT)
+            recorder = stack.enter_context(forum.open(project, url=server.url, key=key))
+        else:
+            recorder = stack.enter_context(forum.open(project))
+            asked = stack.enter_context(open_forum(project))
+        run = stack.enter_context(recorder.run("payments"))
+        question = run._question("pay 1 EUR", "reject", 3600.0)  # noqa: SLF001  asked twice
+        other = replace(question, shown="pay 1000000 EUR")
+        ask = recorder.sink.ask_gate
+        assert ask(question) is None
+        with pytest.raises(GateNameUsed, match="ask under another name"):
+            ask(other)
+        ((_, gate),) = asked.reads.waiting_gates()
+        asked.runs.decide_gate(run.id, gate.opened.subject, Answer.APPROVE, gate.digest)
+        assert ask(question) is Answer.APPROVE
+        with pytest.raises(GateNameUsed):
+            ask(other)
+        assert ask(replace(other, subject="other")) is None
 
 
 @pytest.mark.slow
@@ -243,6 +273,16 @@ def test_a_key_cannot_claim_what_only_forum_knows(server: Served) -> None:
     assert told["recorded"] == 1
     assert [refusal["item"] for refusal in told["refused"]] == [0, 1, 2, 3]
     assert all(not recorded(server, str(item["run"])) for item in items[:4])
+
+
+def test_keys_with_one_long_name_are_two_reporters(ledger: Ledger) -> None:
+    """What tells them apart stands behind what a label can hold."""
+    mine, theirs = (ReportWriter(ledger, f"key/{'n' * 80}/{id_}") for id_ in ("k1", "k2"))
+    mine.write([RunStart(run="capped-run", name="x")])
+    again = ReportWriter(ledger, f"key/{'n' * 80}/k1").write([model_step("a")])
+
+    assert codes(theirs.write([model_step("b")])) == ["ReportRefused"]
+    assert again.recorded == 1
 
 
 def test_a_capped_run_accounts_for_every_cost(ledger: Ledger) -> None:

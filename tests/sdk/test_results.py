@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,19 @@ import pytest
 
 import forum
 from forum.deliberation.council_kinds import Accord
-from forum.errors import AgentUnusable, BadPlan, Malformed, NoTypedAnswer
+from forum.engine import RunRequest
+from forum.errors import AgentUnusable, BadPlan, Malformed, NoSuchEntry, NoTypedAnswer
 from forum.ledger.kinds import Outcome
 from forum.sdk import EngineSession
+from forum.sdk.plan_values import read_plan_value
+from forum.surfaces.requests import PanelAsk, council_from_form
 from forum.work.acceptance_criteria import Check
-from forum.work.policy import Api, ToolCall
+from forum.work.panel import Council
+from forum.work.policy import Api, Role, ToolCall
 from forum.work.run_fold import TaskState
+from tests.engine.test_panel_judges import OBJECTION, VERDICTS
+from tests.engine.test_panel_judges import order as order_judged
+from tests.engine.test_panel_tasks import SYMPOSIA, hold
 from tests.models.provider import say, serving
 from tests.sdk.recording import assert_verified
 
@@ -79,7 +87,7 @@ def test_a_result_tells_tasks_verdicts_and_cost(engine: EngineSession) -> None:
         ({"agents": [broken]}, "the cable is cut"),
         (
             {"agents": [worker_of_results], "usd": 0.001},
-            r"\$0.01 more was needed, and \$0 of \$0.001",
+            r"\$0.01 more was needed, and \$0.00 of \$0.001",
         ),
         ({"agents": [worker_of_results], "calls": 0}, "0 calls"),
         (
@@ -87,7 +95,7 @@ def test_a_result_tells_tasks_verdicts_and_cost(engine: EngineSession) -> None:
                 "agents": [worker_of_results],
                 "plan": [{"id": "a", "instruction": "x", "done_when": "json"}],
             },
-            "a: not-json",
+            "a was given up after 3 attempts, because the reply is not JSON",
         ),
     ],
 )
@@ -125,9 +133,63 @@ def test_a_council_tells_accord_and_dissent(engine: EngineSession) -> None:
     for result, council in ((alone, alone.council), (task, task.tasks["decide"].council)):
         assert council is not None
         assert result.accord is council.accord is Accord.BLOCKED
-        assert [(d.answer, d.seats) for d in result.dissent] == [("no", (3,))]
-        assert [b.text for b in council.blockers] == ["lock_timeout is not set"]
+        assert [(d.text, d.by) for d in result.dissent] == [("no", ("3",))]
+        assert [(b.text, b.by) for b in council.blockers] == [("lock_timeout is not set", ("3",))]
     assert "lock_timeout" in alone.reason
+
+
+@pytest.mark.parametrize(("names", "seats"), [(["yes"], 5), (["yes", "no"], 2)])
+def test_a_council_has_the_seats_that_it_has_elsewhere(
+    engine: EngineSession, monkeypatch: pytest.MonkeyPatch, names: list[str], seats: int
+) -> None:
+    """A request over HTTP, a plan in Python and `deliberate` with the same models."""
+    orders: list[RunRequest] = []
+    monkeypatch.setattr(engine, "_submit", lambda order, *_: orders.append(order))
+    engine.deliberate("Ship?", agents=[yes, no][: len(names)])
+    (task,) = read_plan_value([{"id": "d", "instruction": "x", "panel": {"models": names}}]).tasks
+    asked = council_from_form(PanelAsk(models=tuple(names)))
+
+    for panel in (orders[0].policy.panel, task.panel, asked):
+        assert isinstance(panel, Council)
+        assert [seat.agent for seat in panel.seats] == list(islice(cycle(names), seats))
+
+
+@pytest.mark.parametrize("case", SYMPOSIA)
+def test_a_symposium_tells_accord_and_dissent(engine: EngineSession, case: str) -> None:
+    """As a task of a plan, it says the same as a council, of any end that it can have."""
+    seated, accord, objections = SYMPOSIA[case]
+    result = play_request(engine, hold(seated))
+    council = result.tasks["decide"].council
+    assert council is not None
+    assert result.accord is council.accord is accord
+    assert len(council.blockers) == objections
+    assert all(each.text == "the rust" and each.by == ("ben",) for each in council.blockers)
+    rust = forum.Dissent("the rust", ("ben",), "ben: it is deep")
+    has_part = case in ("a dissent", "a dissent left out")
+    assert result.dissent == council.dissent == ((rust,) if has_part else ())
+
+
+@pytest.mark.parametrize("role", [Role.VALIDATOR, Role.INTENT])
+@pytest.mark.parametrize(("accord", "decision"), VERDICTS)
+def test_a_panel_that_judges_tells_accord_and_dissent(
+    engine: EngineSession, role: Role, accord: Accord, decision: str
+) -> None:
+    """Whether it judges a result or the answer; that of the last attempt counts."""
+    result = play_request(engine, order_judged(VERDICTS[accord, decision], role))
+    verdicts = [verdict for task in result.tasks.values() for verdict in task.verdicts]
+    council = verdicts[-1].council if role is Role.VALIDATOR else result.intent
+    assert council is not None
+    assert result.accord is council.accord is accord
+    assert result.dissent == council.dissent
+    assert bool(council.dissent) == (accord in (Accord.MAJORITY, Accord.SPLIT))
+    assert [(b.text, b.by) for b in council.blockers] == (
+        [(OBJECTION, ("2",))] if accord is Accord.BLOCKED else []
+    )
+
+
+def play_request(engine: EngineSession, asked: RunRequest) -> forum.RunResult[Any]:
+    """Return the result of a run with scripted agents."""
+    return engine._submit(asked, "", None).wait(60)  # noqa: SLF001  a policy of its own
 
 
 def test_a_function_says_what_its_call_cost(engine: EngineSession) -> None:
@@ -189,7 +251,7 @@ def test_an_answer_of_another_type_says_why(engine: EngineSession) -> None:
     result = engine.submit("x", agents=[worker_of_results], result=Order).wait(60)
 
     assert result.outcome is Outcome.FAILED
-    with pytest.raises(NoTypedAnswer, match="not-json"):
+    with pytest.raises(NoTypedAnswer, match="the reply is not JSON"):
         _ = result.value
     with pytest.raises(NoTypedAnswer, match="result="):
         _ = engine.submit("x", agents=[worker_of_results]).wait(60).value
@@ -253,3 +315,15 @@ def test_events_tell_what_happens(project: Path, monkeypatch: pytest.MonkeyPatch
     assert isinstance(happened[-1], forum.events.RunEnded)
     assert happened[-1].result.outcome is Outcome.OK
     assert_verified(project)
+
+
+def test_a_council_deliberates_on_the_answer_of_a_run(engine: EngineSession) -> None:
+    """The session names the run; a run that has no answer is an error of its own."""
+    first = engine.submit("x", agents=[loud]).wait(30)
+    run = engine.deliberate(agents=[yes], options=["yes", "no"], about=first.run)
+    result = run.wait(60)
+
+    assert result.outcome is Outcome.OK, result.reason
+    assert engine._forum.reads.read_run(result.run).about is not None  # noqa: SLF001
+    with pytest.raises(NoSuchEntry):
+        engine.deliberate("Right?", agents=[yes], about="nothing")

@@ -58,7 +58,7 @@ def test_a_session_of_functions_is_recorded_and_executed_again(
     assert held.usage.total_tokens == 0
     assert (again.holds, again.digest, again.first_difference) == (True, held.digest, "")
     assert sorted((*again.conditions_checked, *again.conditions_assumed)) == sorted(ReplayPin)
-    with pytest.raises(FileExistsError):
+    with pytest.raises(FileExistsError, match="Give another session_id or another output"):
         forum.symposium.run(config, speak, project=project, output=project / "out")
 
 

@@ -13,7 +13,7 @@ from tests.e2e.project import Project, eventually, project
 from tests.support import free_port
 from tests.surfaces.terminal import FORUM, Terminal
 
-START_SECONDS = 30.0
+START_SECONDS = 120.0
 STOP_SECONDS = 20.0
 
 

@@ -17,9 +17,10 @@ from forum.ledger.kinds import Scope
 from forum.ledger.ports import Timer
 from forum.ledger.strand import Attachment, Draft
 from forum.surfaces.http.application import all_endpoints, make_app
-from forum.surfaces.http.auth import ServerConfig
+from forum.surfaces.http.auth import Authenticator, ServerConfig
 from forum.surfaces.http.dashboard import dashboard_routes
 from forum.surfaces.http.openapi import build_document
+from forum.surfaces.http.sign_in import session_endpoints
 from forum.surfaces.http.tenant import Tenant
 from forum.work.kinds import GateOpenFacts
 from forum.work.policy import Answer
@@ -228,7 +229,8 @@ def test_an_approver_reads_what_a_gate_shows_and_no_other_body(world: World) -> 
 
 def test_every_route_was_declared_with_its_scopes(world: World) -> None:
     """Who adds a route past the declarations has added a door without a lock."""
-    app = make_app(ServerConfig([Tenant(world.first)]))
+    config = ServerConfig([Tenant(world.first)])
+    app, sessions = make_app(config), session_endpoints(Authenticator(config))
     found = {
         (method, route.path)
         for route in app.routes
@@ -237,7 +239,7 @@ def test_every_route_was_declared_with_its_scopes(world: World) -> None:
     }
 
     assert all(isinstance(route, Route) for route in app.routes)
-    declared = {(endpoint.method, endpoint.path) for endpoint in ENDPOINTS.values()}
+    declared = {(endpoint.method, endpoint.path) for endpoint in (*ENDPOINTS.values(), *sessions)}
     # The files of the dashboard hold nothing of a ledger.
     files = {("GET", route.path) for route in dashboard_routes()}
     assert {(method, path) for method, path in found if method != "HEAD"} == declared | files

@@ -192,6 +192,7 @@ def test_init_writes_settings_that_say_nothing_yet(terminal: Terminal) -> None:
     assert (plain.origin, plain.database, plain.policy, plain.team) == (None, None, None, {})
     assert full.team.keys() == {
         "models",
+        "panels",
         "roles",
         "roster",
         "tools",

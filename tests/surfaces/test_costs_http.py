@@ -10,10 +10,10 @@ import pytest
 
 from benchmarks.many_runs import counted_statements, write_runs
 from forum.app import Forum, new_run_id, run_costs
+from forum.app.formatting import format_usd
 from forum.ledger.body import text_content
 from forum.ledger.kinds import Outcome
 from forum.ledger.strand import Attachment, Draft
-from forum.surfaces.formatting import format_usd
 from forum.work import kinds
 from forum.work.run_summary import MAX_COSTS, RunCost, SummaryTally
 from tests.surfaces.halls import lone_hall

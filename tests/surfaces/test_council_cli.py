@@ -6,9 +6,12 @@ from typing import Any
 
 import pytest
 
+import forum
 from forum.models.answer_comparison import open_encoder
+from forum.verify import standalone
 from tests.spoken import ballot
 from tests.surfaces.terminal import Terminal
+from tests.verify.page import page_verifier
 
 JUDGED_SAME = json.dumps({"same": True, "reason": "both choose it"})
 DATABASES = ("Use PostgreSQL.", "PostgreSQL is the database to choose.", "use postgresql")
@@ -146,3 +149,82 @@ def test_a_judge_decides_what_the_encoder_is_not_sure_of(user: Terminal) -> None
     assert (pair["step"], pair["same"], pair["rule"]) == ("judge", True, "word")
     assert run["deliberation"]["accord"] == "agreed"
     assert user.ask("ledger", "verify")["ok"] is True
+
+
+@pytest.mark.slow
+def test_a_council_deliberates_on_the_answer_of_a_run(user: Terminal) -> None:
+    """What a bundle of the session cannot show is told by every verifier."""
+    first = user.call("submit", "Is the bridge safe?", "--cmd", "echo It was tested.")
+    answered = user.ask("show")["run"]
+    ballots = (ballot("sound"),) * 3
+    words = ("--option", "sound", "--option", "unsound", "--seats", "3")
+    asked = user.type(
+        *("deliberate", "--about", answered, "--script", script(user, ballots), *words)
+    )
+    run = user.ask("show")
+    shown = user.call("show", run["run"]).stdout
+    checked = user.ask("ledger", "verify")
+
+    assert first.exit_code == 0, first.output
+    assert asked.returncode == 0, asked.stderr
+    assert run["about"] == answered
+    assert f"the answer of {answered[:18]}" in shown
+    assert "> It was tested." in run["request"]
+    assert (checked["ok"], checked["not_checked"]) == (True, [])
+    assert "deliberate on the answer of run" in user.call("why", f"{run['run']}/main/2").stdout
+
+    user.call("ledger", "export", run["run"], "--output", "session.zip")
+    there = "whether what it is about is the answer of run"
+    report = user.ask("verify", "session.zip", "--policy", str(user.policy))
+    assert report["ok"] is True
+    assert [answered in missing for missing in report["not_checked"] if there in missing] == [True]
+    data = (user.folder / "session.zip").read_bytes()
+    trust = standalone.BundleTrust([], None, [])
+    alone = standalone.verify(data, trust)
+    assert [answered in missing for missing in alone["not_checked"] if there in missing] == [True]
+    page = page_verifier()
+    if page is not None:
+        assert page.verify(data, trust) == alone
+
+
+@pytest.mark.parametrize(
+    ("about", "words"),
+    [("nothing", "nothing"), ("00000000-0000-7000-8000-000000000000", "00000000")],
+)
+def test_a_run_that_is_not_there_cannot_be_deliberated_on(
+    user: Terminal, about: str, words: str
+) -> None:
+    """The error names it, and nobody is asked."""
+    user.call("submit", "Hi", "--cmd", "echo Hi.")
+    script(user, (ballot("yes"),))
+    asked = user.type("deliberate", "--about", about, "--script", "seats.json", "--seats", "1")
+
+    assert asked.returncode == 1
+    assert words in asked.stderr
+    assert "forum runs lists the runs" in asked.stderr
+    assert len(user.ask("runs")["runs"]) == 1
+
+
+def test_every_count_and_comparison_of_runs_has_the_words_of_their_list(user: Terminal) -> None:
+    """An undecided council closes its run with the outcome `ok`: no reader may count it as one."""
+    user.call("init")
+    options = ("--option", "yes", "--option", "no", "--rounds", "0")
+    for ballots in (
+        (ballot("yes"), ballot("yes")),
+        (ballot("yes"), ballot("no")),
+        (ballot("yes"), ballot("yes", blocker="nobody has dived")),
+    ):
+        seats = ("--script", script(user, ballots), "--seats", "2")
+        user.call("deliberate", "Which one?", *seats, *options)
+    listed = {run["word"]: run["run"] for run in user.ask("runs")["runs"]}
+    program = forum.ledger(user.folder)
+    words = dict.fromkeys(listed, 1)
+
+    assert list(listed) == ["blocked", "split", "ok"]
+    assert user.ask("ledger", "summary")["outcomes"] == program.summary().outcomes == words
+    for word, run in listed.items():
+        assert [found["run"] for found in user.ask("runs", "--state", word)["runs"]] == [run]
+        assert [found.id for found in program.runs(state=word)] == [run]
+        assert user.ask("bench", run, run)["a"]["outcome"] == word
+        assert program.compare(run, run).a.state == word
+        assert user.ask("ledger", "summary", run)["outcomes"] == {word: 1}

@@ -12,6 +12,7 @@ from forum.engine.context import RunContext, read_run_input
 from forum.planning import CallerAuthority, Planner
 from forum.work.policy import Role
 from forum.work.team_measurements import TOO_SMALL
+from tests.surfaces.halls import showing
 from tests.surfaces.terminal import Terminal
 from tests.surfaces.test_one_decision import REQUEST, Case, by_http, by_mcp, serving
 
@@ -38,6 +39,10 @@ def test_a_team_is_declined_for_the_figures_of_its_model(tmp_path: Path, model: 
             assert accepted.policy.declined_team == ((model,) if is_small else ())
             assert (Role.COORDINATOR in accepted.policy.roles) != is_small
             assert isinstance(accepted, RunContext) == is_small  # one task is planned already
+            told = client.get(f"/api/v1/runs/{run}", headers=showing(operator)).json()
+            assert told["declined_team"] == ([model] if is_small else [])
+    shown = terminal.call("show", by_command)
+    assert (f"no team: {model} gains nothing from one" in shown.stdout) == is_small
 
 
 def test_what_measures_a_model_gets_its_team(tmp_path: Path) -> None:

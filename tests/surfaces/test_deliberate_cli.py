@@ -25,13 +25,13 @@ from click import unstyle
 from hypothesis import given
 from hypothesis import strategies as st
 
+from forum.app.formatting import SHORT_ID_LENGTH
 from forum.deliberation.council_kinds import Accord, End, Ground
 from forum.deliberation.symposium.kinds import ReplayPin
 from forum.errors import StoreFailed
 from forum.surfaces.cli import session_folders
 from forum.surfaces.cli.panel_view import dissent_lines, panel_lines
 from forum.surfaces.cli.session_folders import load_config
-from forum.surfaces.formatting import SHORT_ID_LENGTH
 from forum.surfaces.schemas.council import (
     BaselineForm,
     BlockerForm,

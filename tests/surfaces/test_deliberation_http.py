@@ -243,15 +243,78 @@ def test_a_panel_that_cannot_sit_is_refused_with_what_to_do(
     assert visitor.forum.reads.recent_runs(None, 1) == before
 
 
-def test_a_symposium_is_no_task_of_a_plan(visitor: Visitor) -> None:
-    """A council can be; and there, too, it has nobody on it whom the operator does not know."""
-    tasks = [{"id": "safe", "instruction": QUESTION, "panel": {"seats": 3, "rounds": 1}}]
+@pytest.mark.parametrize(
+    ("panel", "found"),
+    [
+        ({"seats": 3, "rounds": 1}, "yes\n\nThe council decided by a majority (2 of 3 seats)."),
+        (
+            {"protocol": "symposium", "personas": ["critic", "engineer"], "models": ["bob"]},
+            "Close it until it is tested.\n\nThe symposium came to an answer, with a dissent.",
+        ),
+    ],
+    ids=["council", "symposium"],
+)
+def test_a_panel_is_a_task_of_a_plan(
+    visitor: Visitor, panel: dict[str, object], found: str
+) -> None:
+    """There, too, it has nobody on it whom the operator does not know."""
+    tasks = [{"id": "safe", "instruction": QUESTION, "panel": panel}]
     good = visitor.end(None, tasks=tasks)
-    other = {**tasks[0], "panel": {"protocol": "symposium"}}
-    strange = {**tasks[0], "panel": {"models": ["eve"]}}
-    refused = [visitor.ask(None, tasks=[task]) for task in (other, strange)]
+    strict = visitor.end(None, tasks=[{**tasks[0], "panel": {**panel, "require": "agreement"}}])
+    refused = visitor.ask(None, tasks=[{**tasks[0], "panel": {**panel, "models": ["eve"]}}])
 
-    assert good["answer"].startswith("yes\n\nThe council decided by a majority (2 of 3 seats).")
-    assert [one.status_code for one in refused] == [422, 422]
-    assert "whole requests" in refused[0].json()["detail"]
-    assert "eve" in refused[1].json()["detail"]
+    assert good["answer"].startswith(found)
+    assert strict["outcome"] == "failed"
+    assert refused.status_code == 422
+    assert "eve" in refused.json()["detail"]
+
+
+def test_a_panel_deliberates_on_the_answer_of_a_run(visitor: Visitor) -> None:
+    """The run is named in the reply, and what cannot be deliberated on has its own status."""
+    first = visitor.end({"seats": 3, "rounds": 1})
+    panel = {"seats": 3, "rounds": 1}
+    run = visitor.end(panel, request="Does it hold?", about=first["run"])
+    there = "0199c0de-0000-7000-8000-000000000000"
+
+    assert run["about"] == first["run"]
+    assert first["about"] is None
+    assert run["request"].startswith("Does it hold?")
+    assert "> yes" in run["request"]
+    assert visitor.ask(panel, about=there).status_code == 404
+    refused = visitor.ask(None, about=first["run"])
+    assert refused.status_code == 422
+    assert "about: a panel deliberates" in refused.json()["detail"]
+    (noted,) = [
+        each
+        for each in visitor.forum.reads.read_run_record(run["run"]).entries
+        if each.entry.kind == "about/1"
+    ]
+    (answer,) = [
+        each
+        for each in visitor.forum.reads.read_run_record(first["run"]).entries
+        if each.entry.kind == "answer/1"
+    ]
+    assert noted.entry.facts.entry == answer.leaf.hex()
+    assert noted.entry.bodies["answer"].h == answer.entry.bodies["answer"].h
+
+
+def test_whoever_may_not_read_cannot_have_an_answer_deliberated_on(tmp_path: Path) -> None:
+    """What a panel says would tell what the answer says."""
+    with open_forum(tmp_path, project(COUNCIL, SYMPOSIUM)) as forum:
+        reader = forum.access.grant("visitor", {Scope.SUBMIT, Scope.READ})
+        writer = forum.access.grant("writer", {Scope.SUBMIT})
+        with hall(ServerConfig([Tenant(forum, forum.runs.run_worker)])) as client:
+            first = Visitor(forum, client, reader).end({"seats": 3, "rounds": 1})
+            refused = Visitor(forum, client, writer).ask({"seats": 3}, about=first["run"])
+
+    assert refused.status_code == 422
+    assert "requires the scope read" in refused.json()["detail"]
+
+
+@pytest.mark.parametrize("name", ["problem", "question"])
+def test_the_text_has_one_name_for_every_run(visitor: Visitor, name: str) -> None:
+    """Whoever comes from the protocol is told which."""
+    refused = visitor.ask({"protocol": "symposium"}, **{name: QUESTION})
+
+    assert refused.status_code in (400, 422)
+    assert "it is called `request` here" in refused.json()["detail"]

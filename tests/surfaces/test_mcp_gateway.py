@@ -20,6 +20,7 @@ from forum.app import Forum
 from forum.config import load_settings
 from forum.ledger.kinds import Outcome
 from forum.work.policy import Answer
+from forum.work.report_fold import SpanRecord
 from forum.work.report_kinds import Provenance
 from forum.work.run_fold import Run
 from tests.conftest import ROOT
@@ -49,6 +50,11 @@ def read_only_run(user: Terminal) -> tuple[str, Run]:
     with forum_of(user) as forum:
         ((run, state),) = forum.reads.recent_runs(None, 10)
         return run, state
+
+
+def tool_spans(state: Run) -> list[SpanRecord]:
+    """Return the calls of a run, without the list of tools that the gateway asked for."""
+    return [span for span in state.report.spans.values() if span.name != "tools/list"]
 
 
 def argv(user: Terminal, *options: str) -> list[str]:
@@ -113,7 +119,7 @@ def test_everything_passes_and_each_call_is_on_record(user: Terminal) -> None:
 
     answers = talk(user, said)
     run, state = read_only_run(user)
-    spans = sorted(state.report.spans.values(), key=lambda span: span.begun_ts)
+    listed, *spans = sorted(state.report.spans.values(), key=lambda span: span.begun_ts)
 
     assert answers["tools"] == ["add", "refuse", "count", "wait", "erase"]
     assert answers["sum"] == {"sum": 5}
@@ -125,6 +131,7 @@ def test_everything_passes_and_each_call_is_on_record(user: Terminal) -> None:
     assert "a note" in answers["resource"]
     assert "Say hello." in answers["prompt"]
     assert (state.provenance, state.outcome) == (Provenance.RELAYED, Outcome.OK)
+    assert listed.name == "tools/list"
     assert [span.name for span in spans[:3]] == ["add", "refuse", "count"]
     assert len(spans) == 23
     assert all(span.begun is not None and span.ended is not None for span in spans)
@@ -132,7 +139,7 @@ def test_everything_passes_and_each_call_is_on_record(user: Terminal) -> None:
     with forum_of(user) as forum:
         bodies = forum.reads.bodies_at(run, f"span/{spans[0].id}", "end")
         asked = forum.reads.bodies_at(run, f"span/{spans[0].id}", "begin")
-    assert json.loads(asked["input"]) == {"a": 2, "b": 3}
+    assert json.loads(asked["input"])["arguments"] == {"a": 2, "b": 3}
     assert json.loads(bodies["output"])["structuredContent"] == {"sum": 5}
     verified = user.call("ledger", "verify")
     assert verified.exit_code == 0, verified.output
@@ -143,7 +150,7 @@ def test_a_denied_tool_is_never_called_and_the_refusal_is_on_record(user: Termin
     """The server does not hear of it; the model reads why."""
     result = talk(user, lambda client: client.call_tool("erase", {"what": "all"}), "--deny", "er*")
     _, state = read_only_run(user)
-    (span,) = state.report.spans.values()
+    (span,) = tool_spans(state)
 
     assert result.is_error
     assert "denied" in str(result.content)
@@ -265,12 +272,21 @@ def test_no_second_reading_of_a_message_reaches_a_denied_tool(user: Terminal) ->
     assert {span.outcome for span in state.report.spans.values()} == {Outcome.DENIED}
 
 
+CRASHING = """
+import json, os
+id = json.loads(input())["id"]
+print(json.dumps({"jsonrpc": "2.0", "id": id, "result": {"tools": [{"name": "add"}]}}))
+input()
+os._exit(3)
+"""
+
+
 def test_a_server_that_crashes_in_a_call_fails_the_run(user: Terminal) -> None:
     """The client gets an error for its call, and the gateway exits with a failure."""
     process = subprocess.Popen(
         [
             *(sys.executable, "-m", "forum", "mcp", "gateway", "--"),
-            *(sys.executable, "-c", "import os; input(); os._exit(3)"),
+            *(sys.executable, "-uc", CRASHING),
         ],
         cwd=user.folder,
         env=user.environment,
@@ -288,7 +304,7 @@ def test_a_server_that_crashes_in_a_call_fails_the_run(user: Terminal) -> None:
     assert process.returncode == 1
     assert b"ended with status 3" in printed
     assert state.outcome is Outcome.FAILED
-    assert [span.outcome for span in state.report.spans.values()] == [Outcome.INDETERMINATE]
+    assert [span.outcome for span in tool_spans(state)] == [Outcome.INDETERMINATE]
 
 
 def test_a_killed_gateway_leaves_its_call_indeterminate(user: Terminal) -> None:
@@ -308,7 +324,7 @@ def test_a_killed_gateway_leaves_its_call_indeterminate(user: Terminal) -> None:
     with forum_of(user) as forum, forum.log.open_writer():
         again = forum.log.recover_lost_calls()
     _, state = read_only_run(user)
-    (span,) = state.report.spans.values()
+    (span,) = tool_spans(state)
 
     assert before.report.spans[span.id].ended is None
     assert again == 0  # opening the writer has done it
@@ -332,14 +348,11 @@ def test_a_living_session_is_left_alone(user: Terminal) -> None:
     cancelled = {"method": "notifications/cancelled", "params": {"requestId": "1"}}
     say(process, cancelled)
     wait_until(
-        lambda: (
-            [span.outcome for span in read_only_run(user)[1].report.spans.values()]
-            == [Outcome.CANCELLED]
-        )
+        lambda: [span.outcome for span in tool_spans(read_only_run(user)[1])] == [Outcome.CANCELLED]
     )
     process.communicate(timeout=30)
 
-    assert [span.ended for span in during.report.spans.values()] == [None]
+    assert [span.ended for span in tool_spans(during)] == [None]
     assert process.returncode == 0
     assert read_only_run(user)[1].outcome is Outcome.OK
 
@@ -356,7 +369,7 @@ def test_a_call_without_an_answer_is_indeterminate_when_the_client_leaves(user: 
     process.communicate(timeout=30)
     _, state = read_only_run(user)
 
-    assert [span.outcome for span in state.report.spans.values()] == [Outcome.INDETERMINATE]
+    assert [span.outcome for span in tool_spans(state)] == [Outcome.INDETERMINATE]
     assert state.outcome is not None
     assert time.monotonic() - started < 25
 
@@ -367,12 +380,12 @@ def test_a_call_whose_id_is_used_again_is_indeterminate(user: Terminal) -> None:
     for name in ("first", "second"):
         call = {"name": "wait", "arguments": {"file": str(user.folder / name)}}
         say(process, {"id": 1, "method": "tools/call", "params": call})
-    wait_until(lambda: len(read_only_run(user)[1].report.spans) == 2)
+    wait_until(lambda: len(tool_spans(read_only_run(user)[1])) == 2)
     process.terminate()
     process.communicate(timeout=30)
     _, state = read_only_run(user)
-    ended = [span.ended for span in state.report.spans.values()]
+    ended = [span.ended for span in tool_spans(state)]
 
     assert state.outcome is not None
-    assert [span.outcome for span in state.report.spans.values()] == [Outcome.INDETERMINATE] * 2
+    assert [span.outcome for span in tool_spans(state)] == [Outcome.INDETERMINATE] * 2
     assert {end.code for end in ended if end is not None} == {"id-reused", "no-answer"}

@@ -335,3 +335,23 @@ def test_a_panel_stays_under_the_ceiling_of_the_operator(tmp_path: Path) -> None
     assert "2 turns taken" in words, "who was stopped before being asked has taken none"
     assert council["deliberation"]["end"] == "stopped"
     assert symposium["deliberation"]["reason"] == "budget_exceeded"
+
+
+def test_a_panel_deliberates_on_the_answer_of_a_run(here: Project) -> None:
+    """Without a question it is asked whether the answer holds; only readers may have it asked."""
+
+    async def asked(begun: Talk) -> tuple[dict[str, Any], dict[str, Any]]:
+        first = await begun.well("deliberate", **COUNCIL_OF_THREE)
+        found = await begun.well("deliberate", seats=3, rounds=1, about=first["run"])
+        return first, found
+
+    async def asked_blindly(begun: Talk) -> str:
+        return text_of(await begun.call("deliberate", seats=3, about=first["run"]))
+
+    first, found = talk(over_pipes(here), asked, "2026-07-28")
+    refused = talk(in_process(here, Scope.SUBMIT), asked_blindly, "2026-07-28")
+
+    about = here.forum.reads.read_run(found["run"]).about
+    assert about is not None
+    assert about.run == first["run"]
+    assert "requires the scope read" in refused

@@ -17,6 +17,7 @@ import pytest
 
 from forum.errors import ForumError
 from forum.installation import install_command
+from forum.surfaces.cli import output
 from forum.surfaces.cli.os_errors import explain_os_error
 from tests.gateway.running import local_provider, provider_variables
 from tests.support import free_port
@@ -259,11 +260,11 @@ def _full_disk(user: Newcomer) -> str:
 def _no_permission(user: Newcomer) -> str:
     user.succeed("submit", "x")
 
-    def refuse(path: Path, _content: bytes) -> None:
+    def refuse(path: Path, _data: bytes) -> None:
         raise PermissionError(errno.EACCES, "Permission denied", str(path))
 
     with pytest.MonkeyPatch.context() as patch:  # whoever runs the tests may be allowed everything
-        patch.setattr(Path, "write_bytes", refuse)
+        patch.setattr(output, "write_private", refuse)
         return user.try_out("ledger", "export", "--output", "locked.zip")
 
 

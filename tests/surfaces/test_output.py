@@ -1,10 +1,14 @@
 """Text from elsewhere on a terminal."""
 
+import json
 import time
+import unicodedata
 
 import pytest
 
+from forum.app.formatting import strip_control_characters
 from forum.surfaces.cli.output import wrap_lines
+from tests.test_repository import ROOT
 
 
 @pytest.mark.parametrize("piece", [" ", "a", "a ", "\t", "-", "漢"])
@@ -21,3 +25,51 @@ def test_wrapping_leaves_out_only_spaces_and_its_time_grows_with_the_length(piec
         return seconds
 
     assert any(wrap_seconds(200_000) < 8 * max(0.01, wrap_seconds(50_000)) for _ in range(3))
+
+
+@pytest.mark.parametrize(
+    "hidden",
+    [
+        "\u200b",
+        "\u202e",
+        "\ufe00",
+        "\U000e0100",
+        "\u034f",
+        "\u2800",
+        "\u3164",
+        "\u115f",
+        "\u009b",
+        "\U0001d159",
+        "\U00016fe4",
+    ],
+    ids=ascii,
+)
+def test_no_character_is_printed_that_nobody_sees(hidden: str) -> None:
+    """A text that is approved at a terminal holds nothing that its reader does not see."""
+    assert strip_control_characters(f"a{hidden}b") == "a\ufffdb"
+
+
+def test_characters_that_join_others_stay_where_they_join() -> None:
+    """Emoji and scripts need them; behind a letter they only hide something."""
+    for text in ("\u2764\ufe0f", "\U0001f468\u200d\U0001f469", "\u0915\u094d\u200d\u0937", "a\nb"):
+        assert strip_control_characters(text) == text
+    assert (
+        strip_control_characters("\u2764\ufe0f\u200d\U0001f525") == "\u2764\ufe0f\u200d\U0001f525"
+    )
+    assert strip_control_characters("a\u200db") == "a\ufffdb"
+    assert strip_control_characters("\u2764\ufe0f\ufe0e\ufe0f") == "\u2764\ufe0f\ufffd\ufffd"
+
+
+def test_every_control_and_format_character_is_in_the_list_of_the_dashboard_too() -> None:
+    """The page has no other list, so one that a new release of Unicode adds must be added there."""
+    listed = json.loads((ROOT / "src/forum/app/hidden_characters.json").read_text())
+    ranges = [range(int(first, 16), int(last, 16) + 1) for first, last in listed["ranges"]]
+    missing = [
+        f"{code:04X}"
+        for code in range(0x110000)
+        if unicodedata.category(chr(code)) in ("Cc", "Cf")
+        and chr(code) not in "\t\n"
+        and not any(code in part for part in ranges)
+    ]
+
+    assert missing == []

@@ -1,5 +1,6 @@
 """Plan files that cannot be used: everything that is wrong with them, with line and column."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -65,6 +66,29 @@ def test_a_circle_is_told_where_the_tasks_are(tmp_path: Path) -> None:
     refused = user.call("submit", "--plan", "plan.json")
 
     assert "line 2, column 2: tasks: task 'a' waits for itself" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("task", "said"),
+    [
+        ({"decide": ["a", "b"], "needs": ["x"]}, "tasks[0].needs[0]: no task is called 'x'"),
+        ({"decide": ["a"]}, "tasks[0].decide: decide: 1 options; a decision is between two"),
+        ({"decide": "a"}, "tasks[0].decide: Expected `array`, got `str`"),
+        ({"decied": ["a", "b"]}, "tasks[0].decied: unknown key; did you mean decide?"),
+    ],
+)
+def test_a_decision_has_no_error_but_its_own(
+    tmp_path: Path, task: dict[str, object], said: str
+) -> None:
+    """`decide` is a key of plan files, and no member of a recorded task."""
+    user = Terminal(tmp_path)
+    plan = {"request": "x", "tasks": [{"id": "pick", "instruction": "Pick.", **task}]}
+    (user.folder / "plan.json").write_text(json.dumps(plan))
+    refused = user.call("submit", "--plan", "plan.json")
+
+    assert refused.exit_code == 2
+    assert "1 error\n" in refused.stderr
+    assert said in refused.stderr
 
 
 DOCUMENT = """\

@@ -8,8 +8,8 @@ import time
 import pytest
 
 from forum.app import Forum
+from forum.app.formatting import RUN_LABELS
 from forum.config import load_settings
-from forum.surfaces.formatting import RUN_LABELS
 from forum.work.run_fold import RunState
 from tests.surfaces.terminal import FORUM, Terminal
 

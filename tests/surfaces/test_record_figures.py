@@ -2,10 +2,16 @@
 
 import re
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import forum
+from forum.app import Forum, RunQuery
+from forum.config import load_settings
+from tests.spoken import ballot
+from tests.surfaces.panels import project
 from tests.surfaces.terminal import Terminal
 
 LADDER = """
@@ -58,6 +64,59 @@ def terminal(tmp_path_factory: pytest.TempPathFactory) -> Terminal:
     terminal.call("submit", "Fail.", "--cmd", "false")
     terminal.call("ledger", "note", "in a run of its own")
     return terminal
+
+
+JUDGED = """
+request = "Is the bridge safe?"
+tasks = [
+  { id = "look", instruction = "Look." },
+  { id = "ask", instruction = "Ask.", panel = { seats = 2, models = ["ann"], rounds = 0 } },
+]
+[policy]
+ladder = ["board"]
+"""
+SETTINGS = """
+[panels.board]
+models = ["ann", "bob"]
+seats = 3
+rounds = 1
+[roles]
+validator = "board"
+"""
+
+
+@pytest.mark.parametrize("limit", ["2", ""])
+def test_every_view_of_a_run_has_the_calls_of_the_account_of_its_cap(
+    tmp_path: Path, limit: str
+) -> None:
+    """A council is asked by one call, and makes many: these count, in the run that asked it."""
+    terminal = Terminal(tmp_path)
+    spoken = {f"~ballot.{n}.{seat}": ballot("reject") for n in (0, 1) for seat in (1, 2, 3)}
+    (terminal.folder / "forum.toml").write_text(project({"*": "Yes."}, spoken) + SETTINGS)
+    (terminal.folder / "judged.toml").write_text(JUDGED)
+    terminal.call("init")
+    cap = ("--max-calls", limit) if limit else ()
+    ended = terminal.call("submit", "--plan", "judged.toml", *cap)
+    with Forum(load_settings(terminal.folder, terminal.environment)) as opened:
+        (run,) = (row.run for row in opened.reads.list_runs(RunQuery(), None, 9).runs)
+        account = opened.store.account(run)
+    assert account
+    calls = account.used.calls
+    program = forum.ledger(terminal.folder)
+    shown = terminal.ask("show", run)
+
+    assert calls == int(limit or calls) > 1
+    assert {
+        "show": shown["spent"]["calls"],
+        "tasks": sum(part["spent"]["calls"] for part in shown["tasks"]),
+        "runs": terminal.ask("runs")["runs"][0]["spent"]["calls"],
+        "summary": terminal.ask("ledger", "summary", run)["record"]["calls"],
+        "bench": terminal.ask("bench", run, run)["a"]["calls"],
+        "costs": terminal.ask("costs")["total"]["spent"]["calls"],
+        "program": program.runs()[0].calls,
+    } == dict.fromkeys(("show", "tasks", "runs", "summary", "bench", "costs", "program"), calls)
+    assert f"{calls} of {limit} calls" in ended.output or not limit
+    assert terminal.ask("ledger", "verify")["ok"] is True
 
 
 def listed_runs(terminal: Terminal) -> list[str]:

@@ -11,6 +11,8 @@ from forum.errors import Malformed
 from forum.ledger.body import text_content
 from forum.ledger.kinds import NoteFacts, Outcome, RedactionReason
 from forum.ledger.strand import Attachment, Draft
+from forum.sdk import ReportWriter
+from forum.sdk.report_items import RunStart
 from forum.work.scores import Score
 from tests.conftest import ROOT
 from tests.surfaces.halls import lone_hall, open_forum
@@ -95,6 +97,41 @@ def test_a_continued_trace_is_found_by_what_commands_print(user: Terminal) -> No
 
     assert sorted(printed) == [FIRST, f"{FIRST}.2"]
     assert [user.ask("show", run)["run"] for run in sorted(printed)] == sorted(printed)
+
+
+def test_no_key_takes_what_forum_prints_for_a_run(tmp_path: Path) -> None:
+    """A name that may be taken for the id of a run is refused; a whole id is a name like others."""
+    driven = new_run_id()
+    forged = [driven[:18], driven[:8], driven[:-1], driven.upper(), f"{driven}-x", "20261118-1200"]
+    with lone_hall(tmp_path, operator=True) as (forum, client):
+        with forum.log.open_writer() as ledger:
+            write_sample(ledger, driven)
+        names = [*forged, new_run_id(), "nightly-20261118"]
+        starts = [{"type": "start", "run": name, "name": "x"} for name in names]
+        answer = client.post("/api/v1/reports", json={"items": starts}).json()
+        read = client.get(f"/api/v1/runs/{driven[:18]}")
+        found = forum.reads.find_run(driven[:18])
+
+    assert [refusal["item"] for refusal in answer["refused"]] == list(range(len(forged)))
+    assert "may be taken for the id of another run" in answer["refused"][0]["why"]
+    assert answer["recorded"] == 2
+    assert read.status_code == 404
+    assert found == driven
+
+
+def test_a_name_that_is_also_a_reference_to_a_run_of_another_is_ambiguous(user: Terminal) -> None:
+    """The beginning of its name, or an entry of it: neither shows the run of who took it."""
+    with forum_of(user) as forum, forum.log.open_writer() as ledger:
+        entry = forum.ledger.find_entry(f"{FIRST}/main/0").leaf.hex()[:16]
+        mine = ReportWriter(ledger, "mine")
+        mine.write([RunStart(run=name, name="x") for name in ("support-0001", "support-0001-b")])
+        theirs = [RunStart(run=name, name="x") for name in ("support-00", entry)]
+        ReportWriter(ledger, "theirs", is_only_writer=True).write(theirs)
+
+    for name, others in {"support-00": "support-0001, support-0001-b", entry: FIRST}.items():
+        assert f"{name} fits" in str(user.call("show", name).exception)
+        assert others in str(user.call("gate", "show", name, "plan").exception)
+    assert user.ask("show", "support-0001")["run"] == "support-0001"
 
 
 def test_an_erased_name_leaves_its_label(user: Terminal) -> None:

@@ -130,3 +130,12 @@ def test_the_project_file_says_by_what_is_routed(terminal: Terminal) -> None:
     assert json.loads(result.stdout)["rung"] == "lexical"
     assert json.loads(result.stdout)["nearest"] in ("kitchen", "garden")
     assert meant.exit_code == 0
+
+
+@pytest.mark.parametrize("text", ["", " \n"])
+def test_an_empty_request_has_no_lane_and_is_refused(tmp_path: Path, text: str) -> None:
+    """As `forum submit` refuses it."""
+    refused = Terminal(tmp_path).call("route", text)
+
+    assert refused.exit_code == 2
+    assert "The request is empty." in refused.stderr

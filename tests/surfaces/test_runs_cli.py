@@ -358,8 +358,8 @@ def test_a_beginning_that_fits_several_runs_names_none(
     for beginning in ("01a1c0de-1234", "01a1", "01a"):
         ambiguous = bare.call("cancel", beginning).exception
         assert isinstance(ambiguous, AmbiguousRun)
-        listed = f"{made[0]}, {made[1]}"
-        assert str(ambiguous) == f"2 runs begin with {beginning}: {listed}; give more of the name"
+        listed = f"{made[0]}, {made[1]}; give more of the name, or the index of an entry"
+        assert str(ambiguous) == f"{beginning} fits 2 runs: {listed}"
     assert {run["state"] for run in bare.ask("runs")["runs"]} == {"running"}
 
 

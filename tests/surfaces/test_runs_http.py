@@ -61,6 +61,45 @@ def test_an_interrupted_run_is_resumed_by_whoever_may_submit(tmp_path: Path) -> 
     assert timer is not None
 
 
+LISTS = ("runs", "gates", "reviews", "incidents", "evaluations")
+
+
+def test_no_text_makes_a_list_long(tmp_path: Path) -> None:
+    """Whoever submits or reports must not make the lists of everybody slow."""
+    text = "e" + 100_000 * "\u0301"
+    step = {"type": "step", "run": "long-run-0001", "span": "a", "op": "model", "name": "m"}
+    items = [
+        {"type": "start", "run": "long-run-0001", "name": text[:100]},
+        step | {"outcome": "ok", "input": {"messages": [{"role": "user", "content": text}]}},
+        {
+            "type": "gate",
+            "run": "long-run-0001",
+            "subject": "pay",
+            "shown": text,
+            "milliseconds": 3_600_000,
+        },
+    ]
+    with lone_hall(tmp_path, operator=True) as (_, client):
+        made = client.post(RUNS, json={"request": text, "route": False}).json()
+        reported = client.post("/api/v1/reports", json={"items": items})
+        listed = {name: client.get(f"/api/v1/{name}").json() for name in LISTS}
+        whole = client.get(f"{RUNS}/{made['run']}").json()["request"]
+
+    assert reported.status_code == 200, reported.text
+    assert {run["run"]: run["is_cut"] for run in listed["runs"]["runs"]}[made["run"]]
+    assert len(listed["gates"]["gates"]) == 1
+    assert {name for name in LISTS if longest_text(listed[name]) > 200} == set()
+    assert whole == text
+
+
+def longest_text(value: object) -> int:
+    """Return the length of the longest text in a JSON value."""
+    if isinstance(value, str):
+        return len(value)
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return max(map(longest_text, parts), default=0)
+
+
 def test_the_logs_own_entries_are_no_run(tmp_path: Path) -> None:
     """Nobody has asked for them: as a run they would never end, and clients would wait for it."""
     with lone_hall(tmp_path, operator=True) as (forum, client):

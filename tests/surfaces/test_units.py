@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from forum.app.formatting import format_usd
 from forum.ledger.ports import NO_LIMIT
 from forum.surfaces.cli.units import format_age, format_count, format_duration, format_price
-from forum.surfaces.formatting import format_usd
 from forum.work.team_settings import NANO_USD, to_exact_units
 
 

@@ -20,7 +20,12 @@ from forum.ledger.sequencer import Sequencer
 from forum.telemetry.intake import IntakeRules
 from forum.work.report_closing import ReportPatience, close_if_quiet, close_quiet_runs
 from forum.work.report_drafts import source_draft
-from forum.work.report_kinds import GapReason, ReportProvenance, ReportSourceFacts
+from forum.work.report_kinds import (
+    GapReason,
+    ReportBatchFacts,
+    ReportProvenance,
+    ReportSourceFacts,
+)
 from tests.support import StoreFactory
 from tests.telemetry.batches import TRACE, span, traces
 from tests.telemetry.desks import MICRO, Desk, entries, gaps, main_kinds, steps
@@ -96,6 +101,35 @@ def test_spans_do_not_join_a_run_of_another_source(
     opened = next(e.facts for e in entries(desk.ledger, f"{RUN}.2") if e.n == 1)
     assert isinstance(opened, ReportSourceFacts)
     assert not opened.continues
+
+
+def test_spans_of_another_reporter_are_a_run_of_their_own(logs: StoreFactory) -> None:
+    """The id of a trace is no secret: who knows it adds no span, no root and no end to its run."""
+    mine, theirs = Desk(logs()), Desk(logs())
+    mine.take(traces(span(2, "chat", CHAT, parent=1)), by="key/mine")
+    mine.interrupt = lambda: theirs.take(traces(span(1, "forged root")), by="key/theirs")
+    mine.take(traces(span(3, "chat", CHAT, parent=1)), by="key/mine")
+    for desk in (mine, theirs):
+        desk.take(traces(span(4, "chat", CHAT, parent=1)), by="key/theirs")
+        desk.take(traces(span(5, "chat", CHAT, parent=1)), by="key/mine")
+
+    ids = {run: {int(id_, 16) for id_ in steps(mine.ledger, run)} for run in (RUN, f"{RUN}.2")}
+    assert ids == {RUN: {2, 3, 5}, f"{RUN}.2": {1, 4}}
+    for run, by in ((RUN, "key/mine"), (f"{RUN}.2", "key/theirs")):
+        facts = [entry.facts for entry in entries(mine.ledger, run)]
+        named = {f.by for f in facts if isinstance(f, (ReportSourceFacts, ReportBatchFacts))}
+        assert named == {by}
+        assert not any(isinstance(f, ReportSourceFacts) and f.continues for f in facts)
+
+
+def test_two_reporters_may_begin_one_trace_at_once(logs: StoreFactory) -> None:
+    """The first one to be recorded keeps the name, and the other one loses nothing."""
+    mine, theirs = Desk(logs()), Desk(logs())
+    mine.interrupt = lambda: theirs.take(traces(span(1, "root")), by="key/theirs")
+    counts = mine.take(traces(span(1, "root")), by="key/mine")
+
+    assert counts.recorded == 1
+    assert [len(steps(mine.ledger, run)) for run in (RUN, f"{RUN}.2")] == [1, 1]
 
 
 def test_ancestors_of_a_recorded_span_are_recorded(logs: StoreFactory) -> None:

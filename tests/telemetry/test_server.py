@@ -130,6 +130,28 @@ def test_only_the_scope_report_may_report(client: tuple[Forum, TestClient], path
     assert reading.status_code == 403
 
 
+def test_a_key_adds_nothing_to_the_trace_of_another(tmp_path: Path) -> None:
+    """Its spans are a run of their own, and both views name the key that reports."""
+    with open_forum(tmp_path) as forum:
+        app = make_app(ServerConfig([Tenant(forum)]), [OtlpExtension([forum])])
+        keys = [forum.access.grant(name, {Scope.REPORT}) for name in ("mine", "theirs")]
+        admin = showing(forum.access.grant("reader", {Scope.READ}))
+        with TestClient(app, "http://localhost") as visitor:
+            for key, number in zip(keys, (2, 1), strict=True):
+                sent = traces(span(number, "chat", {"gen_ai.operation.name": "chat"}, parent=0))
+                headers = {"Content-Type": PROTOBUF, **showing(key)}
+                answer = visitor.post(
+                    "/v1/traces", content=sent.SerializeToString(), headers=headers
+                )
+                assert answer.status_code == 200
+                assert not answer.content
+            names = [f"otel-{TRACE}", f"otel-{TRACE}.2"]
+            shown = [visitor.get(f"/api/v1/runs/{run}", headers=admin).json() for run in names]
+
+    assert [[int(span["span"], 16) for span in run["spans"]] for run in shown] == [[2], [1]]
+    assert [run["source"]["by"].split("/")[1] for run in shown] == ["mine", "theirs"]
+
+
 def test_a_key_that_is_too_fast_is_told_when_to_come_back(
     client: tuple[Forum, TestClient],
 ) -> None:

@@ -109,7 +109,9 @@ def test_a_run_is_submitted_once_and_followed_to_its_end(server: UpServer) -> No
     assert [line.split("\n")[-1] for line in said["planned"]] == ["rivers", "lakes", "seas"]
     assert "at most $0.25" in said["ceiling"]
     assert said["lost"] == 1
-    assert list_runs(server) - before == {said["run"]}
+    assert list_runs(server) - before == {said["run"], said["recorded"]}
+    assert "not planned by a model, not judged" in said["care"]
+    assert "No worker is running, so it waits" in said["withoutWorker"]
     assert (run["outcome"], run["cap"]["usd"]) == ("ok", "0.25")
 
 
@@ -121,8 +123,9 @@ def test_a_run_is_forked_where_the_slider_stands(server: UpServer) -> None:
     replies = [line["index"] for line in entries if line["entry"]["kind"] == "reply/1"]
     steps = sum(line["index"] > replies[1] for line in entries)
     before = list_runs(server)
-    said = play(server, "fork.mjs", run, str(len(entries)), str(steps))
     then = show(server, run, until=replies[1])
+    spent = f"${then['spent']['usd']} of $1.00"
+    said = play(server, "fork.mjs", run, str(len(entries)), str(steps), spent)
     passed = sum(task["state"] == "passed" for task in then["tasks"])
     fork = show(server, said["fork"])
     opened = (line["entry"] for line in list_entries(server, said["fork"]))
@@ -131,7 +134,7 @@ def test_a_run_is_forked_where_the_slider_stands(server: UpServer) -> None:
     assert said["faults"] == []
     assert said["until"] == replies[1]
     assert "$0.03 of $1.00" in said["now"]
-    assert f"${then['spent']['usd']} of $1.00" in said["stood"]["facts"]
+    assert spent in said["stood"]["facts"]
     assert said["stood"]["plan"] == f"{passed} of 3 tasks passed"
     assert "2 replies for $0.02" in said["promised"]
     assert "1 reply for $0.01" in said["promised"]
@@ -228,3 +231,28 @@ def test_a_key_is_made_used_and_revoked(server: UpServer) -> None:
     assert said["isValidAfterCancel"]
     assert (key["state"], key["scopes"]) == ("revoked", ["read"])
     assert httpx2.get(f"{server.url}/api/v1/runs", headers=headers).status_code == 401
+
+
+def test_a_decision_is_about_what_was_read_to_its_end(server: UpServer) -> None:
+    """The gate on the screen stays, a program is named, and no part is approved unseen."""
+    made = server.client.post("/api/v1/keys", json={"name": "bot", "scopes": ["report"]}).json()
+    long = "".join(f"{number} is harmless.\n" for number in range(600)) + "WIRE IT ALL."
+    said = play(server, "decide.mjs", made["secret"], long)
+    gates = {
+        run: server.client.get(f"/api/v1/runs/{run}").json()["gates"][0]
+        for run in ("rivers-0001", "transfer-0001")
+    }
+
+    assert said["faults"] == []
+    assert said["atOnce"] is True
+    assert said["first"] == said["second"] == f"{server.url}/ui/#/gates/rivers-0001/plan"
+    for text in ("rivers-0001", "List three rivers.", f"reported by key-bot-{made['key']['id']}"):
+        assert text in said["dialog"]
+    assert "NOT a run of Forum: reported by key-bot" in said["listed"]
+    assert (said["unread"], said["early"], said["jumped"]) == (True, 0, True)
+    assert "To approve, read what you decide to its end." in said["hint"]
+    assert "WIRE IT ALL." in said["whole"]
+    assert said["swapped"] == 0
+    assert gates["rivers-0001"]["decided"] == "approve"
+    assert gates["transfer-0001"]["decided"] is None
+    assert gates["transfer-0001"]["provenance"] == "reported"

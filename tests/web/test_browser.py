@@ -2,14 +2,17 @@
 
 import gzip
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
 from forum.surfaces.http.dashboard import BUILT_FILES
 from tests.support import free_port
+from tests.surfaces.serving import stop
 from tests.surfaces.terminal import Terminal
 from tests.web.browsing import UpServer, finish, needs_browser, play, start, up
 from tests.web.sample_data import write_gate_run, write_sample_runs
@@ -53,7 +56,7 @@ def test_no_page_has_a_fault(sample: Sample, server: UpServer) -> None:
 
 
 def test_a_run_is_followed_over_a_crash_of_the_server(tmp_path: Path) -> None:
-    """The page connects again, goes on after its last entry, and misses none."""
+    """The page shows its key to no other process; signed in again, it misses no entry."""
     terminal, port = Terminal(tmp_path / "home"), free_port()
     run = write_gate_run(terminal)
     with ExitStack() as stack:
@@ -74,6 +77,58 @@ def test_a_run_is_followed_over_a_crash_of_the_server(tmp_path: Path) -> None:
     assert approved["digest"] == gate["digest"]
     assert gate["decided"] == "approve"
     assert gate["digest"] in approved["entry"].replace("\n", "")
+
+
+def test_a_page_shows_no_key_to_another_program_at_its_address(tmp_path: Path) -> None:
+    """It holds a session of one process, and asks which process answers before it shows the key.
+
+    Names of members that every object has are no pages.
+    """
+    terminal, port = Terminal(tmp_path / "home"), free_port()
+    with ExitStack() as stack:
+        server = stack.enter_context(up(terminal, port=port))
+        page = stack.enter_context(start(server, "foreign.mjs"))
+        assert page.stdout is not None
+        assert page.stdout.readline() == "ready\n"
+        stop(server.process)
+        shown = stack.enter_context(foreign_program(port))
+        said = finish(page)
+
+    assert server.key not in said["kept"]
+    assert said["kept"].count("forum-session_") == 1
+    assert "Another process answers at this address" in said["said"]
+    assert "forum" not in said["left"]
+    assert set(shown) == {None}
+    assert all("There is no such page" in text for text in said["pages"].values())
+    assert said["faults"] == []
+
+
+@contextmanager
+def foreign_program(port: int) -> Iterator[list[str | None]]:
+    """Listen at a port, agree to everything, and yield the credentials that requests show."""
+    shown: list[str | None] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            shown.append(self.headers.get("Authorization"))
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.end_headers()
+            self.wfile.write(b"{}")
+
+        do_POST = do_DELETE = do_GET  # noqa: N815  names of the base class
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", port), Handler) as listener:
+        thread = Thread(target=listener.serve_forever)
+        thread.start()
+        try:
+            yield shown
+        finally:
+            listener.shutdown()
+            thread.join()
 
 
 def test_the_scripts_are_small() -> None:

@@ -19,6 +19,8 @@ import pytest
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
+from forum.surfaces.http import server_process
+from forum.surfaces.http.auth import ServerConfig
 from forum.surfaces.http.dashboard import DASHBOARD_HEADERS, dashboard_routes
 from forum.surfaces.http.request_pipeline import SECURITY_HEADERS
 from forum.tlog import WitnessPolicy
@@ -108,7 +110,7 @@ def test_other_responses_keep_their_policy(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_up_opens_a_browser_that_is_signed_in_once(tmp_path: Path) -> None:
-    """The code is in a file of the user's and works once; only the reply holds the token.
+    """The code is in a file of the user's and works once; the token is nowhere, not in the reply.
 
     The file is where a browser that is confined as a snap can read it: in the home folder, and not
     hidden.
@@ -125,6 +127,8 @@ def test_up_opens_a_browser_that_is_signed_in_once(tmp_path: Path) -> None:
         first = server.client.post("/ui/sign-in", json={"code": code})
         again = server.client.post("/ui/sign-in", json={"code": code})
         token = terminal.type("token").stdout.strip()
+        session = {"Authorization": f"Bearer {first.json()['key']}"}
+        me = server.client.get("/api/v1/me", headers=session).json()
         log = server.log.read_text()
 
     assert mode == 0o600
@@ -132,7 +136,8 @@ def test_up_opens_a_browser_that_is_signed_in_once(tmp_path: Path) -> None:
     assert not page.name.startswith(".")
     assert code not in argument
     assert (wrong.status_code, again.status_code) == (403, 403)
-    assert first.json()["key"] == token
+    assert me["name"] == "operator"
+    assert token not in first.text
     assert first.json()["policy"] == terminal.policy.read_text()
     assert first.headers["cache-control"] == "no-store"
     assert code not in log
@@ -264,3 +269,25 @@ def listening() -> Iterator[int]:
             return
         listener.listen()
         yield 8080
+
+
+@pytest.mark.parametrize("has_tls", [True, False])
+def test_browsers_are_told_to_keep_to_tls_where_forum_ends_it(
+    monkeypatch: pytest.MonkeyPatch, *, has_tls: bool
+) -> None:
+    """Otherwise somebody in between could ask for the first page without TLS."""
+    configured = {}
+
+    def note(*_: object, **options: object) -> None:
+        configured.update(options)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("uvicorn.Config", note)
+    monkeypatch.setattr(server_process, "make_app", lambda *_: None)
+    cert = Path("cert.pem") if has_tls else None
+    at = server_process.ListenAddress("127.0.0.1", 0, cert, cert)
+    with pytest.raises(KeyboardInterrupt):
+        server_process.run_server(ServerConfig([]), at, print, [], lambda _: True)
+
+    expected = [("Strict-Transport-Security", "max-age=31536000")] if has_tls else []
+    assert configured["headers"] == expected

@@ -2,7 +2,7 @@
 
 import pytest
 
-from forum.work.asks import find_ignored_questions, is_quoted_from
+from forum.work.asks import find_ignored_questions, is_quoted_from, split_questions
 from forum.work.roles.intent import AskedPart, IntentOpinion
 
 REQUEST = (
@@ -54,3 +54,37 @@ def test_questions_of_a_document_are_not_asked() -> None:
     letter = "Dear Sir, will you come to the harvest festival? " + "It rained all day. " * 200
 
     assert find_ignored_questions(f"Summarize: {letter}", "Summarize", "It rained.") == ()
+
+
+NOTES = "\n\nNotes:\nThe keeper of Birka is Ida Krag. Birka was built in 1822."
+LISTED = "Answer these questions from the notes below.\n{}Say nothing about other places." + NOTES
+
+
+def test_a_list_of_questions_is_split_into_the_request_with_each_of_them() -> None:
+    """What stands around the list belongs to every question."""
+    request = LISTED.format("1. Who is the keeper of Birka?\n2. When was Birka built? ")
+
+    assert split_questions(request) == (
+        LISTED.format("Who is the keeper of Birka? "),
+        LISTED.format("When was Birka built? "),
+    )
+
+
+@pytest.mark.parametrize(
+    "request_text",
+    [
+        pytest.param("1. Who is the keeper of Birka?", id="one question"),
+        pytest.param("1. Who keeps Birka?\n2. When was it built?", id="refers to another one"),
+        pytest.param("1. Who keeps Birka?\n3. When was Elsby built?", id="not counted"),
+        pytest.param("1. Who keeps Birka?\n- Why?\n2. Who keeps Elsby?", id="two lists"),
+        pytest.param("Write a poem.\n1. Who keeps A?\n2. Who keeps B?", id="asks before"),
+        pytest.param("1. Who keeps A?\n2. Who keeps B?\n\nThen compare both.", id="asks after"),
+        pytest.param("1. Who keeps A?\nMind the gap.\n2. Who keeps B?", id="words between"),
+        pytest.param("\n".join(f"{n}. Who keeps {n}?" for n in range(1, 10)), id="too many"),
+        pytest.param("1. Who keeps A?\n2. Who keeps B?" + " " * 4_000, id="a long request"),
+        pytest.param("How long is the Danube?", id="no list"),
+    ],
+)
+def test_what_code_cannot_take_apart_stays_whole(request_text: str) -> None:
+    """A task that lacks what its question refers to answers something else."""
+    assert split_questions(request_text) == ()

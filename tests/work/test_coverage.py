@@ -1,6 +1,10 @@
 """The check of an answer's words: what it flags, what it leaves alone, and how long it takes."""
 
+import re
+import sys
 import time
+import unicodedata
+from hashlib import sha256
 
 import pytest
 
@@ -18,6 +22,13 @@ NONSENSE = (
         ("How long is the Danube?", "bananas", CoverageFinding.NO_NUMBER),
         ("Wie lang ist die Donau?", "Bananen", CoverageFinding.NO_NUMBER),
         ("What is the capital of France?", "bananas", CoverageFinding.OFF_TOPIC),
+        ("Explain photosynthesis and how plants use light.", "Done.", CoverageFinding.OFF_TOPIC),
+        ("What is the capital of France?", "I do not know.", CoverageFinding.OFF_TOPIC),
+        (
+            "What is the capital of France?",
+            "Ripe bananas are rather soft.",
+            CoverageFinding.OFF_TOPIC,
+        ),
         (
             "Which high-availability setup for Postgres is best?",
             NONSENSE,
@@ -51,6 +62,7 @@ def test_an_answer_about_something_else_is_flagged(
         ("Wie lang ist die Donau?", "Die Donau ist länger als der Rhein."),
         ("Name three rivers.", "Elbe, Oder, Rhine"),
         ("Wer schrieb den Faust?", "Goethe"),
+        ("Wer schrieb den Faust?", "Das war der alte Goethe."),
         ("Is the sky blue?", "yes"),
         ("What is 2 + 2?", "4"),
         ("多瑙河有多长?", "多瑙河长2850公里"),
@@ -96,3 +108,32 @@ def test_the_time_grows_with_the_text_and_no_faster(unit: str) -> None:
     small = max(min(seconds(MAX_COMPARED_CHARS // 10) for _ in range(3)), 0.001)
     assert min(seconds(MAX_COMPARED_CHARS) for _ in range(2)) < 60 * small
     assert len(find_terms(unit * 100)) <= 100
+
+
+def test_every_release_of_python_reads_the_characters_in_the_same_way() -> None:
+    """The digest is over all that the check asks about each character that it looks at.
+
+    A Python for which it differs would find a flag of another one to be made up.
+    """
+    known, digest = unicodedata.ucd_3_2_0, sha256()
+    for number in range(sys.maxunicode + 1):
+        character = chr(number)
+        if known.category(character) in ("Cn", "Cs"):
+            continue
+        asked = (
+            character.casefold(),
+            unicodedata.normalize("NFKD", character.casefold()),
+            unicodedata.category(character)[0] == "M",
+            bool(re.match(r"[^\W_]", character)),
+            bool(re.match(r"\w", character)),
+            character.islower(),
+            character.isdigit(),
+        )
+        digest.update(repr((number, asked)).encode())
+    assert digest.hexdigest()[:32] == "50ba455a3d27c655694f1ff6d76acef9"
+
+
+def test_a_character_that_only_newer_pythons_know_is_no_part_of_a_word() -> None:
+    """U+1C89 is a letter since Unicode 16."""
+    with_new = check_coverage("Describe harbour\u1c89towers", "The harbour has towers.")
+    assert with_new == check_coverage("Describe harbour towers", "The harbour has towers.")

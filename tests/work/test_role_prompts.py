@@ -88,7 +88,7 @@ def test_whatever_is_said_is_read_or_refused(data: bytes) -> None:
     opinion = read_or_refuse(lambda: opinions.parse_opinion(data))
     answer = read_or_refuse(lambda: synthesizer.parse_parts(data, TASKS))
     revision = read_or_refuse(lambda: reviser.parse_revision(data))
-    plan = read_or_refuse(lambda: coordinator.parse_plan(data, POLICY))
+    plan = read_or_refuse(lambda: coordinator.parse_plan(data, POLICY, "", "km"))
     judged = read_or_refuse(lambda: intent.parse_opinion(data))
 
     assert judged is None or judged.unmet_asks("Why? How?", "x") is not None
@@ -109,7 +109,7 @@ def test_whatever_is_said_is_read_or_refused(data: bytes) -> None:
 def test_a_plan_that_is_taken_can_be_run(tasks: list[dict[str, Any]]) -> None:
     """It passes the policy, has no checks by tools, and is the same when it is read again."""
     data = json.dumps({"tasks": tasks}).encode()
-    plan = read_or_refuse(lambda: coordinator.parse_plan(data, POLICY))
+    plan = read_or_refuse(lambda: coordinator.parse_plan(data, POLICY, "", "km"))
 
     if plan is not None:
         POLICY.check(plan)
@@ -245,6 +245,21 @@ def test_a_megabyte_is_read_in_time_that_grows_with_it(heavy: str) -> None:
 def test_a_criterion_of_a_model_is_read_as_it_was_meant(written: str, meant: str) -> None:
     """A small model quotes the text, or demands its own instruction: good work would fail."""
     task = {"id": "a", "instruction": "Sum up both of the texts.", "done_when": written}
-    plan = coordinator.parse_plan(json.dumps({"tasks": [task]}).encode(), Policy())
+    plan = coordinator.parse_plan(json.dumps({"tasks": [task]}).encode(), Policy(), "", "")
 
     assert plan.tasks[0].done_when == meant
+
+
+def test_code_demands_only_texts_of_the_request() -> None:
+    """What the Coordinator guesses of a result is for the judge: a right result may lack it."""
+    written = 'contains "EUR  12"\ncontains 1094 km\nmatches [0-9]'
+    task = {"id": "a", "instruction": "Find it.", "done_when": written}
+    data = json.dumps({"tasks": [task]}).encode()
+
+    def criteria(version: int) -> list[str]:
+        policy = Policy(prompts=version)
+        plan = coordinator.parse_plan(data, policy, "", "Is it eur\n12?")
+        return plan.tasks[0].done_when.splitlines()
+
+    assert criteria(4) == ["contains EUR  12", 'The result contains "1094 km"', "matches [0-9]"]
+    assert criteria(3)[1] == "contains 1094 km", "a run keeps the rule that it began with"

@@ -12,6 +12,7 @@ from forum.ledger.kinds import LEDGER_KINDS, Kind, Outcome, RunCloseFacts
 from forum.ledger.ports import Amount
 from forum.work.acceptance_criteria import Check
 from forum.work.kinds import (
+    CHILD_RUN,
     WORK_KINDS,
     AcceptedFacts,
     CallFacts,
@@ -126,6 +127,7 @@ def test_what_is_no_fact_is_not_written() -> None:
 
 
 CALLED = CallFacts("big", "m", attempt=1, turn=1, usd=10, tokens=5)
+ASKED_RUN = CallFacts(CHILD_RUN, CHILD_RUN, attempt=1, turn=1, usd=10, tokens=5)
 
 
 def test_a_call_costs_what_was_reserved_until_it_is_known_better() -> None:
@@ -209,7 +211,7 @@ def test_a_task_waits_for_word_of_an_effect_and_for_its_own_run() -> None:
         ("task/a", OutcomeFacts(Outcome.INDETERMINATE, Why.LOST), 4),
         ("gate/effect/a/1", OPENED, 5),
     ]
-    child: list[Said] = [("task/b", DelegationFacts("inner"), 1), ("task/b", CALLED, 1)]
+    child: list[Said] = [("task/b", DelegationFacts("inner"), 1), ("task/b", ASKED_RUN, 1)]
     run = fold(tell([*effect, *child]))
     returned = fold(tell([*child, ("task/b", ReplyFacts(Outcome.OK), 2)]))
 

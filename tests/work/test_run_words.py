@@ -5,10 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from forum.app import RunView
+from forum.app.formatting import explain_task_state
 from forum.ledger.kinds import Outcome
+from forum.ledger.ports import Position
 from forum.surfaces.cli.run_view import mark_word
-from forum.work.kinds import StopReason
-from forum.work.run_fold import RunState
+from forum.tlog import Hash
+from forum.work.kinds import CHILD_RUN, CallFacts, DelegationFacts, StopReason
+from forum.work.run_fold import CallRecord, Run, RunState, TaskRun, TaskState
 from forum.work.run_words import RUN_WORDS, choose_run_word
 
 ROOT = Path(__file__).parents[2]
@@ -50,3 +54,24 @@ def test_no_surface_has_another_word_for_a_used_up_budget(word: str) -> None:
         *(ROOT / "docs/guides").glob("*.md"),
     ]
     assert [path for path in sources if word in path.read_text()] == []
+
+
+def test_a_task_whose_judges_sit_waits_for_their_run_and_not_for_a_person() -> None:
+    """Nobody can approve it."""
+    called = CallFacts(CHILD_RUN, CHILD_RUN, attempt=1, turn=1, role="validator")
+    at = Position("run-1", "task/s", 0)
+    call = CallRecord(at=at, entry=Hash(bytes(32)), called=called, begun=0)
+    inner = DelegationFacts("01a1ebd5-fcc0-7bdf-a000-000000000000")
+    task = TaskRun("s", TaskState.WAITING, calls=(call,), children=(inner,))
+    view = RunView(
+        run="run-1",
+        state=Run(tasks={"s": task}),
+        at=0,
+        request="",
+        plan=None,
+        answer=None,
+        errors={},
+        gates=(),
+    )
+
+    assert explain_task_state(view, task) == "for run 01a1ebd5-fcc0-7bdf"

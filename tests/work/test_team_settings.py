@@ -193,7 +193,7 @@ def test_what_is_wrong_with_an_agent_is_said_with_its_place(lines: str) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[roles]\nvalidator = 'x'", "[roles] validator: no model is called 'x'; [models] has:"),
+        ("[roles]\nvalidator = 'x'", "[roles] validator: no model is called 'x'; [models] and"),
         ("[roles]\njester = 'x'", "[roles] it has no setting 'jester'; known: classifier"),
         ("[roles]\nteam = 'yes'", "[roles] team: 'yes' is not true or false"),
         ("[roster]\nfile = 3", "[roster] file: 3 is not a text"),

@@ -8,7 +8,7 @@ import pytest
 READ = {
     "a policy": ("read_policy(policy)", "read_plan(plan)"),
     "what a role says": (
-        """coordinator.parse_plan(b'{"tasks":[{"id":"a","instruction":"x"}]}', Policy())""",
+        """coordinator.parse_plan(b'{"tasks":[{"id":"a","instruction":"x"}]}', Policy(), "", "")""",
         """synthesizer.parse_parts(b'{"parts":[{"from":"a","text":"x"}]}', ["a"])""",
         """opinions.parse_opinion(b'{"passed":true}')""",
         """intent.parse_opinion(b'{"passed":true}')""",

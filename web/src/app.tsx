@@ -5,7 +5,7 @@ import type { FunctionComponent } from "preact";
 import { useEffect } from "preact/hooks";
 import { loadMe } from "./api/calls";
 import { usePolledGates, waitingGates } from "./api/gates";
-import { key, me, signOut } from "./api/session";
+import { isOpening, key, me, signOut } from "./api/session";
 import icon from "./icon.svg";
 import { formatNumberOf } from "./model/format";
 import { describeScopes } from "./model/scopes";
@@ -19,24 +19,25 @@ import { Runs } from "./pages/Runs";
 import { Scores } from "./pages/Scores";
 import { SignIn } from "./pages/SignIn";
 import { Submit } from "./pages/Submit";
-import { Empty } from "./parts/Notes";
+import { Empty, Loading } from "./parts/Notes";
 import { type Route, route } from "./router";
 
 /** A page gets the parts of its address. It is made anew where they change. */
 export type Page = FunctionComponent<{ route: Route }>;
 
-const PAGES: Record<string, Page> = {
-  "": Runs,
-  runs: Runs,
-  run: RunPage,
-  gates: Inbox,
-  compare: Compare,
-  scores: Scores,
-  costs: Costs,
-  log: Log,
-  submit: Submit,
-  access: Access,
-};
+// A map, because every object has members such as `constructor`, which an address can name.
+const PAGES = new Map<string, Page>([
+  ["", Runs],
+  ["runs", Runs],
+  ["run", RunPage],
+  ["gates", Inbox],
+  ["compare", Compare],
+  ["scores", Scores],
+  ["costs", Costs],
+  ["log", Log],
+  ["submit", Submit],
+  ["access", Access],
+]);
 
 interface Section {
   title: string;
@@ -59,13 +60,14 @@ const SECTIONS: Section[] = [
 
 export function App() {
   const { page, parts } = route.value;
+  if (isOpening.value) return <Loading what="your session" />;
   if (!key.value || page === "sign-in") return <SignIn code={page === "sign-in" ? parts[0] : ""} />;
   return <Frame />;
 }
 
 function Frame() {
   const { page, parts } = route.value;
-  const Shown = PAGES[page] ?? NoPage;
+  const Shown = PAGES.get(page) ?? NoPage;
   const waiting = waitingGates.value?.length ?? 0;
   usePolledGates();
   useEffect(() => {

@@ -44,3 +44,33 @@ test("what a text hides is made visible, and lines stay lines", () => {
   expect(pieces.map((piece) => piece.text)).toEqual(["pay", "U+202E", "evil\n\tok", "U+0000"]);
   expect(pieces.map((piece) => piece.hidden)).toEqual([false, true, false, true]);
 });
+
+test("marks that no letter has so many of are written as code points", () => {
+  const [letter, marks, rest] = splitHidden(`e${"\u0301\u0302".repeat(50_000)}x`);
+  expect([letter?.text, rest?.text]).toEqual(["e", "x"]);
+  expect(marks?.hidden).toBe(true);
+  expect(marks?.text).toBe(Array(50_000).fill("U+0301 U+0302").join(" "));
+  expect(marks?.text).not.toMatch(/\p{M}/u);
+  const stacked = `e${"\u0301".repeat(8)}`;
+  expect(splitHidden(stacked)).toEqual([{ text: stacked, hidden: false }]);
+});
+
+test("what nobody sees is marked, and what joins an emoji is not", () => {
+  for (const hidden of [
+    "\ufe00",
+    "\u{e0100}",
+    "\u034f",
+    "\u2800",
+    "\u3164",
+    "\u115f",
+    "\u{1d159}",
+    "\u{16fe4}",
+  ]) {
+    const code = hidden.codePointAt(0)?.toString(16).toUpperCase().padStart(4, "0");
+    expect(splitHidden(`a${hidden}b`).map(({ text }) => text)).toEqual(["a", `U+${code}`, "b"]);
+  }
+  expect(splitHidden("\u2764\ufe0f ok")).toEqual([{ text: "\u2764\ufe0f ok", hidden: false }]);
+  expect(splitHidden("\u2764\ufe0f\u200d\u{1f525}")).toHaveLength(1);
+  expect(splitHidden("\u2764\ufe0f\ufe0e").map(({ hidden }) => hidden)).toEqual([false, true]);
+  expect(splitHidden("a\ufe0fb")[1]).toEqual({ text: "U+FE0F", hidden: true });
+});

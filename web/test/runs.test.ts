@@ -1,6 +1,15 @@
 import type { RunForm, RunLine } from "forumd-client";
 import { expect, test } from "vitest";
-import { hasRelayedCalls, isListed, queryOf, readFilter, titleOf, WORDS } from "../src/model/runs";
+import {
+  describeCare,
+  describeRoute,
+  hasRelayedCalls,
+  isListed,
+  queryOf,
+  readFilter,
+  titleOf,
+  WORDS,
+} from "../src/model/runs";
 
 test("the server is asked for exactly the filters of the address", () => {
   const query = (text: string) => queryOf(readFilter(new URLSearchParams(text)));
@@ -40,4 +49,18 @@ test("a program without a call did not go through the gateway; refused calls cam
     true,
   ]);
   expect(hasRelayedCalls({ spent: { calls: 0 }, spans: [{}] } as RunForm)).toBe(false);
+});
+
+test("a run says by what its lane was chosen, and whether it was planned and judged", () => {
+  const route = (basis: string, lane: string | null) =>
+    describeRoute({ route: { lane, basis, confidence: 0.84 } } as RunForm);
+  expect(route("classifier", "backend")).toBe("lane backend, chosen by a classifier, 84 % sure");
+  expect(route("given", "backend")).toBe("lane backend, as was asked for");
+  expect(route("lexical", null)).toBe("no lane, looked for by its words");
+  expect(describeRoute({ route: null })).toBe("");
+  const care = (run: Partial<RunForm>) => describeCare({ deliberation: null, ...run } as RunForm);
+  expect(care({ planned: true, judged: true })).toBe("planned by a model, judged");
+  expect(care({ planned: false, judged: false })).toBe("not planned by a model, not judged");
+  expect(care({ declined_team: ["tiny"] })).toMatch(/, no team: tiny gains nothing from one$/);
+  expect(care({ provenance: "reported" })).toBe("");
 });

@@ -71,8 +71,13 @@ export interface AskForm {
   panel?: PanelAsk | null;
   /** Who tries next if a result is not accepted: agents, then panels by name. */
   ladder?: Array<string>;
-  /** Councils by name, with which the ladder can end. */
+  /** Panels by name, with which the ladder can end. */
   panels?: Record<string, PanelAsk>;
+  /**
+   * The run on whose answer the panel deliberates; the request is the question about it. The run
+   * has ended. Needs the scope read.
+   */
+  about?: string | null;
 }
 
 /** By what somebody was allowed to decide at a gate. */
@@ -838,6 +843,16 @@ export interface GateForm {
   default: Answer;
   /** A point in time (RFC 3339, UTC). */
   deadline: string;
+  /**
+   * How Forum knows of the run: `driven` by its engine, `relayed` by a gateway, `wrapped` by the
+   * SDK in the program, or `reported` by a program afterwards.
+   */
+  provenance: Provenance;
+  /**
+   * Who asks: the actor that submitted the run, or the key or process that reports it. A gate of
+   * a run that is not `driven` shows what its program says.
+   */
+  asked_by: string;
 }
 
 /** Something waits for approval.  Reporting it again returns the decision, if there is one. */
@@ -1004,6 +1019,16 @@ export interface LocatedGateForm {
   default: Answer;
   /** A point in time (RFC 3339, UTC). */
   deadline: string;
+  /**
+   * How Forum knows of the run: `driven` by its engine, `relayed` by a gateway, `wrapped` by the
+   * SDK in the program, or `reported` by a program afterwards.
+   */
+  provenance: Provenance;
+  /**
+   * Who asks: the actor that submitted the run, or the key or process that reports it. A gate of
+   * a run that is not `driven` shows what its program says.
+   */
+  asked_by: string;
   /** The entry that commits to what is shown; null until it has an index. */
   index: number | null;
   /**
@@ -1276,8 +1301,13 @@ export interface PreviewAsk {
   panel?: PanelAsk | null;
   /** Who tries next if a result is not accepted: agents, then panels by name. */
   ladder?: Array<string>;
-  /** Councils by name, with which the ladder can end. */
+  /** Panels by name, with which the ladder can end. */
   panels?: Record<string, PanelAsk>;
+  /**
+   * The run on whose answer the panel deliberates; the request is the question about it. The run
+   * has ended. Needs the scope read.
+   */
+  about?: string | null;
   /** Whether to record request and reply; needs the scope submit. */
   record?: boolean;
 }
@@ -1617,6 +1647,8 @@ export interface RunForm {
   fork_of: string | null;
   /** The run that has this one done. */
   within: string | null;
+  /** The run on whose answer the panel of this one deliberates. */
+  about?: string | null;
   /** Why it failed, in one sentence with the last reply; null if it did not. */
   why?: string | null;
   /** Of the run, its tasks and its answer. */
@@ -1654,6 +1686,8 @@ export interface RunForm {
    * to a model. Null for a run with a request.
    */
   title?: string | null;
+  /** The models that gain nothing from a team: one was asked for, and a single agent works. */
+  declined_team?: Array<string>;
 }
 
 /** A run in a list of runs. */
@@ -1670,7 +1704,7 @@ export interface RunLine {
   spent: AmountForm;
   /** A point in time (RFC 3339, UTC). */
   begun: string;
-  /** Null if it was erased, or if Forum does not drive the run. */
+  /** Its first 200 characters. Null if it was erased, or if Forum does not drive the run. */
   request: string | null;
   /**
    * How Forum knows of the run: `driven` by its engine, `relayed` by a gateway, `wrapped` by the
@@ -1710,6 +1744,8 @@ export interface RunLine {
   word?: string;
   /** How many calls a cap refused, of a run that Forum does not drive. */
   refused?: number;
+  /** Whether its request, name or title is longer. The run itself has it. */
+  is_cut?: boolean;
 }
 
 /** A note in a run that Forum does not drive. */
@@ -1871,6 +1907,16 @@ export interface ShownGateForm {
   default: Answer;
   /** A point in time (RFC 3339, UTC). */
   deadline: string;
+  /**
+   * How Forum knows of the run: `driven` by its engine, `relayed` by a gateway, `wrapped` by the
+   * SDK in the program, or `reported` by a program afterwards.
+   */
+  provenance: Provenance;
+  /**
+   * Who asks: the actor that submitted the run, or the key or process that reports it. A gate of
+   * a run that is not `driven` shows what its program says.
+   */
+  asked_by: string;
   /** The entry that commits to what is shown; null until it has an index. */
   index: number | null;
   /**
@@ -2092,6 +2138,11 @@ export interface TaskAsk {
   budget?: BudgetAsk | null;
   /** Who deliberates on it. */
   panel?: PanelAsk | null;
+  /**
+   * Options, one of which a configured panel chooses: that which `agent` names, or else the
+   * first.
+   */
+  decide?: Array<string>;
 }
 
 /** A task of a run: how far it has come, by whom, and at what cost. */
@@ -2192,8 +2243,12 @@ export interface VerdictForm {
   independence: Independence | null;
   claims: number;
   unverified: number;
-  /** What the judge wrote; null if no model judged. */
+  /** What the judge wrote, or the panel found; null if no model judged. */
   opinion: OpinionForm | null;
+  /** How far the panel agreed that judged it; null if none did. */
+  accord?: Accord | null;
+  /** The run in which that panel deliberated. */
+  run?: string | null;
 }
 
 /** What a seat said in one round. */

@@ -75,17 +75,25 @@ interface SentRequest {
   signal?: AbortSignal;
 }
 
+export interface ClientOptions {
+  /** Sends the requests in place of the `fetch` of the platform. */
+  fetch?: typeof fetch;
+}
+
 export class Client {
   readonly #key: string;
+  readonly #fetch: typeof fetch;
   readonly url: string;
 
-  constructor(url: string, key: string) {
+  constructor(url: string, key: string, options: ClientOptions = {}) {
     const parsed = new URL(url);
     if (parsed.username || parsed.password) throw new TypeError("The URL must hold no password.");
     // Checked here, because `fetch` would quote the key in its error.
     if (!/^[!-~]+$/.test(key.trim())) throw new TypeError("A key is visible ASCII.");
     this.url = parsed.href.replace(/\/+$/, "");
     this.#key = key.trim();
+    // Browsers call their `fetch` as a function of the window only.
+    this.#fetch = options.fetch ?? ((input, init) => fetch(input, init));
   }
 
   /** Call an operation: `call("GET /api/v1/runs/{run}", { path: { run } })`. */
@@ -173,7 +181,7 @@ export class Client {
     };
     if (request.body !== undefined) headers["content-type"] = "application/json";
     if (request.idempotencyKey) headers["idempotency-key"] = request.idempotencyKey;
-    const response = await fetch(url, {
+    const response = await this.#fetch(url, {
       method: operation.split(" ", 1)[0] ?? "",
       headers,
       redirect: "manual", // the key is for this server only
@@ -234,8 +242,9 @@ async function waitToRetry(
   let delay = RETRY_DELAYS_MS[attempt];
   if (!repeatable || delay === undefined) throw failure;
   if (failure instanceof ProblemError) {
-    const isBusy = [502, 503, 504].includes(failure.status) || failure.is("too-many-requests");
-    if (!isBusy && !failure.is("not-signed-yet")) throw failure;
+    const passing = ["too-many-requests", "share-in-use", "not-signed-yet"];
+    const isPassing = passing.some((type) => failure.is(type));
+    if (!isPassing && ![502, 503, 504].includes(failure.status)) throw failure;
     delay = Math.max(delay, 1000 * (failure.retryAfter ?? 0));
     if (delay > MAX_RETRY_AFTER_MS) throw failure;
   }

@@ -33,6 +33,7 @@ from forum.app.reads import RunReads
 from forum.app.record_figures import LogFigures
 from forum.app.records import (
     ExplainedGate,
+    GateOrigin,
     LocatedGate,
     RunView,
     open_bundle,
@@ -77,6 +78,7 @@ __all__ = [
     "EvaluationPage",
     "ExplainedGate",
     "Forum",
+    "GateOrigin",
     "ListedEvaluation",
     "ListedRun",
     "LocatedGate",

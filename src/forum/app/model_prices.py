@@ -18,15 +18,22 @@ class CallPrice(Struct, frozen=True):
     prices: str
 
 
-def bound_call(model: str, provider: str, input_bytes: int, max_tokens: int) -> CallPrice:
-    """Return the highest cost of a call.  Raises `UnknownPrice`.
+def bound_input(text: str) -> int:
+    """Return the most tokens that a text has, by the bound that the gateway uses."""
+    from forum.models.token_bounds import count_normalized_bytes
 
-    No tokenizer makes more tokens of a text than it has bytes.
+    return count_normalized_bytes(text)
+
+
+def bound_call(model: str, provider: str, input_tokens: int, max_tokens: int) -> CallPrice:
+    """Return the highest cost of a call with an input that `bound_input` has bounded.
+
+    Raises `UnknownPrice`.
     """
     from forum.models.prices import bound_tokens, find_price
 
     price = find_price(model, provider)
-    bound = bound_tokens(price, input_bytes + CALL_OVERHEAD_TOKENS, max_tokens, _CALL_SECONDS)
+    bound = bound_tokens(price, input_tokens + CALL_OVERHEAD_TOKENS, max_tokens, _CALL_SECONDS)
     return CallPrice(bound.usd, bound.tokens, price.id)
 
 

@@ -74,6 +74,8 @@ def key_variables(settings: Settings) -> set[str]:
     webhooks = settings.doors.get("webhooks", {}).values()
     named += [table.get("secret_env", "") for table in webhooks]
     named.append(settings.doors.get("otel", {}).get("headers_env", ""))
+    gateway = settings.doors.get("gateway", {})
+    named += [gateway.get(f"{provider}_key_env", "") for provider in ("openai", "anthropic")]
     return {str(name) for name in named} - {""}
 
 

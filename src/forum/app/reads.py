@@ -12,11 +12,15 @@ from forum.app.record_figures import LogFigures, measure_log, measure_run
 from forum.app.records import (
     MAX_DETAILED_TASKS,
     ExplainedGate,
+    GateOrigin,
     LocatedGate,
     RunView,
     decode_prefix,
+    find_origin,
+    read_declined_team,
     read_opinion,
     read_opinions,
+    read_panel_opinion,
     read_run_name,
     read_span_errors,
     read_span_names,
@@ -27,13 +31,13 @@ from forum.app.run_list import RunLister, RunPage, RunQuery
 from forum.deliberation.steps import NoteBody, Session
 from forum.deliberation.steps import SessionNote as Noted
 from forum.errors import (
+    AmbiguousEntry,
     AmbiguousRun,
     BodyGone,
     Malformed,
     NoSuchEntry,
     NoSuchGate,
     NoSuchRun,
-    RunNotDriven,
 )
 from forum.ledger import kinds, ports
 from forum.ledger.entry import LOG_RUN, MAIN_STRAND, Entry, leaf_of
@@ -48,6 +52,7 @@ from forum.ledger.log import (
 from forum.work import run_fold
 from forum.work.claims import read_claims
 from forum.work.kinds import (
+    FINDINGS,
     REASON,
     TURN_PREFIX,
     AcceptedFacts,
@@ -60,14 +65,20 @@ from forum.work.kinds import (
 from forum.work.plan import Plan, read_plan
 from forum.work.record_figures import RecordFigures
 from forum.work.report_fold import align_spans
-from forum.work.report_kinds import span_strand
+from forum.work.report_kinds import (
+    TRACE_RUN_PREFIX,
+    Provenance,
+    ReportSourceFacts,
+    is_run_id,
+    span_strand,
+)
 from forum.work.run_comparison import Divergence, align_steps, compare_steps
 from forum.work.run_record import RunRecord, sort_by_index
 from forum.work.scores import RecordedScore, mark_latest
 from forum.work.shared_tasks import run_of
 
 if TYPE_CHECKING:
-    from forum.engine import RunContext, RunRequest
+    from forum.engine import AnswerReference, RunContext, RunRequest
 
 _MIN_RUN_PREFIX_CHARS = 8
 _TIMERS_PAGE = 1000
@@ -112,9 +123,10 @@ class RunReads:
     def find_run(self, what: str) -> str:
         """Return the id of a run that is given by its id, a prefix of it, or one of its entries.
 
-        Raises `NoSuchEntry` or `AmbiguousRun`.
+        Whatever fits several runs names none of them.  Raises `NoSuchEntry` or `AmbiguousRun`.
         """
         if self._project.store.strands(what):
+            self._check_only_meaning(what)
             return what
         # Read a few digits as an index first: almost every small index is also a prefix of some
         # run.
@@ -129,23 +141,51 @@ class RunReads:
             why = f"{what} is neither a run nor an entry; forum runs lists the runs"
             raise NoSuchEntry(why) from None
 
+    def _check_only_meaning(self, name: str) -> None:
+        """Raise `AmbiguousRun` if the name of a run is also a reference to a run of another.
+
+        Programs name the runs that they report.  A key could take what people type for the run of
+        somebody else: the beginning of its name, or the beginning of the id of an entry.
+        """
+        reporter = self._reporter_of(name)
+        if not reporter or is_run_id(name) or name.startswith(TRACE_RUN_PREFIX):
+            # No key has chosen it: Forum makes up the ids of runs, and the names of traces.
+            return
+        longer, more = self._list_runs(name)
+        others = [run for run in longer if self._reporter_of(run) != reporter]
+        with suppress(Malformed, NoSuchEntry, AmbiguousEntry):
+            others.append(self._project.ledger.find_entry(name).entry.run)
+        others = [run for run in dict.fromkeys(others) if run != name]
+        if others or more:
+            raise AmbiguousRun(name, [name, *(others or longer)], more=more)
+
+    def _list_runs(self, prefix: str) -> tuple[list[str], bool]:
+        """Return the runs that begin with a prefix and are longer, and whether there are more."""
+        listed = self._project.store.runs(prefix, _MAX_COMPARED)
+        more = len(listed) == _MAX_COMPARED and listed[-1].startswith(prefix)
+        return [run for run in listed if run.startswith(prefix)], more
+
     def _run_beginning(self, prefix: str) -> str | None:
         """Return the only run with this prefix, or None. Raises `AmbiguousRun`."""
         if not prefix:
             return None
-        listed = self._project.store.runs(prefix, _MAX_COMPARED)
-        matches = [run for run in listed if run.startswith(prefix)]
+        matches, more = self._list_runs(prefix)
         if len(matches) > 1:
             # An inner run's id begins with the same 13 characters as the outer run's: a prefix that
             # fits both means the outer run.
-            matches = [run for run in matches if not self._parent_of(run)] or matches
+            matches = [run for run in matches if self._parent_of(run) not in matches]
         if len(matches) > 1:
-            more = len(listed) == _MAX_COMPARED and listed[-1].startswith(prefix)
             raise AmbiguousRun(prefix, matches, more=more)
         return matches[0] if matches else None
 
     def _parent_of(self, run: str) -> str:
         return _parent_run(self.read_run(run))
+
+    def _reporter_of(self, run: str) -> str:
+        """Return the key or process that reports a run; empty for a run that Forum drives."""
+        for _, entry in read_strand_entries(self._project.ledger, run, MAIN_STRAND, start=1):
+            return entry.facts.by if isinstance(entry.facts, ReportSourceFacts) else ""
+        return ""
 
     def read_run(self, run: str, until: int | None = None) -> run_fold.Run:
         """Return a run's current state, or its state as of the entry with index `until`.
@@ -170,6 +210,15 @@ class RunReads:
         from forum.engine import read_run_request
 
         return read_run_request(self._project.ledger, run)
+
+    def read_answer_reference(self, what: str) -> "AnswerReference":
+        """Return the answer of a run, given as `find_run` takes it, for a panel.
+
+        Raises `NoSuchRun`, `RunNotDriven`, `AnswerNotFinal`, `NoAnswer`, `BodyGone`.
+        """
+        from forum.engine import read_answer_reference
+
+        return read_answer_reference(self._project.ledger, self.find_run(what))
 
     def read_run_context(self, run: str) -> "RunContext":
         """Return the request of a run and its plan."""
@@ -256,12 +305,14 @@ class RunReads:
             session=session,
             notes=notes,
             replies=self._failed_replies(tasks) if has_failed else {},
-            opinions=read_opinions(tasks, lambda at: self._body_at(at, "output")),
+            opinions=read_opinions(tasks, self._body_at),
             check_details=self._check_details(run) if state.checks else {},
             scores=self.read_scores(run, until.index if until else None),
             name=self.name_of(state),
             names=read_span_names(state, self._body_at),
             title=read_title(run, state, (entry for _, entry in recorded), self._body_at),
+            origin=find_origin(entry for _, entry in recorded),
+            declined_team=read_declined_team(bodies.get("policy")),
         )
 
     def name_of(self, state: run_fold.Run) -> str:
@@ -274,8 +325,12 @@ class RunReads:
         if isinstance(facts, CheckFacts):
             return decode_prefix(self._body_at(at, "detail"))
         if isinstance(facts, VerdictFacts) and facts.judge and at.n:
-            # The judge's reply is recorded right before the verdict that follows from it.
-            opinion = read_opinion(self._body_at(at._replace(n=at.n - 1), "output"))
+            # The judge's reply is recorded right before the verdict that follows from it; of a
+            # panel, how far it agreed.
+            before = at._replace(n=at.n - 1)
+            opinion = read_opinion(self._body_at(before, "output")) or read_panel_opinion(
+                self._body_at(before, FINDINGS)
+            )
             return opinion.feedback if opinion else ""
         return ""
 
@@ -360,11 +415,11 @@ class RunReads:
         return request.decode(errors="replace") if request is not None else None
 
     def _main_bodies(self, run: str, state: run_fold.Run) -> dict[str, bytes]:
-        """Return the bodies request, plan, answer and claims of a run in this state."""
+        """Return the bodies request, policy, plan, answer and claims of a run in this state."""
         bodies: dict[str, bytes] = {}
         for leaf, entry in read_strand_entries(self._project.ledger, run, MAIN_STRAND):
             at = ports.Position(run, MAIN_STRAND, entry.n)
-            named = {"request"} if isinstance(entry.facts, AcceptedFacts) else set()
+            named = {"request", "policy"} if isinstance(entry.facts, AcceptedFacts) else set()
             named |= {"plan"} if leaf == state.plan else set()
             named |= {"answer", "claims"} if at == state.answer_at else set()
             for name in named & entry.bodies.keys():
@@ -538,10 +593,23 @@ class RunReads:
         bodies = [store.body(gate.shown_at, "shown") for _, gate in found]
         return [
             LocatedGate(
-                run, gate, None if row is None else next(indexes), body.salt if body else None
+                run=run,
+                gate=gate,
+                index=None if row is None else next(indexes),
+                salt=body.salt if body else None,
+                origin=self.find_gate_origin(run),
             )
             for (run, gate), row, body in zip(found, rows, bodies, strict=True)
         ]
+
+    def find_gate_origin(self, run: str) -> GateOrigin:
+        """Return who asks at the gates of a run: who submitted it, or who reports it."""
+        for _, entry in read_strand_entries(self._project.ledger, run, MAIN_STRAND):
+            if isinstance(entry.facts, AcceptedFacts) and entry.facts.parent_run:
+                return self.find_gate_origin(entry.facts.parent_run)
+            if isinstance(entry.facts, AcceptedFacts | ReportSourceFacts):
+                return find_origin([entry])
+        return find_origin([])
 
     def is_shown_at_gate(self, located: LocatedEntry, name: str) -> bool:
         """Return whether a body of an entry is what a gate shows, so that somebody can decide."""
@@ -575,8 +643,9 @@ class RunReads:
         tasks = read_plan(plan) if plan is not None else None
         reason = self._body_at(gate.reason_at, REASON)
         policy = None
-        with suppress(BodyGone, RunNotDriven):
-            policy = self.read_run_request(run).policy
+        if located.origin.provenance is Provenance.DRIVEN:
+            with suppress(BodyGone):
+                policy = self.read_run_request(run).policy
         return ExplainedGate(
             located=located,
             shown=shown,

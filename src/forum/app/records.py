@@ -24,10 +24,10 @@ from forum.ledger.log import (
 from forum.work import run_fold
 from forum.work.claims import ActionClaim, read_claims
 from forum.work.conversation.titles import make_title
-from forum.work.kinds import AcceptedFacts, CheckFacts
+from forum.work.kinds import FINDINGS, AcceptedFacts, CheckFacts
 from forum.work.plan import Plan, read_plan
 from forum.work.policy import Policy, read_policy
-from forum.work.report_kinds import Names, decode_names, span_strand
+from forum.work.report_kinds import Names, Provenance, ReportSourceFacts, decode_names, span_strand
 from forum.work.roles.opinions import Opinion, parse_opinion
 from forum.work.run_record import RunRecord, sort_by_index
 from forum.work.run_summary import tally_entries
@@ -47,6 +47,24 @@ _MAX_SPAN_ERRORS = 100
 
 MAX_DETAILED_TASKS = 1000
 """Limit of tasks and spans for which a view reads details; no screen shows more."""
+
+
+class GateOrigin(Struct, frozen=True):
+    """Who asks at a gate, and how Forum knows of it."""
+
+    provenance: Provenance
+    asked_by: str
+    """The actor that submitted the run, or the key or the process that reports it."""
+
+
+def find_origin(entries: Iterable[Entry[Any]]) -> GateOrigin:
+    """Return who asks at the gates of a run with these entries: its submitter or its reporter."""
+    for entry in entries:
+        if isinstance(entry.facts, AcceptedFacts):
+            return GateOrigin(Provenance.DRIVEN, entry.actor)
+        if isinstance(entry.facts, ReportSourceFacts):
+            return GateOrigin(Provenance(entry.facts.told.value), entry.facts.by)
+    return GateOrigin(Provenance.REPORTED, "")
 
 
 class RunView(Struct, frozen=True):
@@ -89,6 +107,9 @@ class RunView(Struct, frozen=True):
     """The names of spans that are not equal to their labels, by span."""
     title: str = ""
     """The title of a reported run: its command or name, and the first message to a model."""
+    origin: GateOrigin = GateOrigin(Provenance.REPORTED, "")
+    declined_team: tuple[str, ...] = ()
+    """The models that were found too small for the team that was asked for."""
 
 
 class LocatedGate(Struct, frozen=True):
@@ -100,6 +121,7 @@ class LocatedGate(Struct, frozen=True):
     """The index of the entry whose body `shown` the gate shows; None until it has one."""
     salt: bytes | None
     """The salt of that body; None if it was erased."""
+    origin: GateOrigin
 
 
 class ExplainedGate(Struct, frozen=True):
@@ -186,9 +208,9 @@ def view_record(record: RunRecord) -> RunView:
         for entry in record.entries
         if entry.entry.kind in DELIBERATION_KINDS
     )
-    policy = read_at(accepted, "policy") if notes else None
+    policy = read_at(accepted, "policy")
     session = None
-    if request is not None and policy is not None:
+    if notes and request is not None and policy is not None:
         session = Session(request.decode(errors="replace"), read_policy(policy), state.begun)
     return RunView(
         run=record.run,
@@ -205,7 +227,7 @@ def view_record(record: RunRecord) -> RunView:
         session=session,
         notes=notes,
         replies={name: words for name, words in replies.items() if words},
-        opinions=read_opinions(tasks, lambda at: read_at(at, "output")),
+        opinions=read_opinions(tasks, read_at),
         check_details={
             entry.leaf.hex(): decode_prefix(record.read(entry, "detail"))
             for entry in record.entries
@@ -214,7 +236,14 @@ def view_record(record: RunRecord) -> RunView:
         name=read_run_name(state, read_at),
         names=read_span_names(state, read_at),
         title=read_title(record.run, state, (e.entry for e in record.entries), read_at),
+        origin=find_origin(located.entry for located in record.entries),
+        declined_team=read_declined_team(policy),
     )
+
+
+def read_declined_team(policy: bytes | None) -> tuple[str, ...]:
+    """Return the models of a recorded policy that are too small for the team that was asked for."""
+    return () if policy is None else read_policy(policy).declined_team
 
 
 def _bodies_in(record: RunRecord, located: LocatedEntry) -> tuple[NoteBody, ...]:
@@ -233,15 +262,26 @@ def read_opinion(body: bytes | None) -> Opinion | None:
 
 def read_opinions(
     tasks: Iterable[run_fold.TaskRun],
-    read_output: Callable[[ports.Position], bytes | None],
+    read_at: "BodyReader",
 ) -> dict[tuple[str, int], Opinion]:
-    """Return the opinions of the judges of some tasks, by task and attempt."""
-    opinions = {
-        (task.id, attempt): read_opinion(read_output(at))
-        for task in tasks
-        for attempt, at in run_fold.opinion_positions(task).items()
-    }
+    """Return the opinions of the judges of some tasks, by task and attempt.
+
+    That of a panel is what it found.
+    """
+    opinions = {}
+    for task in tasks:
+        for attempt, at in run_fold.opinion_positions(task).items():
+            opinions[task.id, attempt] = read_opinion(read_at(at, "output"))
+        for judged in task.judged:
+            opinions[task.id, judged.attempt] = read_panel_opinion(read_at(judged.at, FINDINGS))
     return {key: opinion for key, opinion in opinions.items() if opinion is not None}
+
+
+def read_panel_opinion(findings: bytes | None) -> Opinion | None:
+    """Return what a judging panel found; None if it is gone. The verdict says if it accepted."""
+    if findings is None:
+        return None
+    return Opinion(passed=False, reason=findings.decode(errors="replace"))
 
 
 BodyReader = Callable[[ports.Position | None, str], bytes | None]

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from hashlib import sha256
 
 from msgspec.structs import replace
 
@@ -10,6 +11,7 @@ from forum.app.environment import new_run_id
 from forum.app.open_calls import hold_open_runs
 from forum.app.project import ProjectContext
 from forum.app.reads import RunReads
+from forum.app.tool_pin import ToolPin
 from forum.errors import ConcurrentUpdate, Conflict, NoSuchRun, RunAlreadyEnded
 from forum.ledger.body import BytesContent
 from forum.ledger.entry import MAIN_STRAND
@@ -30,6 +32,7 @@ from forum.work.report_kinds import (
 )
 
 _POLL_INTERVAL_S = 0.2
+_PIN_FOLDER = "mcp-tools"
 _FOLDER = "reports"
 """The folder of the session files, beside the ledger."""
 
@@ -163,6 +166,18 @@ class ReportOperations:
                 outcome = Outcome.OK
             finally:
                 ledger.close_run(main, derive_label(name), outcome)
+
+    @staticmethod
+    def server_environment(names: Sequence[str]) -> dict[str, str]:
+        """Return the environment of an MCP server: what it needs, and the named variables."""
+        from forum.models.process_environment import allowed_environment
+
+        return allowed_environment(names)
+
+    def tool_pin(self, command: Sequence[str], name: str, wanted: str) -> ToolPin:
+        """Return the pin of the tools of the MCP server that a command starts."""
+        key = sha256("\0".join(command).encode(errors="replace")).hexdigest()[:32]
+        return ToolPin(self._project.state / _PIN_FOLDER / f"{key}.json", name, wanted)
 
     def _find_source(self, run: str) -> tuple[Hash, ReportSourceFacts | None]:
         """Return the entry that the spans of an open run depend on, and its source."""

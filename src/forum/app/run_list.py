@@ -22,7 +22,6 @@ from forum.work import run_fold, run_summary
 from forum.work.conversation.titles import make_title
 from forum.work.plan import read_plan
 from forum.work.report_kinds import Provenance, decode_names
-from forum.work.run_words import choose_run_word
 
 MAX_SCANNED_RUNS = 10_000
 """How many runs one request of a client may pass over in search of those that match."""
@@ -86,21 +85,15 @@ class ListedRun(Struct, frozen=True):
     @property
     def word(self) -> str:
         """The one word for its state."""
-        summary = self.summary
-        return choose_run_word(
-            self.state,
-            summary.outcome,
-            summary.stopped,
-            waits=self.waits,
-            has_overrun=summary.overruns > 0,
-            accord=summary.accord,
-        )
+        return self.summary.choose_word(self.state, waits=self.waits)
 
     @property
     def labels(self) -> frozenset[str]:
         """The labels by which the run can be found."""
         labels = (self.state, self.summary.outcome, self.summary.stopped, self.word)
-        return frozenset(str(label) for label in labels if label is not None)
+        # A council that left its run undecided ends with the outcome ok, and is not ok.
+        hidden = (None,) if self.word == Outcome.OK else (None, Outcome.OK)
+        return frozenset(str(label) for label in labels if label not in hidden)
 
 
 class RunPage(Struct, frozen=True):

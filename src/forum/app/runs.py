@@ -118,7 +118,7 @@ class RunOperations:
                 partial(open_tools, sandbox),
                 delta_sink=self._project.delta_bus,
                 gate_rules=self.gate_rules,
-                budgets=self.budgets if self.shared_caps else None,
+                budgets=self.budgets,
                 open_encoder=_open_encoder,
                 report_patience=read_telemetry_settings(self._project.settings.doors).patience,
                 shares_tasks=worker_class.shares_tasks,

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from forum.witness import AuditCheckpoint, Witness
 
 
+_MAX_CONNECTIONS = 500
+
+
 def open_witness(
     folder: Path, name: str | None = None, auditor: "LogAuditor | None" = None
 ) -> "Witness":
@@ -103,7 +106,9 @@ def serve_witness(
         witness, trusted_logs(folder), auditor.latest_report if auditor else None
     )
     sockets = bind_sockets(host, port)
-    config = uvicorn.Config(app, log_level="warning", access_log=False)
+    config = uvicorn.Config(
+        app, log_level="error", access_log=False, limit_concurrency=_MAX_CONNECTIONS
+    )
     uvicorn.Server(config).run(sockets)
 
 

@@ -140,7 +140,14 @@ class _Periods(NamedTuple):
 
     def find(self, per: str) -> tuple[str, int]:
         """Return the name of the current day or month, and the time at which it ends."""
-        return (self.day, self.day_until) if per == "day" else (self.month, self.month_until)
+        match per:
+            case "day":
+                return self.day, self.day_until
+            case "month":
+                return self.month, self.month_until
+            case _:
+                # As long as the run lasts, which its scope names.
+                return "run", ports.NO_LIMIT
 
 
 class _SliceRow(NamedTuple):

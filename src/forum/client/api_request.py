@@ -17,6 +17,7 @@ from forum.client.problems import (
     NotSignedProblem,
     RateLimitProblem,
     ServerUnreachable,
+    ShareInUseProblem,
     UnavailableProblem,
 )
 from forum.errors import ForumError, Malformed
@@ -111,7 +112,7 @@ def retry_delay(request: ApiRequest, failure: ForumError, attempt: int) -> float
     if isinstance(failure, ServerUnreachable | NotSignedProblem):
         return delay
     # A cap of the operator (429 as well) is not among these: it holds for hours.
-    if isinstance(failure, UnavailableProblem | RateLimitProblem):
+    if isinstance(failure, UnavailableProblem | RateLimitProblem | ShareInUseProblem):
         # A server that is overloaded says when to come again: earlier attempts would add load.
         wanted = failure.retry_after or 0.0
         return max(delay, wanted) if wanted <= MAX_RETRY_AFTER_S else None

@@ -33,6 +33,7 @@ class AsyncRunsApi:
         panel: forms.PanelAsk | None = None,
         ladder: Sequence[str] | None = None,
         panels: Mapping[str, forms.PanelAsk] | None = None,
+        about: str | None = None,
         idempotency_key: str | None = None,
     ) -> forms.Taken:
         """Have a request carried out.
@@ -44,7 +45,10 @@ class AsyncRunsApi:
 
         `ladder`: Who tries next if a result is not accepted: agents, then panels by name.
 
-        `panels`: Councils by name, with which the ladder can end.
+        `panels`: Panels by name, with which the ladder can end.
+
+        `about`: The run on whose answer the panel deliberates; the request is the question
+        about it. The run has ended. Needs the scope read.
         """
         return await self._connection.call(
             ApiRequest(
@@ -63,6 +67,7 @@ class AsyncRunsApi:
                     "panel": panel,
                     "ladder": ladder,
                     "panels": panels,
+                    "about": about,
                 },
                 idempotency_key=idempotency_key or new_idempotency_key(),
                 accept="application/json",
@@ -640,6 +645,7 @@ class AsyncWorkApi:
         panel: forms.PanelAsk | None = None,
         ladder: Sequence[str] | None = None,
         panels: Mapping[str, forms.PanelAsk] | None = None,
+        about: str | None = None,
         record: bool | None = None,
     ) -> forms.PlanForm:
         """Ask what would be done; recorded only with `record`.
@@ -648,7 +654,10 @@ class AsyncWorkApi:
 
         `ladder`: Who tries next if a result is not accepted: agents, then panels by name.
 
-        `panels`: Councils by name, with which the ladder can end.
+        `panels`: Panels by name, with which the ladder can end.
+
+        `about`: The run on whose answer the panel deliberates; the request is the question
+        about it. The run has ended. Needs the scope read.
 
         `record`: Whether to record request and reply; needs the scope submit.
         """
@@ -669,6 +678,7 @@ class AsyncWorkApi:
                     "panel": panel,
                     "ladder": ladder,
                     "panels": panels,
+                    "about": about,
                     "record": record,
                 },
                 accept="application/json",

@@ -242,7 +242,7 @@ class RunLine(msgspec.Struct, frozen=True, kw_only=True):
     begun: str
     """A point in time (RFC 3339, UTC)."""
     request: str | None
-    """Null if it was erased, or if Forum does not drive the run."""
+    """Its first 200 characters. Null if it was erased, or if Forum does not drive the run."""
     provenance: Provenance
     """How Forum knows of the run: `driven` by its engine, `relayed` by a gateway, `wrapped` by
     the SDK in the program, or `reported` by a program afterwards.
@@ -277,6 +277,8 @@ class RunLine(msgspec.Struct, frozen=True, kw_only=True):
     """
     refused: int = 0
     """How many calls a cap refused, of a run that Forum does not drive."""
+    is_cut: bool = False
+    """Whether its request, name or title is longer. The run itself has it."""
 
 
 class RunsPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -380,7 +382,11 @@ class VerdictForm(msgspec.Struct, frozen=True, kw_only=True):
     claims: int
     unverified: int
     opinion: OpinionForm | None
-    """What the judge wrote; null if no model judged."""
+    """What the judge wrote, or the panel found; null if no model judged."""
+    accord: Accord | None = None
+    """How far the panel agreed that judged it; null if none did."""
+    run: str | None = None
+    """The run in which that panel deliberated."""
 
 
 class TaskForm(msgspec.Struct, frozen=True, kw_only=True):
@@ -629,6 +635,14 @@ class GateForm(msgspec.Struct, frozen=True, kw_only=True):
     """What holds when nobody decides in time."""
     deadline: str
     """A point in time (RFC 3339, UTC)."""
+    provenance: Provenance
+    """How Forum knows of the run: `driven` by its engine, `relayed` by a gateway, `wrapped` by
+    the SDK in the program, or `reported` by a program afterwards.
+    """
+    asked_by: str
+    """Who asks: the actor that submitted the run, or the key or process that reports it. A gate
+    of a run that is not `driven` shows what its program says.
+    """
 
 
 class WaitForm(msgspec.Struct, frozen=True, kw_only=True):
@@ -773,6 +787,8 @@ class RunForm(msgspec.Struct, frozen=True, kw_only=True):
     """The run that this one parted from."""
     within: str | None
     """The run that has this one done."""
+    about: str | None = None
+    """The run on whose answer the panel of this one deliberates."""
     why: str | None = None
     """Why it failed, in one sentence with the last reply; null if it did not."""
     scores: tuple[ScoreForm, ...] = ()
@@ -807,6 +823,8 @@ class RunForm(msgspec.Struct, frozen=True, kw_only=True):
     """What a run that Forum does not drive is shown as: its command or name, and the first
     message to a model. Null for a run with a request.
     """
+    declined_team: tuple[str, ...] = ()
+    """The models that gain nothing from a team: one was asked for, and a single agent works."""
 
 
 class ChatToolCall(msgspec.Struct, frozen=True, kw_only=True):
@@ -965,6 +983,14 @@ class LocatedGateForm(msgspec.Struct, frozen=True, kw_only=True):
     """What holds when nobody decides in time."""
     deadline: str
     """A point in time (RFC 3339, UTC)."""
+    provenance: Provenance
+    """How Forum knows of the run: `driven` by its engine, `relayed` by a gateway, `wrapped` by
+    the SDK in the program, or `reported` by a program afterwards.
+    """
+    asked_by: str
+    """Who asks: the actor that submitted the run, or the key or process that reports it. A gate
+    of a run that is not `driven` shows what its program says.
+    """
     index: int | None
     """The entry that commits to what is shown; null until it has an index."""
     salt: str | None
@@ -1003,6 +1029,14 @@ class ShownGateForm(msgspec.Struct, frozen=True, kw_only=True):
     """What holds when nobody decides in time."""
     deadline: str
     """A point in time (RFC 3339, UTC)."""
+    provenance: Provenance
+    """How Forum knows of the run: `driven` by its engine, `relayed` by a gateway, `wrapped` by
+    the SDK in the program, or `reported` by a program afterwards.
+    """
+    asked_by: str
+    """Who asks: the actor that submitted the run, or the key or process that reports it. A gate
+    of a run that is not `driven` shows what its program says.
+    """
     index: int | None
     """The entry that commits to what is shown; null until it has an index."""
     salt: str | None
@@ -1998,6 +2032,10 @@ class TaskAsk(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     budget: BudgetAsk | None = None
     panel: PanelAsk | None = None
     """Who deliberates on it."""
+    decide: Sequence[str] = ()
+    """Options, one of which a configured panel chooses: that which `agent` names, or else the
+    first.
+    """
 
 
 class GateAsk(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -146,6 +146,12 @@ class RateLimitProblem(ServerProblem, Unavailable):
     problem = ProblemType.TOO_FAST
 
 
+class ShareInUseProblem(ServerProblem, LimitReached):
+    """The key or the ledger has as much in use as it may have at once."""
+
+    problem = ProblemType.SHARE_IN_USE
+
+
 class CapReachedProblem(ServerProblem, LimitReached):
     """A cap of the operator over many runs is reached."""
 

@@ -92,6 +92,8 @@ class BallotRules(msgspec.Struct, frozen=True):
     """The labels of the seats whose questions can be answered."""
     room: int = 20_000
     """How many characters fit into a reply of the agent."""
+    any_blocker: bool = False
+    """Whether an objection counts in whatever form it is written: since version 2 of councils."""
 
 
 def ballot_schema(rules: BallotRules, *, first: bool) -> bytes:
@@ -133,7 +135,11 @@ def ballot_schema(rules: BallotRules, *, first: bool) -> bytes:
 
 def read_ballot(output: bytes, rules: BallotRules) -> Ballot:
     """Parse a seat's reply. Raises `ValueError` with a message for its author."""
-    ballot = reply_schemas.parse_structured(output, _ballot)
+    ballot = (
+        _decode_any_blocker(output)
+        if rules.any_blocker
+        else reply_schemas.parse_structured(output, _ballot)
+    )
     answer = _match_option(ballot.answer, rules.options)
     if not normalize_answer(answer):
         raise ValueError("answer: there is no text in it")
@@ -163,6 +169,42 @@ def read_ballot(output: bytes, rules: BallotRules) -> Ballot:
         decides=_to_line(ballot.decides),
         blocker=_to_line(ballot.blocker),
     )
+
+
+def _decode_any_blocker(output: bytes) -> Ballot:
+    """Decode a reply whose objection may be of any type and named in another case or number.
+
+    A ballot that cannot be read is not counted, and an unknown member is ignored: either way the
+    objection would be lost. Raises `ValueError`.
+    """
+    members = reply_schemas.parse_structured(output, _members)
+    names = [name for name in members if name.strip().casefold() in ("blocker", "blockers")]
+    if names == ["blocker"] and isinstance(members["blocker"], str):
+        names = []
+    texts = [text for name in names for text in _texts_in(members.pop(name))]
+    try:
+        return msgspec.convert(
+            {**members, "blocker": "; ".join(texts)} if names else members, Ballot
+        )
+    except msgspec.ValidationError as error:
+        raise ValueError(str(error)) from None
+
+
+def _texts_in(value: object) -> list[str]:
+    """Return the texts within a value, without those that mean nothing."""
+    match value:
+        case None | False:
+            return []
+        case True:
+            return ["an objection without words"]
+        case str():
+            return [value] if _to_line(value) else []
+        case list():
+            return [text for item in value for text in _texts_in(item)]
+        case dict():
+            return [text for item in value.values() for text in _texts_in(item)]
+        case _:
+            return [str(value)] if value else []
 
 
 def encode_ballot(ballot: Ballot) -> bytes:
@@ -212,3 +254,4 @@ def _length_limits(room: int) -> tuple[int, int, int]:
 
 
 _ballot = msgspec.json.Decoder(Ballot)
+_members = msgspec.json.Decoder(dict[str, Any])

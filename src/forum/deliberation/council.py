@@ -213,14 +213,15 @@ class _CouncilState(CouncilRecord, kw_only=True):
         """Return the turn in which a seat casts its ballot of this round."""
         chair, options = self.council.seats[seat - 1], self.council.options
         room = self.session.policy.max_reply_chars(chair.agent)
+        any_blocker = self.council.version > 1
         if self.round == 0:
-            rules = BallotRules(options, room=room)
+            rules = BallotRules(options, room=room, any_blocker=any_blocker)
             prompt = council_prompts.ballot_prompt(self.question, options)
         else:
             view = self._seat_view(seat)
             claims = tuple(claim.id for claim in view.claims)
             askers = tuple(label for label, ballot in view.peers.items() if ballot.question)
-            rules = BallotRules(options, claims, askers, room)
+            rules = BallotRules(options, claims, askers, room, any_blocker)
             prompt = council_prompts.exchange_prompt(self.question, options, view)
         facts = council_kinds.BallotFacts(seat, self.round)
         return steps.AgentTurn(

@@ -8,11 +8,7 @@ from collections.abc import Iterator
 
 from forum.deliberation.council_kinds import Accord, Ground
 from forum.deliberation.council_report import Argument, CouncilReport, MinorityPosition
-
-MAX_FINDINGS = 10
-"""How many claims, positions, objections and questions of each kind are told."""
-MAX_FINDING_CHARS = 500
-"""How much of each is told."""
+from forum.deliberation.finding_lines import MAX_FINDINGS, clip_line, list_section
 
 _HEADLINES = {
     Accord.AGREED: "The council agreed",
@@ -29,40 +25,29 @@ def describe_findings(report: CouncilReport) -> str:
 
 def _lines(report: CouncilReport) -> Iterator[str]:
     held = len(report.holders)
-    seats = f" ({held} of {len(report.seats)} seats)" if held else ""
+    seats = f" ({held} of {len(report.seats) + len(report.absent)} seats)" if held else ""
     yield f"{_HEADLINES[report.accord]}{seats}."
     if report.answer:
         by = "" if report.ground is not Ground.NONE else ", which nothing supports"
-        yield f"Answer{by}: {_clip(report.answer)}"
-    yield from _section("Why", [_describe_claim(claim) for claim in report.claims])
-    yield from _section("Dissent", [_describe_position(each) for each in report.minority])
-    objections = [f"seat {each.seat}: {_clip(each.text)}" for each in report.blockers]
-    yield from _section("Objections that must be answered first", objections)
-    yield from _section("What would decide", [_clip(each) for each in report.decisive])
-
-
-def _section(title: str, lines: list[str]) -> Iterator[str]:
-    if lines:
-        yield f"{title}:"
-        yield from (f"- {line}" for line in lines[:MAX_FINDINGS])
-    if len(lines) > MAX_FINDINGS:
-        yield f"- and {len(lines) - MAX_FINDINGS} more"
+        yield f"Answer{by}: {clip_line(report.answer)}"
+    yield from list_section("Why", [_describe_claim(claim) for claim in report.claims])
+    yield from list_section("Dissent", [_describe_position(each) for each in report.minority])
+    objections = [f"seat {each.seat}: {clip_line(each.text)}" for each in report.blockers]
+    yield from list_section("Objections that must be answered first", objections)
+    yield from list_section("Cast no ballot", [f"seat {seat}" for seat in report.absent])
+    yield from list_section("What would decide", [clip_line(each) for each in report.decisive])
 
 
 def _describe_claim(claim: Argument) -> str:
-    source = f" [{_clip(claim.evidence)}]" if claim.evidence else ""
-    attacks = "".join(f"; against it: {_clip(attack)}" for attack in claim.attacks[:MAX_FINDINGS])
-    return f"{_clip(claim.claim)}{source} ({claim.status.value}){attacks}"
+    source = f" [{clip_line(claim.evidence)}]" if claim.evidence else ""
+    attacks = "".join(
+        f"; against it: {clip_line(attack)}" for attack in claim.attacks[:MAX_FINDINGS]
+    )
+    return f"{clip_line(claim.claim)}{source} ({claim.status.value}){attacks}"
 
 
 def _describe_position(position: MinorityPosition) -> str:
     noun = "seat" if len(position.seats) == 1 else "seats"
     seats = ", ".join(map(str, position.seats))
     why = f": {_describe_claim(position.argument)}" if position.argument else ""
-    return f"{_clip(position.answer)} ({noun} {seats}){why}"
-
-
-def _clip(text: str) -> str:
-    """Return the beginning of a text as one line."""
-    line = " ".join(text[: 2 * MAX_FINDING_CHARS].split())
-    return line if len(line) <= MAX_FINDING_CHARS else f"{line[: MAX_FINDING_CHARS - 1]}…"
+    return f"{clip_line(position.answer)} ({noun} {seats}){why}"

@@ -21,6 +21,7 @@ _TEXT, _JSON, _BYTES = "text/plain", "application/json", "application/octet-stre
 BODY_MEDIA_TYPES: dict[type[Facts], dict[str, str]] = {
     kinds.AcceptedFacts: {"request": _TEXT, "policy": _JSON},
     kinds.RouteFacts: {"evidence": _JSON},
+    kinds.AboutFacts: {"request": _TEXT, "answer": _TEXT},
     kinds.CallFacts: {"prompt": _TEXT, "schema": "application/schema+json"},
     kinds.ReplyFacts: {"output": _BYTES, "uses": _JSON, "error": _BYTES},
     kinds.IntentFacts: {"arguments": _TEXT},

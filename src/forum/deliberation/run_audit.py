@@ -19,7 +19,9 @@ _OPENING_STEPS: dict[type[Facts], str] = {
     RunOpenFacts: "run/open",
     kinds.AcceptedFacts: "accepted",
     kinds.RouteFacts: "route",
+    kinds.AboutFacts: "about",
 }
+_OPTIONAL_OPENINGS = (kinds.RouteFacts, kinds.AboutFacts)
 _CLOSING_STEPS: dict[type[Facts], str] = {
     kinds.StopFacts: "stop",
     kinds.AnswerFacts: "answer",
@@ -59,8 +61,12 @@ class RunAuditor:
 
     def check(self) -> None:
         """Check the writer, the step and the parents of each entry."""
-        for place, (kind, step) in enumerate(_OPENING_STEPS.items()):
-            part = self._parts.get(kind)
+        # Only what a run may lack gives its place to the next: a missing beginning is found.
+        expected = [
+            kind for kind in _OPENING_STEPS if kind in self._parts or kind not in _OPTIONAL_OPENINGS
+        ]
+        for place, kind in enumerate(expected):
+            part, step = self._parts.get(kind), _OPENING_STEPS[kind]
             if part is None:
                 continue
             self._comparer.compare_step(Breach.COURSE, part, step, self._main[0].entry.actor)

@@ -139,7 +139,7 @@ def seat_symposium(panel: Symposium, agents: Mapping[str, Agent]) -> Symposium:
         coordinator=_assign_model(config.coordinator, speaking),
     )
     seated: dict[str, Any] = panel.config if updated == config else to_json_object(updated)
-    return Symposium(seated, speaking)
+    return msgspec.structs.replace(panel, config=seated, agents=speaking)
 
 
 def _is_unassigned(agent: schemas.AgentConfig) -> bool:

@@ -7,11 +7,12 @@ anything into the log, but cannot make a vote follow from ballots that were not 
 Erased bodies cannot be compared. They are reported as not checked, never as correct.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
 from forum.deliberation import record_comparison
+from forum.deliberation.about import check_subject
 from forum.deliberation.answer_groups import (
     MAX_SCORES_BYTES,
     SimilarityReading,
@@ -22,6 +23,7 @@ from forum.deliberation.cost_audit import SpendBounds
 from forum.deliberation.council_kinds import COUNCIL_KINDS
 from forum.deliberation.protocols import start_protocol
 from forum.deliberation.run_audit import SINGLE_ENTRY_FACTS, RunAuditor
+from forum.deliberation.session_flags import flag_notes
 from forum.deliberation.steps import (
     BatchResult,
     ProtocolSteps,
@@ -46,6 +48,13 @@ from forum.work import kinds, run_fold
 from forum.work.claims import count_unverified, read_claims
 from forum.work.policy import Policy, read_policy
 
+ReadRun = Callable[[str], record_comparison.SessionEntries]
+"""Returns the entries of another run; none if it is not there."""
+
+
+def _read_no_run(run: str) -> record_comparison.SessionEntries:
+    return record_comparison.SessionEntries(run, (), lambda _where, _name: None)
+
 
 class SessionAudit(msgspec.Struct, frozen=True):
     """The result of auditing a session."""
@@ -56,15 +65,19 @@ class SessionAudit(msgspec.Struct, frozen=True):
     not_checked: tuple[str, ...]
 
 
-def audit_session(minutes: record_comparison.SessionEntries) -> SessionAudit:
+def audit_session(
+    minutes: record_comparison.SessionEntries, read_run: ReadRun = _read_no_run
+) -> SessionAudit:
     """Replay a session through its protocol and compare every step with its record.
 
-    Raises nothing: a record that cannot be replayed is reported as a fault.
+    `read_run` reads the run that the session is about. Raises nothing: a record that cannot be
+    replayed is reported as a fault.
     """
     look = record_comparison.RecordComparer(minutes)
     is_session = True
     try:
         is_session = _SessionAuditor(look).check()
+        check_subject(look, read_run)
     except record_comparison.RecordDiverged:
         pass  # the fault was reported where it was raised
     except record_comparison.BodyMissing as error:
@@ -95,7 +108,10 @@ def may_have_panel(policy: bytes) -> bool:
     return b'"panel"' in policy or b"\\u" in policy
 
 
-_SESSION_FACTS = tuple(kind.facts for kind in COUNCIL_KINDS | SYMPOSIUM_KINDS)
+_SESSION_FACTS: tuple[type[Facts], ...] = (
+    kinds.AboutFacts,
+    *(kind.facts for kind in COUNCIL_KINDS | SYMPOSIUM_KINDS),
+)
 
 
 class _SessionAuditor:
@@ -160,7 +176,8 @@ class _SessionAuditor:
             return False
         policy.check(None)
         routes = [item for item in self._main if isinstance(item.entry.facts, kinds.RouteFacts)]
-        self._cause = [accepted, *routes][-1].leaf
+        subjects = [item for item in self._main if isinstance(item.entry.facts, kinds.AboutFacts)]
+        self._cause = [accepted, *routes, *subjects][-1].leaf
         problem = self._read_whole(accepted, "request").decode(errors="replace")
         session = Session(problem, policy, accepted.entry.ts)
         for item in self._comparer.minutes.entries:
@@ -172,7 +189,7 @@ class _SessionAuditor:
         self._frame.check()
         closing = self._replay_protocol(start_protocol(session), policy)
         if closing is not None:
-            self._check_answer(closing)
+            self._check_answer(session, closing)
         else:
             self._comparer.report_unchecked("how it goes on, for it is not over")
         self._frame.check_stop_position()
@@ -345,7 +362,7 @@ class _SessionAuditor:
 
         return build_turn_result(self._state.task(kinds.TURN_PREFIX + turn), read)
 
-    def _check_answer(self, closing: SessionResult) -> None:
+    def _check_answer(self, session: Session, closing: SessionResult) -> None:
         """Compare the recorded answer with the result of the session."""
         answers = [item for item in self._main if isinstance(item.entry.facts, kinds.AnswerFacts)]
         if not answers:
@@ -353,8 +370,10 @@ class _SessionAuditor:
             self._take_joins(closing.causes, "join")
             return
         recorded, stopped = answers[0], self._state.stopped
-        self._frame.record_answer(recorded)
         outcome = run_fold.outcome_of_stop(stopped) if stopped else closing.outcome
+        for flag in flag_notes(session, msgspec.structs.replace(closing, outcome=outcome)):
+            self._check_note(flag)
+        self._frame.record_answer(recorded)
         facts: kinds.AnswerFacts = recorded.entry.facts
         if (facts.outcome, facts.parts) != (outcome, len(closing.causes)):
             detail = f"it ended {facts.outcome.value}, and comes to {outcome.value}"

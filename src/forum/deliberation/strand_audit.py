@@ -64,10 +64,17 @@ class StrandAuditor:
             self._comparer.compare_facts(Breach.COURSE, reply, lost)
             self._comparer.compare_bodies(Breach.COURSE, reply, ())
 
+    def _check_call_count(self, where: IndexedEntry) -> None:
+        """Check that a call of a model, or its reply, counts as one; only inner runs make more."""
+        if where.entry.facts.calls != 1:
+            detail = f"{where.entry.step}: it is one call, and not {where.entry.facts.calls}"
+            self._comparer.report_fault(Breach.COURSE, detail, where)
+
     def _check_bill(self, call: IndexedEntry, reply: IndexedEntry) -> None:
         """Check that overruns are recorded, and that only a fork has replies for free."""
         called: kinds.CallFacts = call.entry.facts
         facts: kinds.ReplyFacts = reply.entry.facts
+        self._check_call_count(reply)
         over = max(0, facts.usd - called.usd), max(0, facts.tokens - called.tokens)
         if (facts.overrun_usd, facts.overrun_tokens) != over:
             detail = f"{reply.entry.step}: it has passed what was reserved by {over}"

@@ -19,10 +19,17 @@ from forum.ledger.entry import MAIN_STRAND
 from forum.ledger.kinds import Outcome
 from forum.ledger.ports import Amount
 from forum.work import acceptance_criteria, call_rules, kinds
+from forum.work.answer_flags import flag_answer
 from forum.work.council_end import Accord
-from forum.work.coverage import check_coverage
-from forum.work.judging import Judgement, judge_accord, judge_output, judge_tool_result
-from forum.work.panel import Council
+from forum.work.judging import (
+    NOT_ACCEPTED,
+    Judgement,
+    judge_accord,
+    judge_by_panel,
+    judge_output,
+    judge_tool_result,
+)
+from forum.work.panel import Panel
 from forum.work.plan import Plan, Task, read_plan
 from forum.work.policy import ASK_TOOL, TEAM_RULES, Answer, Policy, Role, ToolCall, read_policy
 from forum.work.prompt import Quotation, quote
@@ -60,6 +67,18 @@ class RunAudit(msgspec.Struct, frozen=True):
     not_checked: tuple[str, ...]
 
 
+_FLAGS = {
+    kinds.COVERAGE: acceptance_criteria.Check.COVERAGE,
+    kinds.FORM: acceptance_criteria.Check.FORM,
+}
+"""The checks of an answer by code that flag it, and by what they are made."""
+_FLAG_NAMES = {kinds.COVERAGE: "words", kinds.FORM: "form"}
+
+
+def _is_flag(facts: object, subject: str, check: acceptance_criteria.Check) -> bool:
+    return isinstance(facts, kinds.CheckFacts) and facts.subject == subject and facts.check is check
+
+
 class _RecordEnds(Exception):
     """Raised where the record of a strand ends."""
 
@@ -84,6 +103,8 @@ def audit_calls(minutes: record_comparison.SessionEntries) -> RunAudit:
             missing.append(f"from {error} on, which is not there")
         except Exception as error:  # noqa: BLE001  a forged or a newer record may have any form
             missing.append(f"strand {name}, which cannot be read: {type(error).__name__}")
+    if not missing:  # else what the panel decided is not known
+        auditor.check_panel_checks()
     try:
         auditor.check_coverage()
     except record_comparison.BodyMissing as error:
@@ -115,6 +136,7 @@ class _RunAuditor:
         self._policy = read_policy(self._read_whole(accepted[0], "policy"))
         self._plan_entry = plans[-1] if plans else None
         self._plan: Plan | None = None
+        self._panel_checks: list[kinds.CheckFacts] = []
         self._state = fold((item.leaf, item.entry) for item in comparer.minutes.entries)
         call_rules.CallTracker(self._policy)  # raises if this release lacks the version
 
@@ -140,7 +162,11 @@ class _RunAuditor:
         if role == kinds.VERIFIER:
             auditor.check_verifier()
         elif role.startswith(kinds.ROLE_PREFIX):
-            auditor.check_role(Role(role[1:]), self._read_plan)
+            try:
+                auditor.check_role(Role(role[1:]), self._read_plan)
+            finally:
+                if auditor.panel_check is not None:
+                    self._panel_checks.append(auditor.panel_check)
         else:
             auditor.check_task(self._find_task(task, entries[0]))
 
@@ -151,31 +177,55 @@ class _RunAuditor:
         """
         main = self.strands.get(MAIN_STRAND, [])
         answers = [item for item in main if isinstance(item.entry.facts, kinds.AnswerFacts)]
-        flags = [
-            item
-            for item in main
-            if isinstance(item.entry.facts, kinds.CheckFacts)
-            and item.entry.facts.subject == kinds.COVERAGE
-            and item.entry.facts.check is acceptance_criteria.Check.COVERAGE
-        ]
+        flags = {
+            subject: [item for item in main if _is_flag(item.entry.facts, subject, check)]
+            for subject, check in _FLAGS.items()
+        }
         if not self._policy.checks_coverage or not answers:
             return
         # A run that failed may have ended before its answer was checked.
         is_due = answers[-1].entry.facts.outcome is Outcome.OK
-        if not is_due and not flags:
+        if not is_due and not any(flags.values()):
             return
         request, answer = (
             self._comparer.read_body(where, name).decode(errors="replace")
             for where, name in ((self._accepted_entry, "request"), (answers[-1], "answer"))
         )
-        coverage = check_coverage(request, answer)
-        recorded = flags[-1].entry.facts.reason if flags else ""
-        if recorded != coverage.finding.value:
-            detail = (
-                f"the check of the answer's words is recorded as {recorded or 'without finding'}, "
-                f"and gives {coverage.finding.value or 'none'}"
-            )
-            self._comparer.report_fault(Breach.COURSE, detail, (flags or answers)[-1])
+        found = {facts.subject: facts.reason for facts, _ in flag_answer(request, answer)}
+        for subject in _FLAGS:
+            finding = found.get(subject, "")
+            recorded = flags[subject][-1].entry.facts.reason if flags[subject] else ""
+            if recorded != finding:
+                detail = (
+                    f"the check of the answer's {_FLAG_NAMES[subject]} is recorded as "
+                    f"{recorded or 'without finding'}, and gives {finding or 'none'}"
+                )
+                self._comparer.report_fault(Breach.COURSE, detail, (flags[subject] or answers)[-1])
+
+    def check_panel_checks(self) -> None:
+        """Compare the check of an answer that a panel judges with what the panel decided.
+
+        The answer of a run that ended well needs such a check. Of two answers one is given, with
+        the check of its own panel.
+        """
+        judge, main = self._policy.roles.get(Role.INTENT), self.strands.get(MAIN_STRAND, [])
+        answers = [item for item in main if isinstance(item.entry.facts, kinds.AnswerFacts)]
+        if judge not in self._policy.panels or not answers:
+            return
+        has_passed = False
+        for item in main:
+            facts = item.entry.facts
+            if not isinstance(facts, kinds.CheckFacts) or facts.judge != judge:
+                continue
+            recorded = msgspec.structs.replace(facts, independence=kinds.Independence.NONE)
+            has_passed |= facts.outcome is Outcome.OK
+            if recorded not in self._panel_checks:
+                detail = f"{item.entry.step}: the panel {judge!r} did not decide so of the answer"
+                self._comparer.report_fault(Breach.COURSE, detail, item)
+        is_accepted = answers[-1].entry.facts.outcome is Outcome.OK
+        if is_accepted and not has_passed and not self._policy.doubted:
+            detail = f"the panel {judge!r} has not accepted the answer"
+            self._comparer.report_fault(Breach.COURSE, detail, answers[-1])
 
     def _read_plan(self) -> Plan:
         if self._plan is None:
@@ -209,6 +259,8 @@ class TaskAuditor(StrandAuditor):
         self._state, self._task = state, task
         self._by_step = {item.entry.step: item for item in reversed(entries)}
         self._attempt, self._summaries = 1, 0
+        self.panel_check: kinds.CheckFacts | None = None
+        """What the panel comes to that judges the answer in this role."""
 
     def check_end(self, entries: Sequence[IndexedEntry]) -> None:
         """Check that nothing follows the end of the task."""
@@ -242,13 +294,13 @@ class TaskAuditor(StrandAuditor):
         reply = self._check_child_call(task)
         self._check_judged(task, agent, agent, reply, final=True)
 
-    def _check_child_call(self, task: Task) -> IndexedEntry:
-        call = self._take_call(kinds.CHILD_RUN, "", delegated=task)
+    def _check_child_call(self, task: Task, role: str = "") -> IndexedEntry:
+        call = self._take_call(kinds.CHILD_RUN, role, delegated=task)
         reply = self._take_reply(call)
         self._count_reply(call.entry.facts, reply)
         return reply
 
-    def _check_panel(self, task: Task, panel: Council, rungs: tuple[str, ...], level: int) -> None:
+    def _check_panel(self, task: Task, panel: Panel, rungs: tuple[str, ...], level: int) -> None:
         """Check an attempt that a panel made: its accord decides whether the answer is accepted."""
         reply = self._check_child_call(task)
         agent = self._policy.worker_of(task)
@@ -275,17 +327,25 @@ class TaskAuditor(StrandAuditor):
         gate = kinds.gate_strand(kinds.dissent_gate_subject(self._task))
         return self._state.decision(gate) is Answer.APPROVE
 
-    def _read_accord(self, reply: IndexedEntry) -> Accord | None:
+    def _read_accord(self, reply: IndexedEntry, role: str = "") -> Accord | None:
         """Return the accord that stands beside a reply, which must be that of the panel itself."""
         step = reply.entry.step.removesuffix("/reply")
         noted = self._by_step.get(f"{step}/accord")
         if noted is None or not isinstance(noted.entry.facts, kinds.AccordFacts):
             return None
         facts: kinds.AccordFacts = noted.entry.facts
-        named = self._by_step.get(f"{step}/delegate") or self._by_step.get("delegate")
+        named = self._by_step.get(f"{step}/delegate")
+        if named is None and not role:
+            named = self._by_step.get("delegate")
         child = named.entry.facts.run if named else ""
-        if facts.run != child:
+        # A fork that reuses an answer names the panel of the forked run, which gave it.
+        if facts.run != child and not self._accepted.fork_run:
             detail = f"{noted.entry.step}: run {facts.run} is not the one that the task names"
+            self._comparer.report_fault(Breach.COURSE, detail, noted)
+        if facts.role != role:
+            detail = (
+                f"{noted.entry.step}: it is of {facts.role or 'the work'}, not {role or 'that'}"
+            )
             self._comparer.report_fault(Breach.COURSE, detail, noted)
         return facts.accord
 
@@ -344,7 +404,9 @@ class TaskAuditor(StrandAuditor):
         outcome: Outcome = reply.entry.facts.outcome
         demands = acceptance_criteria.parse_criteria(task.done_when)
         output = self._comparer.read_body(reply, "output") if outcome is Outcome.OK else b""
-        judgement = judge_output(task.done_when, outcome, output)
+        judgement = judge_output(
+            task.done_when, outcome, output, refuses_marks=self._policy.refuses_marks
+        )
         checks = [demand for demand in demands if demand.check in acceptance_criteria.TOOL_CHECKS]
         for number, demand in enumerate(checks, 1):
             if judgement.passed:
@@ -355,7 +417,7 @@ class TaskAuditor(StrandAuditor):
         judge = ""
         if judgement.passed and reader is not None:
             self._check_summaries(reader)
-            judge, judgement = reader, self._judge_by_model(reader)
+            judge, judgement = reader, self._judge_by_model(reader, task)
         state = self._progress.advance(
             call_rules.AttemptJudged(judgement, outcome, agent, final=final, rungs=rungs)
         )
@@ -380,13 +442,24 @@ class TaskAuditor(StrandAuditor):
                 return done
         raise AssertionError
 
-    def _judge_by_model(self, reader: str) -> Judgement:
+    def _judge_by_model(self, reader: str, task: Task) -> Judgement:
+        if reader in self._policy.panels:
+            return self._judge_by_panel(reader, Role.VALIDATOR, task)[1]
         reply = self._check_question(reader, Role.VALIDATOR, opinions.parse_opinion)
         passed = False
         if self._progress.state.move is call_rules.Move.ACCEPT:
             passed = opinions.parse_opinion(self._comparer.read_body(reply, "output")).passed
-        reason = "" if passed else "not-accepted"
+        reason = "" if passed else NOT_ACCEPTED
         return Judgement(passed=passed, check=acceptance_criteria.Check.MODEL, reason=reason)
+
+    def _judge_by_panel(self, name: str, role: Role, task: Task) -> tuple[IndexedEntry, Judgement]:
+        """Check the call of a panel that judges; return its reply, and what follows from that."""
+        reply = self._check_child_call(task, role.value)
+        outcome: Outcome = reply.entry.facts.outcome
+        decision = self._comparer.read_body(reply, "output") if outcome is Outcome.OK else b""
+        accord = self._read_accord(reply, role.value)
+        required = self._policy.judging_panel(name).require
+        return reply, judge_by_panel(accord, required, outcome, decision)
 
     def _check_verdict(self, expected: kinds.VerdictFacts) -> None:
         """Compare a verdict with the one that the rules lead to; raise `_RecordEnds` at the end."""
@@ -424,6 +497,12 @@ class TaskAuditor(StrandAuditor):
             self._check_possible_end()
             self._diverge(f"{self._remaining[0].entry.step}: nobody plays the role {role.value!r}")
         self._check_summaries(agent)
+        if agent in self._policy.panels:
+            reply, judgement = self._judge_by_panel(agent, role, Task(self._task, ""))
+            outcome: Outcome = reply.entry.facts.outcome
+            self.panel_check = intent.check_by_panel(agent, judgement)
+            self._check_verdict(call_rules.form_verdict(outcome, usable=outcome is Outcome.OK))
+            return
         reply = self._check_question(agent, role, readers.get(role))
         usable = self._progress.state.move is call_rules.Move.ACCEPT
         self._check_verdict(call_rules.form_verdict(reply.entry.facts.outcome, usable=usable))
@@ -450,7 +529,7 @@ class TaskAuditor(StrandAuditor):
 
         How many there are depends on the sizes of the texts, which are not read again here.
         """
-        summarizer = self._policy.roles.get(Role.SUMMARIZER, agent)
+        summarizer = self._policy.summarizer_of(agent)
         while self._policy.is_team and self._is_summary_next():
             self._summaries += 1
             question = call_rules.summary_question(self._summaries)
@@ -522,6 +601,8 @@ class TaskAuditor(StrandAuditor):
             self._comparer.report_fault(Breach.COURSE, detail, call)
             raise record_comparison.RecordDiverged
         self._check_step(call, f"attempt/{self._attempt}/call/{facts.turn}")
+        if agent != kinds.CHILD_RUN:
+            self._check_call_count(call)
         return call
 
     def _take_reply(self, call: IndexedEntry) -> IndexedEntry:

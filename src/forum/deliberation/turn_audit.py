@@ -204,6 +204,7 @@ class TurnAuditor(StrandAuditor):
         if (facts.agent, facts.role, facts.attempt, facts.turn) != (turn.agent, "", 1, number):
             detail = f"{call.entry.step}: {facts.agent!r} was asked and not {turn.agent!r}"
             self._comparer.report_fault(record_comparison.Breach.ASKED, detail, call)
+        self._check_call_count(call)
         longest = min(self._policy.call_milliseconds, self._accepted.milliseconds)
         if facts.milliseconds != longest:
             detail = f"{call.entry.step}: it may take {longest} milliseconds"

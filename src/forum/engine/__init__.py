@@ -1,12 +1,14 @@
 """The engine: drives runs through its ports, and records each step before the next begins."""
 
 from forum.engine.accept import (
+    AnswerReference,
     IdempotencyKey,
     RouteDecision,
     RunRequest,
     accept_run,
     accept_run_async,
     cancel_run,
+    read_answer_reference,
 )
 from forum.engine.context import ENGINE, RunContext, read_body, read_run, read_run_context
 from forum.engine.engine import MAX_CLAIMED_TIMERS, Engine
@@ -50,6 +52,7 @@ __all__ = [
     "MAX_TOOL_CALLS",
     "NO_COST",
     "AnswerEncoder",
+    "AnswerReference",
     "CallReply",
     "DecisionTexts",
     "DeltaCallback",
@@ -84,6 +87,7 @@ __all__ = [
     "find_gate",
     "ignore_delta",
     "interrupt_run",
+    "read_answer_reference",
     "read_body",
     "read_run",
     "read_run_context",

@@ -6,15 +6,18 @@ the timer does the rest.
 
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from forum import errors
+from forum.deliberation import about
 from forum.engine.context import missing_request_error
 from forum.engine.interruption import resume_run
 from forum.ledger import ports
 from forum.ledger.body import BytesContent, text_content
-from forum.ledger.entry import MAIN_STRAND
+from forum.ledger.entry import MAIN_STRAND, Entry
 from forum.ledger.kinds import RunCloseFacts
-from forum.ledger.log import Ledger, read_strand_entries
+from forum.ledger.log import Ledger, read_strand_entries, stored_body
+from forum.ledger.ports import Position
 from forum.ledger.strand import Attachment, Draft
 from forum.tlog import Checkpoint, Hash
 from forum.work import kinds
@@ -31,6 +34,24 @@ class RouteDecision:
 
     facts: kinds.RouteFacts
     evidence: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerReference:
+    """The answer of a run that has ended, on which a panel deliberates."""
+
+    facts: kinds.AboutFacts
+    request: Attachment
+    answer: Attachment
+
+    def compose_question(self, question: str) -> str:
+        """Return the request of the session: the question with both texts."""
+        request, answer = (_read_whole(body) for body in (self.request, self.answer))
+        return about.compose_question(question or about.DEFAULT_QUESTION, request, answer)
+
+
+def _read_whole(body: Attachment) -> bytes:
+    return b"".join(body.content.chunks())
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +72,8 @@ class RunRequest:
     policy: Policy = field(default_factory=Policy)
     budget: RunBudget = field(default_factory=RunBudget)
     route: RouteDecision | None = None
+    about: AnswerReference | None = None
+    """What a panel deliberates on; the request quotes it."""
 
     @property
     def lanes(self) -> frozenset[str]:
@@ -174,6 +197,15 @@ def _opening_drafts(  # noqa: PLR0913, PLR0917  all that the first commit of a r
         drafts.append(
             Draft(step="route", actor=actor, facts=order.route.facts, parents=(), bodies=bodies)
         )
+    if order.about is not None:
+        drafts.append(
+            Draft(
+                step="about",
+                actor=actor,
+                facts=order.about.facts,
+                bodies=(order.about.request, order.about.answer),
+            )
+        )
     if order.plan is not None:
         plan = Attachment("plan", BytesContent(write_plan(order.plan)), "application/json")
         drafts.append(
@@ -212,6 +244,43 @@ def _mask_request(ledger: Ledger, order: RunRequest) -> RunRequest:
 
 def _mask_bytes(ledger: Ledger, data: bytes) -> bytes:
     return b"".join(ledger.mask.mask_content(BytesContent(data)).chunks())
+
+
+def read_answer_reference(ledger: Ledger, run: str) -> AnswerReference:
+    """Return the answer of a run, so that a panel can deliberate on it.
+
+    Raises `NoSuchRun`, `RunNotDriven`, `AnswerNotFinal`, `NoAnswer`, and `BodyGone` if a text was
+    erased.
+    """
+    main = {
+        type(entry.facts): (leaf, entry)
+        for leaf, entry in read_strand_entries(ledger, run, MAIN_STRAND)
+    }
+    if kinds.AcceptedFacts not in main:
+        raise missing_request_error(ledger, run)
+    if RunCloseFacts not in main:
+        raise errors.AnswerNotFinal(run)
+    leaf, entry = main.get(kinds.AnswerFacts, (None, None))
+    if leaf is None or entry is None or not entry.bodies["answer"].size:
+        raise errors.NoAnswer(run)
+    _, accepted = main[kinds.AcceptedFacts]
+    request, text = copy_body(ledger, accepted, "request"), copy_body(ledger, entry, "answer")
+    # A secret that was named after the answer was recorded would be masked in the copy, and the
+    # commitments would differ.
+    if any(ledger.mask.has_secret(_read_whole(body)) for body in (request, text)):
+        raise errors.AnswerHasSecret(run)
+    return AnswerReference(kinds.AboutFacts(run, leaf.hex()), request, text)
+
+
+def copy_body(ledger: Ledger, entry: Entry[Any], name: str) -> Attachment:
+    """Return a body of an entry with its salt, for an entry with the same commitment.
+
+    Raises `BodyGone`.
+    """
+    body = stored_body(ledger.store, entry, name)
+    if body is None:
+        raise errors.BodyGone(str(Position(entry.run, entry.strand, entry.n)), name)
+    return Attachment(name, BytesContent(b"".join(body.read())), entry.bodies[name].type, body.salt)
 
 
 def cancel_run(ledger: Ledger, run: str, actor: str) -> None:

@@ -9,6 +9,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+import msgspec
+
 from forum.engine import context
 from forum.engine.ports import TaskHalted
 from forum.engine.prompt_fit import SourceText, read_findings_source
@@ -21,10 +23,19 @@ from forum.ledger.ports import Position
 from forum.tlog import Hash
 from forum.work import answer_checks
 from forum.work.acceptance_criteria import Check
-from forum.work.asks import is_echo
+from forum.work.answer_flags import flag_answer
+from forum.work.answer_form import FormFault, check_form, merge_reply
+from forum.work.asks import is_echo, is_question_list
 from forum.work.coverage import CoverageFinding, WordCoverage, check_coverage
-from forum.work.judging import MAX_READ_BYTES
-from forum.work.kinds import COVERAGE, NOT_CONFIRMED, VERIFIER, CheckFacts, StopFacts, StopReason
+from forum.work.judging import MAX_READ_BYTES, judge_by_panel
+from forum.work.kinds import (
+    FINDINGS,
+    NOT_CONFIRMED,
+    VERIFIER,
+    CheckFacts,
+    StopFacts,
+    StopReason,
+)
 from forum.work.policy import Role
 from forum.work.roles import intent, prompt_parts, reviser, synthesizer
 from forum.work.run_fold import Run, TaskRun, TaskState, outcome_of_stop
@@ -58,6 +69,10 @@ class RoleNeed:
     answer: str = ""
     missing: str = ""
     """What the first answer lacks by the intent check, for the second synthesis."""
+    faults: tuple[FormFault, ...] = ()
+    """What code finds wrong with the first answer."""
+    is_correction: bool = False
+    """Whether the answer is a single result, which its author mends."""
     agent: str = ""
     """The agent that plays the role; empty: the one that the policy names."""
 
@@ -170,7 +185,7 @@ class AnswerAssembler:
         only when that role has ended.  A second synthesis follows a failed intent check.
         """
         outcome, results = self._outcome(), self.results()
-        causes, content = [result.entry for result in results], _concatenate_results(results)
+        causes, content = [result.entry for result in results], self._join_results(results)
         if not results or not self._may_answer(outcome):
             return Conclusion(outcome, content, causes)
         draft = _AnswerDraft(
@@ -180,30 +195,29 @@ class AnswerAssembler:
             agents=[result.agent for result in results],
             models=",".join(result.model for result in results),
         )
-        missing = ""
         drafts: list[_CheckedDraft] = []
         for number in (1, 2) if self._may_synthesize else (1,):
             # A single result is the answer, unless it turns out not to answer the request.
             if self._needs_synthesis or number > 1:
                 task = prompt_parts.task_of_role(Role.SYNTHESIZER, number)
-                yield RoleNeed(task, missing=missing)
+                need = self._synthesis_need(task, drafts)
+                yield need
                 reply = self._role_output(task)
-                if reply is None and missing:
+                if reply is None and drafts:
                     break  # the second synthesis failed: keep the first answer and its check
                 if reply is None:
                     return self._stop_without_answer(task, content, causes)
-                draft = self._read_draft(task, reply)
+                draft = self._read_draft(need, reply)
             checked = yield from self._check_intent(number, draft)
             drafts.append(checked)
-            missing = checked.missing
-            if not missing:
+            if not checked.missing and not checked.faults:
                 break
         kept = self._choose_draft(drafts)
         checks = [kept.check] if kept.check else []
         draft = yield from self._shorten_answer(kept.draft, checks)
         yield from self._verify_answer(draft, checks)
         if self._case.policy.checks_coverage:
-            checks = [*self._flag_coverage(draft), *checks]
+            checks = [*flag_answer(self.request_text(), draft.words), *checks]
         failed = any(c.outcome is Outcome.FAILED and c.check in _DECISIVE for c, _ in checks)
         return Conclusion(
             Outcome.FAILED if failed else outcome, draft.content, draft.causes, checks
@@ -228,13 +242,41 @@ class AnswerAssembler:
             stopped=StopFacts(StopReason.ROLE, by=task),
         )
 
-    def _read_draft(self, task: str, reply: bytes) -> "_AnswerDraft":
+    def _synthesis_need(self, task: str, drafts: list["_CheckedDraft"]) -> RoleNeed:
+        """Return the need for a synthesis: the first, or the second with what the first lacks."""
+        if not drafts:
+            return RoleNeed(task)
+        first, faults = drafts[-1], drafts[-1].faults
+        words = first.draft.words
+        agent, request = self._roles[Role.SYNTHESIZER], self.request_text()
+        tokens = estimate_tokens(f"{request}{words}{first.missing}".encode(errors="replace"))
+        fits = tokens < self._case.policy.prompt_tokens(agent) * 3 // 4
+        is_correction = fits and self._case.policy.checks_coverage and not self._needs_synthesis
+        return RoleNeed(
+            task,
+            answer=words,
+            missing=first.missing,
+            faults=faults,
+            is_correction=is_correction,
+        )
+
+    def _read_draft(self, need: RoleNeed, reply: bytes) -> "_AnswerDraft":
+        task = need.task
+        if need.is_correction:
+            text = synthesizer.parse_correction(reply)
+            asked = synthesizer.find_short_asks(need.faults, need.missing)
+            if asked:
+                text = merge_reply(self.request_text(), need.answer, asked[0], text)
+            return self._draft_of(task, text)
         # Allow the names of all tasks: a result that the answer quotes may have been erased since,
         # and is missing from `results` then.
         answer = synthesizer.parse_parts(reply, [task.id for task in self._case.plan.tasks])
+        return self._draft_of(task, answer)
+
+    def _draft_of(self, task: str, text: str) -> "_AnswerDraft":
         return _AnswerDraft(
-            content=text_content(answer),
-            text=answer,
+            content=text_content(text),
+            text=text,
             causes=[self._last_entry(task)],
             agents=[self._roles[Role.SYNTHESIZER]],
             models=self._model(task),
@@ -249,11 +291,34 @@ class AnswerAssembler:
     @cached_property
     def _needs_synthesis(self) -> bool:
         """Whether the answer is written by the Synthesizer, and is not one result as it is."""
-        if Role.SYNTHESIZER not in self._roles:
+        if Role.SYNTHESIZER not in self._roles or self._is_question_list:
             return False
         if self._case.policy.is_team:
             return len(self._case.plan.tasks) > 1
         return len(final_results(self._case.plan, self._state)) > 1
+
+    @cached_property
+    def _is_question_list(self) -> bool:
+        tasks = self._case.plan.tasks
+        return self._case.policy.splits_questions and is_question_list(
+            (task.instruction for task in tasks), self.request_text()
+        )
+
+    def _join_results(self, results: list[TaskResult]) -> Content:
+        """Return the results one after another, or a single result as it is.
+
+        Each has a heading or, if the request lists questions, the number of its question.
+        """
+        if len(results) == 1 and not self._is_question_list:
+            return results[0].content
+        places = {task.id: number for number, task in enumerate(self._case.plan.tasks, 1)}
+        parts: list[Content] = []
+        for result in results:
+            number, task = places[result.task], result.task
+            head = f"{number}. " if self._is_question_list else f"## {task}\n\n"
+            separator = _PART_SEPARATOR if parts else ""
+            parts += [text_content(f"{separator}{head}"), result.content]
+        return context.JoinedContent(tuple(parts))
 
     def _choose_draft(self, drafts: list["_CheckedDraft"]) -> "_CheckedDraft":
         """Return the answer to give: the better one by the check that both were given.
@@ -263,19 +328,6 @@ class AnswerAssembler:
         if not self._case.policy.checks_coverage:
             return drafts[-1]
         return max(drafts, key=lambda checked: checked.rank)
-
-    def _flag_coverage(self, draft: "_AnswerDraft") -> list[tuple[CheckFacts, str]]:
-        """Return the flag of an answer that may be about something else; it fails nothing."""
-        coverage = self._coverage_of(draft)
-        if not coverage.is_flagged:
-            return []
-        facts = CheckFacts(
-            subject=COVERAGE,
-            outcome=Outcome.INDETERMINATE,
-            check=Check.COVERAGE,
-            reason=coverage.finding.value,
-        )
-        return [(facts, coverage.describe())]
 
     def _coverage_of(self, draft: "_AnswerDraft") -> WordCoverage:
         return check_coverage(self.request_text(), draft.words)
@@ -291,7 +343,8 @@ class AnswerAssembler:
         """
         policy = self._case.policy
         coverage = self._coverage_of(draft) if policy.checks_coverage else None
-        unchecked = _CheckedDraft(draft, coverage=coverage)
+        faults = check_form(self.request_text(), draft.words) if policy.checks_coverage else ()
+        unchecked = _CheckedDraft(draft, coverage=coverage, faults=faults)
         if Role.INTENT not in self._roles:
             return unchecked
         request = self.request_text()
@@ -304,9 +357,17 @@ class AnswerAssembler:
             return replace(unchecked, check=(check, detail), missing=detail)
         elif policy.doubted and coverage is not None and not coverage.is_flagged:
             return unchecked
+        return (yield from self._ask_judge(number, unchecked))
+
+    def _ask_judge(
+        self, number: int, unchecked: "_CheckedDraft"
+    ) -> Generator[RoleNeed, None, "_CheckedDraft"]:
+        policy, draft = self._case.policy, unchecked.draft
         task = prompt_parts.task_of_role(Role.INTENT, number)
         judge = policy.judge_of(Role.INTENT, draft.agents) or ""
         yield RoleNeed(task, draft.words, agent=judge)
+        if judge in policy.panels:
+            return self._read_panel(task, judge, unchecked)
         reply = self._role_output(task)
         if reply is None:
             unjudged = CheckFacts(
@@ -318,6 +379,32 @@ class AnswerAssembler:
             )
             return replace(unchecked, check=(unjudged, ""))
         return self._read_intent(task, judge, intent.parse_opinion(reply), unchecked)
+
+    def _read_panel(self, task: str, judge: str, checked: "_CheckedDraft") -> "_CheckedDraft":
+        """Return the answer with what the panel decided that judges it.
+
+        Unlike a finding of one model, its verdict needs no confirmation: what it does not accept
+        has failed.
+        """
+        run, panel = self._state.task(task), self._case.policy.judging_panel(judge)
+        judged, output = run.judged[-1] if run.judged else None, self._role_output(task)
+        # A panel that was stopped, or whose decision was erased, has accepted nothing.
+        outcome = Outcome.OK if output is not None else Outcome.FAILED
+        accord = judged.accord.accord if judged else None
+        judgement = judge_by_panel(accord, panel.require, outcome, output or b"")
+        detail = ""
+        with suppress(BodyGone):
+            if judged:
+                found = context.open_body(self._ledger, judged.at, FINDINGS)
+                detail = context.read_prefix(found.chunks(), MAX_READ_BYTES).decode()
+        facts = intent.check_by_panel(judge, judgement)
+        if run.calls:
+            kind = independence(self._model(task), checked.draft.models)
+            facts = msgspec.structs.replace(facts, independence=kind)
+        missing = "" if judgement.passed else detail or "The panel did not accept the answer."
+        return replace(
+            checked, check=(facts, detail), missing=missing, gaps=int(not judgement.passed)
+        )
 
     def _read_intent(
         self, task: str, judge: str, opinion: intent.IntentOpinion, checked: "_CheckedDraft"
@@ -494,14 +581,16 @@ class _CheckedDraft:
     gaps: int = 0
     """How many asks its judge finds not met."""
     coverage: WordCoverage | None = None
+    faults: tuple[FormFault, ...] = ()
+    """What code finds missing or wrong in it."""
 
     @property
-    def rank(self) -> tuple[bool, int, bool, int]:
+    def rank(self) -> tuple[bool, int, bool, int, int]:
         """Where the answer stands among others, by its check: the higher the better."""
         is_flagged = self.coverage is not None and self.coverage.is_flagged
         has_failed = self.check is not None and self.check[0].outcome is Outcome.FAILED
         found = self.coverage.found if self.coverage else 0
-        return not has_failed, -self.gaps, not is_flagged, found
+        return not has_failed, -self.gaps, not is_flagged, -len(self.faults), found
 
 
 def _covered() -> CheckFacts:
@@ -512,14 +601,3 @@ def _is_echo(request: str, answer: str, coverage: WordCoverage | None) -> bool:
     if coverage is not None:
         return coverage.finding is CoverageFinding.ECHO
     return is_echo(request, answer)
-
-
-def _concatenate_results(results: list[TaskResult]) -> Content:
-    """Return the results one after another under headings, or a single result as it is."""
-    if len(results) == 1:
-        return results[0].content
-    parts: list[Content] = []
-    for number, result in enumerate(results):
-        separator = _PART_SEPARATOR if number else ""
-        parts += [text_content(f"{separator}## {result.task}\n\n"), result.content]
-    return context.JoinedContent(tuple(parts))

@@ -10,20 +10,19 @@ from hashlib import sha256
 
 import msgspec
 
-from forum.deliberation.council_findings import describe_findings
-from forum.deliberation.council_report import read_report
+from forum.deliberation.panel_findings import PanelRecord
+from forum.deliberation.seating import budget_from_panel
 from forum.engine.accept import RunRequest, accept_run
 from forum.engine.context import RunContext, open_body, position_of, read_body, read_run
 from forum.engine.ports import EMPTY_CONTENT, NO_COST, CallReply
-from forum.errors import BodyGone
+from forum.errors import BodyGone, Malformed
 from forum.ledger.body import BytesContent, Content, text_content
 from forum.ledger.entry import MAIN_STRAND
 from forum.ledger.kinds import Outcome
 from forum.ledger.log import Ledger
 from forum.ledger.ports import NO_LIMIT, Amount, BudgetAccount
 from forum.work import kinds
-from forum.work.council_end import CouncilCloseFacts
-from forum.work.panel import Council
+from forum.work.panel import Panel, Symposium
 from forum.work.plan import Plan, RunBudget, Task
 from forum.work.policy import DISSENT_GATE, Policy
 from forum.work.run_fold import Run, inner_stop_reason, stop_reason
@@ -39,7 +38,7 @@ class Delegation:
     """A call of a task that a run of its own answers."""
 
     task: Task
-    panel: Council | None
+    panel: Panel | None
     """The panel that deliberates; None: the plan within the task is carried out."""
     step: str
     """The step of the entry that names the child run."""
@@ -118,6 +117,10 @@ def start_child_run(
     budget = RunBudget(
         *delegated.allotment, min(left, task.budget.milliseconds), case.accepted.depth - 1
     )
+    if isinstance(panel, Symposium):
+        # A session of its own: its id names no other run, and its calls reserve from its own caps.
+        panel = msgspec.structs.replace(panel, config={**panel.config, "session_id": delegated.run})
+        budget = budget.capped_by(budget_from_panel(panel))
     origin = kinds.AcceptedFacts(parent_run=case.run, parent_task=task.id)
     order = RunRequest(prompt, plan, _child_policy(case.policy, task, panel, prompt), budget)
     accept_run(ledger, delegated.run, order, kinds.CHILD_RUN, origin)
@@ -168,20 +171,28 @@ def models_in_run(run: Run) -> str:
 
 
 def read_findings(ledger: Ledger, run: str) -> PanelFindings | None:
-    """Return what the council of a child run came to, or None if it did not close."""
-    for recorded in ledger.writer.read_entries(run, MAIN_STRAND):
-        closed = recorded.entry.facts
-        if isinstance(closed, CouncilCloseFacts):
-            facts = kinds.AccordFacts(run, closed.accord, closed.blockers)
-            text = EMPTY_CONTENT
-            with suppress(BodyGone):
-                report = read_body(ledger, position_of(recorded), "report")
-                text = text_content(describe_findings(read_report(report)))
-            return PanelFindings(facts, text)
-    return None
+    """Return what the panel of a child run came to, or None if it has no answer.
+
+    An erased message of a symposium leaves its accord unknown, and the task is not accepted.
+    """
+    session = PanelRecord(
+        run,
+        ledger.writer.read_entries(run, MAIN_STRAND),
+        lambda recorded, name: read_body(ledger, position_of(recorded), name),
+    )
+    try:
+        facts = session.read_accord()
+    except (BodyGone, Malformed):  # a mask of secrets may have broken a message
+        return None
+    if facts is None:
+        return None
+    text = EMPTY_CONTENT
+    with suppress(BodyGone):
+        text = text_content(session.read_text())
+    return PanelFindings(facts, text)
 
 
-def _child_policy(policy: Policy, task: Task, panel: Council | None, prompt: str) -> Policy:
+def _child_policy(policy: Policy, task: Task, panel: Panel | None, prompt: str) -> Policy:
     if panel is not None:
         return policy.for_child_run(()).for_panel(panel, prompt)
     plan = Plan(task.tasks)

@@ -7,17 +7,17 @@ import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from forum.errors import BodyGone, NoSuchEntry, NoSuchRun, RunNotDriven
 from forum.ledger.body import BytesContent, Content, StoredBody
-from forum.ledger.entry import LOG_RUN, MAIN_STRAND, MAX_PARENTS, Facts
+from forum.ledger.entry import LOG_RUN, MAIN_STRAND, MAX_PARENTS, Entry, Facts
 from forum.ledger.kinds import JoinFacts
 from forum.ledger.log import Ledger, check_body, read_strand_entries, stored_body
 from forum.ledger.ports import Position
 from forum.ledger.strand import Draft, RecordedEntry, Strand
 from forum.tlog import Hash
-from forum.work.kinds import AcceptedFacts, Basis, PlanFacts, RouteFacts
+from forum.work.kinds import AboutFacts, AcceptedFacts, Basis, PlanFacts, RouteFacts
 from forum.work.plan import Plan, RolePlan, read_plan
 from forum.work.policy import Policy, read_policy
 from forum.work.run_fold import Run, fold
@@ -48,7 +48,7 @@ class RunInput:
     policy: Policy
     routed: RouteFacts | None
     cause: Hash
-    """The entry that causes the plan: the route if there is one, else the accepted request."""
+    """The entry that causes the plan or the session: the last one of those that open the run."""
 
     @property
     def deadline(self) -> int | None:
@@ -99,13 +99,15 @@ def read_run_input(ledger: Ledger, run: str) -> RunInput | RunContext:
 
     Raises `NoSuchEntry` if no run was accepted under this id.
     """
-    accepted = route = plan = None
+    accepted = route = about = plan = None
     for recorded in ledger.writer.read_entries(run, MAIN_STRAND):
         match recorded.entry.facts:
             case AcceptedFacts():
                 accepted = recorded
             case RouteFacts():
                 route = recorded
+            case AboutFacts():
+                about = recorded
             case PlanFacts():
                 plan = recorded  # the last plan counts: approval may have edited the first
             case _:
@@ -121,7 +123,7 @@ def read_run_input(ledger: Ledger, run: str) -> RunInput | RunContext:
         begun=accepted.entry.ts,
         policy=policy,
         routed=route.entry.facts if route else None,
-        cause=(route or accepted).leaf,
+        cause=(about or route or accepted).leaf,
     )
     if plan is None:
         return run_input
@@ -174,10 +176,20 @@ def submitter_of(ledger: Ledger, run: str) -> str:
 
     For a child run, that is the actor that submitted the outermost parent.
     """
+    return _outermost(ledger, run).actor
+
+
+def outermost_run(ledger: Ledger, run: str) -> str:
+    """Return the run that was submitted: the outermost parent of a child run."""
+    return _outermost(ledger, run).run
+
+
+def _outermost(ledger: Ledger, run: str) -> Entry[Any]:
+    """Return the entry by which the outermost parent of a run was accepted."""
     for _, entry in read_strand_entries(ledger, run, MAIN_STRAND):
         if isinstance(entry.facts, AcceptedFacts):
             parent = entry.facts.parent_run
-            return submitter_of(ledger, parent) if parent else entry.actor
+            return _outermost(ledger, parent) if parent else entry
     raise NoSuchEntry(f"run {run} has no request")
 
 

@@ -101,5 +101,5 @@ def _is_outermost(state: Run) -> bool:
 
 def _open_children(ledger: Ledger, state: Run) -> Iterator[str]:
     for task in state.tasks.values():
-        if task.delegated and not task.state.is_end and ledger.store.strands(task.delegated.run):
-            yield task.delegated.run
+        if task.open_run and not task.state.is_end and ledger.store.strands(task.open_run):
+            yield task.open_run

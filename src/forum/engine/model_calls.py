@@ -389,7 +389,8 @@ class ModelCaller:
         if not mask.has_secret(prompt.text):
             return prompt
         turns = (
-            msgspec.structs.replace(turn, text=b"".join(mask.mask_chunks([turn.text])))
+            # The length of what is shared holds no more.
+            msgspec.structs.replace(turn, text=b"".join(mask.mask_chunks([turn.text])), shared=0)
             for turn in prompt.turns
         )
         return Prompt(b"".join(mask.mask_chunks([prompt.text])), tuple(turns))
@@ -512,6 +513,8 @@ class ModelCaller:
             model=kinds.sanitize_name(reply.model),
             prices=kinds.sanitize_name(reply.prices),
             pause=reply.retry_milliseconds,
+            # That a reply was paid for elsewhere, its source says.
+            calls=spent.calls if within else 1,
         )
         settled = spent.minus(bound)
         charge = BudgetCharge(self.run_input.run, settled, guarded=False)

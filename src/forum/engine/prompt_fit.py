@@ -143,7 +143,7 @@ class PromptFitter:
     ) -> bytes:
         """Return summaries of the parts of a text; empty if no call succeeded."""
         policy = self._caller.policy
-        summarizing = policy.roles.get(Role.SUMMARIZER, agent)
+        summarizing = policy.summarizer_of(agent)
         # Half of the summarizer's prompt is for the purpose and its instructions.
         room = policy.prompt_tokens(summarizing) // 2
         source = await asyncio.to_thread(

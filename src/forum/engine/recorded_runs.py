@@ -10,7 +10,13 @@ import msgspec
 
 from forum.deliberation.answer_groups import SimilarityReading, SimilarityRequest
 from forum.engine import context, ports
-from forum.engine.accept import PLAN_STEP, RouteDecision, RunRequest
+from forum.engine.accept import (
+    PLAN_STEP,
+    AnswerReference,
+    RouteDecision,
+    RunRequest,
+    copy_body,
+)
 from forum.engine.answer_similarity import read_recorded_similarity
 from forum.engine.child_runs import FIRST_STEP, read_findings
 from forum.errors import BodyGone, NoSuchRun, ReplayMiss
@@ -18,7 +24,7 @@ from forum.ledger import log
 from forum.ledger.body import Content
 from forum.ledger.entry import MAIN_STRAND, Entry, Facts
 from forum.ledger.kinds import JoinFacts, RunCloseFacts, RunOpenFacts
-from forum.ledger.ports import Amount, Position
+from forum.ledger.ports import Position
 from forum.tlog import Hash
 from forum.work import kinds
 from forum.work.claims import read_claims
@@ -69,7 +75,7 @@ class RecordedRun:
         return ports.CallReply(
             outcome=facts.outcome,
             output=self.content(entry, "output"),
-            spent=Amount(facts.usd, facts.tokens, 1),
+            spent=facts.spent,
             milliseconds=facts.milliseconds,
             uses=_tool_calls_decoder.decode(uses) if uses else (),
             why=facts.why,
@@ -360,7 +366,8 @@ def read_run_request(ledger: log.Ledger, run: str) -> RunRequest:
     """
     if not ledger.store.strands(run):
         raise NoSuchRun(run)
-    run_input, request, plan, route = context.read_run_input(ledger, run), "", None, None
+    run_input, request = context.read_run_input(ledger, run), ""
+    plan, route, about = None, None, None
     for _, entry in log.read_strand_entries(ledger, run, MAIN_STRAND):
         at = _position_of(entry)
         # A plan that the engine made and a classifier's route are no part of the request: the new
@@ -373,6 +380,10 @@ def read_run_request(ledger: log.Ledger, run: str) -> RunRequest:
             case kinds.RouteFacts() as facts if facts.basis is not kinds.Basis.CLASSIFIER:
                 evidence = context.read_body(ledger, at, "evidence") if entry.bodies else b""
                 route = RouteDecision(facts, evidence)
+            case kinds.AboutFacts() as facts:
+                about = AnswerReference(
+                    facts, copy_body(ledger, entry, "request"), copy_body(ledger, entry, "answer")
+                )
             case _:
                 pass
     cap = run_input.accepted
@@ -384,7 +395,12 @@ def read_run_request(ledger: log.Ledger, run: str) -> RunRequest:
         depth=cap.depth,
     )
     return RunRequest(
-        request=request, plan=plan, policy=run_input.policy, budget=budget, route=route
+        request=request,
+        plan=plan,
+        policy=run_input.policy,
+        budget=budget,
+        route=route,
+        about=about,
     )
 
 

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from forum.engine import context, model_calls
 from forum.engine.answer_assembly import AnswerAssembler, RoleNeed
+from forum.engine.child_run_calls import ChildRunCaller
 from forum.engine.prompt_fit import (
     NO_TEXT,
     PromptFitter,
@@ -24,12 +25,14 @@ from forum.engine.prompt_fit import (
 from forum.engine.signals import CancelToken
 from forum.engine.structured_output import ask_structured, record_check_verdict, record_form_verdict
 from forum.engine.tools import ToolRunner
+from forum.ledger.kinds import Outcome
 from forum.tlog import Hash
+from forum.work.answer_form import describe_faults
 from forum.work.judging import MAX_READ_BYTES
 from forum.work.kinds import VERIFIER
-from forum.work.plan import Plan, write_plan
+from forum.work.plan import Plan, Task, write_plan
 from forum.work.policy import Role, ToolCall
-from forum.work.prompt import Prompt, Quotation
+from forum.work.prompt import Prompt, Quotation, quote_whole
 from forum.work.roles import (
     classifier,
     coordinator,
@@ -84,6 +87,10 @@ class RoleDriver:
     async def _run_role(self, role: Role) -> None:
         turns = model_calls.StepNames(1)
         request = await asyncio.to_thread(read_request_source, self._ledger, self._run_input.run)
+        judge = await self._find_judging_panel(role)
+        if judge is not None:
+            await self._ask_panel(turns, role, judge, request)
+            return
         question, causes = await self._role_question(role, turns, request)
         spec = model_calls.CallSpec(
             agent=question.agent,
@@ -94,6 +101,51 @@ class RoleDriver:
         )
         parsed, result = await ask_structured(self._caller, turns, spec, question.parse)
         await record_form_verdict(self._caller, parsed, result)
+
+    async def _find_judging_panel(self, role: Role) -> RoleNeed | None:
+        """Return what is to be judged if a panel plays the role, else None."""
+        if self._policy.roles.get(role) not in self._policy.panels:
+            return None
+        answering = await asyncio.to_thread(self._answering, self._case)
+        return await asyncio.to_thread(answering.need_of, self._task)
+
+    @property
+    def _case(self) -> context.RunContext:
+        assert isinstance(self._run_input, context.RunContext)  # noqa: S101  answers follow plans
+        return self._run_input
+
+    async def _ask_panel(
+        self, turns: model_calls.StepNames, role: Role, need: RoleNeed, request: SourceText
+    ) -> None:
+        """Have a panel judge the answer; its accord is recorded with its reply."""
+        fitter = PromptFitter(self._caller, (self._caller.allowed_by,))
+        shown, answer = await self._fit_answer(turns, fitter, request, need, need.agent)
+        prompt = intent.build_prompt(shown, answer, for_panel=True)
+        children = ChildRunCaller(self._caller, self._case, Task(self._task, need.answer))
+        decided = await children.ask_judge(turns, need.agent, role, prompt, fitter.causes)
+        is_usable = decided.exchange.replied.outcome is Outcome.OK
+        await record_form_verdict(self._caller, is_usable or None, decided.exchange)
+
+    async def _fit_answer(
+        self,
+        turns: model_calls.StepNames,
+        fitter: PromptFitter,
+        request: SourceText,
+        need: RoleNeed,
+        agent: str,
+    ) -> tuple[Quotation, Quotation]:
+        """Return the request and the answer so that they fit into the prompt of their judge."""
+        words = need.answer.encode()
+        fitted = await fitter.fit(
+            turns,
+            agent,
+            request,
+            [SourceText("the answer", words[:MAX_READ_BYTES], len(words))],
+            purpose=need.answer,
+            fixed=intent.build_prompt(NO_TEXT, NO_TEXT).text,
+            reserved=self._repair_tokens(agent),
+        )
+        return fitted.request, fitted.texts[0]
 
     async def _role_question(
         self, role: Role, turns: model_calls.StepNames, request: SourceText
@@ -108,8 +160,7 @@ class RoleDriver:
             fitter = PromptFitter(self._caller, causes)
             question = await self._coordinator_question(turns, fitter, request, background)
             return question, fitter.causes
-        assert isinstance(self._run_input, context.RunContext)  # noqa: S101  answers follow plans
-        answering = await asyncio.to_thread(self._answering, self._run_input)
+        answering = await asyncio.to_thread(self._answering, self._case)
         need = await asyncio.to_thread(answering.need_of, self._task)
         fitter = PromptFitter(self._caller, causes)
         question = await self._closing_question(role, turns, fitter, request, answering, need)
@@ -137,7 +188,8 @@ class RoleDriver:
         lanes = coordinator.offered_lanes(
             self._policy.ranked_lanes(), room, ordered, self._run_input.lane
         )
-        fixed = coordinator.build_prompt(NO_TEXT, lanes, (), ordered)
+        decides = self._policy.can_decide
+        fixed = coordinator.build_prompt(NO_TEXT, lanes, (), ordered, decides=decides)
         fitted = await fitter.fit(
             turns,
             agent,
@@ -149,8 +201,10 @@ class RoleDriver:
         )
         return RoleQuestion(
             agent=agent,
-            prompt=coordinator.build_prompt(fitted.request, lanes, fitted.texts, ordered),
-            schema=coordinator.build_schema(lanes, room, ordered),
+            prompt=coordinator.build_prompt(
+                fitted.request, lanes, fitted.texts, ordered, decides=decides
+            ),
+            schema=coordinator.build_schema(lanes, room, ordered, decides=decides),
             parse=_PlanParser(self, text).parse,
         )
 
@@ -163,12 +217,12 @@ class RoleDriver:
         room = self._policy.prompt_tokens(agent) - estimate_tokens(fixed.text)
         return excerpt(request, purpose, room - self._repair_tokens(agent))
 
-    def parse_plan(self, reply: bytes) -> Plan:
+    def parse_plan(self, reply: bytes, request: str) -> Plan:
         """Parse a drafted plan.  Raises `ValueError` if it is unusable or contains a secret.
 
         Secrets are masked in the record, so another plan would be read from there.
         """
-        plan = coordinator.parse_plan(reply, self._policy, self._run_input.ordered_lane)
+        plan = coordinator.parse_plan(reply, self._policy, self._run_input.ordered_lane, request)
         if self._ledger.mask.has_secret(write_plan(plan)):
             raise ValueError("it holds a secret")
         return plan
@@ -199,19 +253,10 @@ class RoleDriver:
                     agent, turns, fitter, request, answering, need
                 )
             case Role.INTENT:
-                fixed = intent.build_prompt(NO_TEXT, NO_TEXT)
-                fitted = await fitter.fit(
-                    turns,
-                    agent,
-                    request,
-                    [answer],
-                    purpose=need.answer,
-                    fixed=fixed.text,
-                    reserved=self._repair_tokens(agent),
-                )
+                shown, judged = await self._fit_answer(turns, fitter, request, need, agent)
                 return RoleQuestion(
                     agent=agent,
-                    prompt=intent.build_prompt(fitted.request, *fitted.texts),
+                    prompt=intent.build_prompt(shown, judged),
                     schema=intent.build_schema(room),
                     parse=intent.parse_opinion,
                 )
@@ -236,9 +281,12 @@ class RoleDriver:
         answering: AnswerAssembler,
         need: RoleNeed,
     ) -> RoleQuestion:
+        if need.is_correction:
+            return self._correction_question(agent, request, need)
         texts, absent = await asyncio.to_thread(answering.synthesis_sources)
-        fixed = synthesizer.build_prompt(NO_TEXT, (), absent=absent, missing=need.missing)
-        purpose = f"{request.text.decode(errors='replace')}\n{need.missing}"
+        missing = "\n".join(part for part in (need.missing, describe_faults(need.faults)) if part)
+        fixed = synthesizer.build_prompt(NO_TEXT, (), absent=absent, missing=missing)
+        purpose = f"{request.text.decode(errors='replace')}\n{missing}"
         fitted = await fitter.fit(
             turns,
             agent,
@@ -253,7 +301,7 @@ class RoleDriver:
         return RoleQuestion(
             agent=agent,
             prompt=synthesizer.build_prompt(
-                fitted.request, fitted.texts, absent=absent, missing=need.missing
+                fitted.request, fitted.texts, absent=absent, missing=missing
             ),
             schema=synthesizer.build_schema(
                 tasks,
@@ -263,10 +311,22 @@ class RoleDriver:
             parse=lambda reply: synthesizer.parse_parts(reply, tasks),
         )
 
+    def _correction_question(self, agent: str, request: SourceText, need: RoleNeed) -> RoleQuestion:
+        assert isinstance(self._run_input, context.RunContext)  # noqa: S101  answers follow plans
+        lane = self._policy.lanes.get(self._run_input.plan.tasks[0].lane)
+        prompt = synthesizer.build_correction(
+            lane.instructions if lane else "",
+            request.text,
+            quote_whole("the answer", need.answer),
+            faults=need.faults,
+            missing=need.missing,
+            room=self._policy.max_reply_chars(agent),
+        )
+        return RoleQuestion(agent, prompt, b"", synthesizer.parse_correction)
+
     async def _run_verifier(self, number: int) -> None:
         """Check the answer with an external tool, independent of the agents that wrote it."""
-        case = self._run_input
-        assert isinstance(case, context.RunContext)  # noqa: S101  answers come after plans
+        case = self._case
         answering = await asyncio.to_thread(self._answering, case)
         need = await asyncio.to_thread(answering.need_of, self._task)
         whole = await asyncio.to_thread(context.read_request, self._ledger, case.run)
@@ -295,7 +355,7 @@ class _PlanParser:
         """
         is_first, self._is_first = self._is_first, False
         try:
-            plan = self._driver.parse_plan(reply)
+            plan = self._driver.parse_plan(reply, self._request)
         except ValueError:
             if self._first is None:
                 raise

@@ -13,6 +13,7 @@ from functools import partial
 import msgspec
 
 from forum import errors
+from forum.deliberation.session_flags import flag_session
 from forum.deliberation.steps import TurnStatus
 from forum.deliberation.turn_results import turn_status
 from forum.engine import context, gates
@@ -21,7 +22,8 @@ from forum.engine.answer_assembly import AnswerAssembler, Conclusion
 from forum.engine.local_runner import LocalRunner
 from forum.engine.model_calls import Services
 from forum.engine.ports import RecordedEnd, Runner
-from forum.engine.session import SessionRunner, TurnRegistry
+from forum.engine.prompt_fit import read_request_source
+from forum.engine.session import SessionRunner, TurnRegistry, read_session
 from forum.engine.signals import RunListener, RunSignals
 from forum.engine.tools import receipts_of
 from forum.ledger.body import BytesContent, Content, text_content
@@ -38,7 +40,7 @@ from forum.work.claims import ActionClaim, count_unverified, find_claims
 from forum.work.judging import MAX_READ_BYTES
 from forum.work.plan import Plan, RolePlan, Task, read_plan, write_plan
 from forum.work.policy import Answer, Role
-from forum.work.role_assignment import plan_single_task
+from forum.work.role_assignment import plan_listed_asks, plan_single_task
 from forum.work.roles import classifier, coordinator
 from forum.work.roles.prompt_parts import task_of_role
 from forum.work.schedule import is_finished, next_steps
@@ -186,7 +188,7 @@ class RunDriver:
         while not isinstance(run_input, context.RunContext):
             role = await self._next_role(run_input)
             if role is None:
-                await self._plan_one_task(run_input)
+                await self._plan_by_code(run_input)
             else:
                 case = await self._run_role_stage(run_input, run_input.cause, task_of_role(role))
                 ending, follows = (
@@ -279,6 +281,8 @@ class RunDriver:
 
         The last reply may be unusable: then it was to revise a plan with holes, which counts.
         """
+        source = await asyncio.to_thread(read_request_source, self._ledger, run_input.run)
+        request = source.text.decode(errors="replace")
         for call in reversed(calls):
             if call.called.role != Role.COORDINATOR:
                 continue
@@ -286,15 +290,20 @@ class RunDriver:
             if output is None:
                 return None
             with suppress(ValueError):
-                return coordinator.parse_plan(output, run_input.policy, run_input.ordered_lane)
+                return coordinator.parse_plan(
+                    output, run_input.policy, run_input.ordered_lane, request
+                )
         return None
 
-    async def _plan_one_task(self, run_input: context.RunInput) -> None:
+    async def _plan_by_code(self, run_input: context.RunInput) -> None:
         request = await asyncio.to_thread(context.read_request, self._ledger, run_input.run)
         words = request.decode(errors="replace")
-        plan = plan_single_task(words, run_input.lane, run_input.policy.agents)
-        is_spared = Role.COORDINATOR in run_input.policy.roles
-        step = kinds.SINGLE_ASK_STEP if is_spared else "plan/made"
+        policy = run_input.policy
+        plan = plan_single_task(words, run_input.lane, policy.agents)
+        step = kinds.SINGLE_ASK_STEP if Role.COORDINATOR in policy.roles else "plan/made"
+        if policy.splits_questions:
+            listed = plan_listed_asks(words, run_input.lane, policy.agents)
+            plan, step = (listed, kinds.LISTED_ASKS_STEP) if listed else (plan, step)
         await self._record_plan(plan, (run_input.cause,), step)
         await self._fold_main(run_input.run)
 
@@ -561,10 +570,10 @@ class RunDriver:
     def _cancel_children(self) -> None:
         """Cancel the open child runs; each wakes this run when it has ended."""
         for task in self._state.tasks.values():
-            if task.delegated is not None and not task.state.is_end:
+            if task.open_run is not None and not task.state.is_end:
                 # NoSuchRun: the delegation is recorded, but the child run was never opened.
                 with suppress(errors.RunAlreadyEnded, errors.NoSuchRun):
-                    cancel_run(self._ledger, task.delegated.run, context.ENGINE)
+                    cancel_run(self._ledger, task.open_run, context.ENGINE)
 
     async def _skip(self, case: context.RunContext, task: str, skipped: kinds.SkipFacts) -> None:
         """Record that a task is skipped, with the entry that caused it."""
@@ -705,12 +714,14 @@ class RunDriver:
             lambda names, cause: self._run_turns(case, names, cause)
         )
         await self._stop_as_recorded(case)
-        outcome = (
-            run_fold.outcome_of_stop(self._state.stopped)
-            if self._state.stopped
-            else closing.outcome
-        )
-        return Conclusion(outcome, text_content(closing.answer), list(closing.causes))
+        if self._state.stopped:
+            closing = msgspec.structs.replace(
+                closing, outcome=run_fold.outcome_of_stop(self._state.stopped)
+            )
+        session = await asyncio.to_thread(read_session, self._ledger, case, reply_source)
+        flags = await asyncio.to_thread(flag_session, session, closing)
+        answer = text_content(closing.answer)
+        return Conclusion(closing.outcome, answer, list(closing.causes), flags)
 
     async def _run_turns(
         self, case: context.RunContext, names: Sequence[str], cause: Hash

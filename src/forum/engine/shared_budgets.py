@@ -7,7 +7,7 @@ spent until another process needs it and takes it back.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from hashlib import sha256
 from typing import TypeVar
 
@@ -32,7 +32,8 @@ class SharedBudgets:
         self, store: ports.Store, caps: tuple[shared_caps.SharedCap, ...], owner: str
     ) -> None:
         self._store, self._caps, self._owner = store, caps, owner
-        self._slices: dict[tuple[str, shared_caps.Period], ports.BudgetSlice] = {}
+        self._slices: dict[tuple[str, str], ports.BudgetSlice] = {}
+        """By scope and period."""
 
     def limits(self, actor: str, lanes: Iterable[str]) -> tuple[shared_caps.Limit, ...]:
         """Return the limits that apply to a run or a task of this actor in these lanes."""
@@ -49,11 +50,19 @@ class SharedBudgets:
         Raises `CapReached` if a cap is used up, and `StoreFailed` if other processes keep taking
         the slices back.
         """
+        return self.spend_each([(limit, amount) for limit in limits], commit)
+
+    def spend_each(
+        self,
+        amounts: Sequence[tuple[shared_caps.Limit, ports.Spend]],
+        commit: Callable[[tuple[ports.BudgetSliceCharge, ...]], T],
+    ) -> T:
+        """Do the same as `spend`, with an amount for each limit."""
         for _ in range(_MAX_ATTEMPTS):
             try:
-                return commit(self._charges(limits, amount))
+                return commit(self._charges(amounts))
             except BudgetSliceExhausted as spent:
-                self._take_slice(limits, amount, spent)
+                self._take_slice(amounts, spent)
         raise StoreFailed("charging", "other processes take every slice back; try again")
 
     async def spend_async(
@@ -63,12 +72,20 @@ class SharedBudgets:
         commit: Callable[[tuple[ports.BudgetSliceCharge, ...]], Awaitable[T]],
     ) -> T:
         """Do the same as `spend` without blocking the event loop."""
+        return await self.spend_each_async([(limit, amount) for limit in limits], commit)
+
+    async def spend_each_async(
+        self,
+        amounts: Sequence[tuple[shared_caps.Limit, ports.Spend]],
+        commit: Callable[[tuple[ports.BudgetSliceCharge, ...]], Awaitable[T]],
+    ) -> T:
+        """Do the same as `spend_each` without blocking the event loop."""
         for attempt in range(_MAX_ATTEMPTS):
             try:
-                return await commit(self._charges(limits, amount))
+                return await commit(self._charges(amounts))
             except BudgetSliceExhausted as spent:
                 await asyncio.sleep(self._retry_delay(attempt))
-                await asyncio.to_thread(self._take_slice, limits, amount, spent)
+                await asyncio.to_thread(self._take_slice, amounts, spent)
         raise StoreFailed("charging", "other processes take every slice back; try again")
 
     def close(self) -> None:
@@ -86,7 +103,7 @@ class SharedBudgets:
         return spread * _MAX_PAUSE_S if attempt > 1 else 0.0
 
     def _charges(
-        self, limits: tuple[shared_caps.Limit, ...], amount: ports.Spend
+        self, amounts: Sequence[tuple[shared_caps.Limit, ports.Spend]]
     ) -> tuple[ports.BudgetSliceCharge, ...]:
         """Return the charges of a commit; without a slice, a charge that the store refuses.
 
@@ -95,7 +112,7 @@ class SharedBudgets:
         """
         return tuple(
             ports.BudgetSliceCharge(self._slice_of(limit), amount)
-            for limit in limits
+            for limit, amount in amounts
             if limit.counts(amount)
         )
 
@@ -105,16 +122,16 @@ class SharedBudgets:
 
     def _take_slice(
         self,
-        limits: tuple[shared_caps.Limit, ...],
-        amount: ports.Spend,
+        amounts: Sequence[tuple[shared_caps.Limit, ports.Spend]],
         spent: BudgetSliceExhausted,
     ) -> None:
-        for limit in limits:
+        for limit, amount in amounts:
             old = self._slice_of(limit)
             if (old.scope, old.period) == (spent.scope, spent.period):
                 need = (amount, limit.cap)
                 new = self._store.take_slice(limit.scope, limit.per.value, self._owner, *need)
-                self._slices[limit.scope, limit.per] = new
+                if new.period != limit.per.value:  # that of a run is found by its scope
+                    self._slices[limit.scope, limit.per] = new
                 if old.period not in (new.period, limit.per.value):
                     self._store.return_slice(old)  # the slice's day or month is over
 

@@ -6,16 +6,15 @@ read from there and not repeated.
 
 import asyncio
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 import msgspec
 
 from forum.engine import child_runs, context, model_calls
+from forum.engine.child_run_calls import ChildCall, ChildRunCaller
 from forum.engine.gates import Decision, pass_gate
-from forum.engine.interruption import follow_parent
-from forum.engine.ports import EMPTY_CONTENT, CallReply, ModelCall, TaskHalted
+from forum.engine.ports import TaskHalted
 from forum.engine.prompt_fit import (
     NO_TEXT,
     QUOTE_TOKENS,
@@ -29,23 +28,24 @@ from forum.engine.prompt_fit import (
 from forum.engine.signals import CancelToken
 from forum.engine.structured_output import independence, judge_independently
 from forum.engine.tools import DIGEST_TOOL, ToolRunner, receipts_of
-from forum.errors import BodyGone, StepMismatch
-from forum.ledger.body import BytesContent, Content
+from forum.ledger.body import BytesContent
 from forum.ledger.kinds import Outcome
 from forum.ledger.log import read_strand_entries
-from forum.ledger.ports import Amount, BudgetAccount, BudgetCharge
-from forum.ledger.strand import Attachment, Draft, RecordedEntry
+from forum.ledger.strand import Attachment, Draft
 from forum.tlog import Hash
 from forum.work import acceptance_criteria, call_rules, kinds
+from forum.work.asks import is_question_list
 from forum.work.claims import ActionClaim, count_unverified, find_claims
 from forum.work.judging import (
+    MARKS,
     MAX_READ_BYTES,
+    NOT_ACCEPTED,
     Judgement,
     judge_accord,
     judge_output,
     judge_tool_result,
 )
-from forum.work.panel import Council
+from forum.work.panel import Panel
 from forum.work.policy import DISSENT_GATE, Answer, Role, ToolCall
 from forum.work.prompt import (
     Prompt,
@@ -56,8 +56,7 @@ from forum.work.prompt import (
     task_prompt,
 )
 from forum.work.roles import prompt_parts, validator, worker
-from forum.work.run_fold import fold, sum_amounts
-from forum.work.schedule import unfinished_tasks
+from forum.work.run_fold import fold
 from forum.work.text_fit import estimate_tokens
 
 _SHORT_OUTPUT_BYTES = 10_000
@@ -93,6 +92,9 @@ class TaskDriver:
         self._tools = ToolRunner(self._caller, case.policy.tools_of(self._task), self._task.lane)
         self._agent = case.policy.worker_of(self._task)
         self._rungs = self._policy.rungs_of(self._task)
+        self._children = ChildRunCaller(self._caller, case, self._task)
+        self._is_unframed = False
+        """Whether the prompt has no frame of a team around the words of the task."""
         self._rejections: list[str] = []
         """What was said against each attempt so far, for a person who decides about a dissent."""
         # Of the smallest context that the task may come to: an escalation sends the same prompt.
@@ -131,24 +133,20 @@ class TaskDriver:
 
         A task of a team sees the request, the plan and its inputs, fitted to its model. Other tasks
         see what their author wrote: the instruction and the inputs. So does the only task of a team
-        whose instruction is the request, if that fits.
+        whose instruction is the request, and a task for one question of it, if that fits.
         """
-        lane = self._policy.lanes.get(self._task.lane)
-        lane_instructions = lane.instructions if lane else ""
         if not self._policy.is_team:
             self._inputs = [*background, *(text.quote() for text in inputs)]
-            text = task_prompt(instruction, self._task.done_when, self._inputs)
-            return build_prompt(lane_instructions, text)
+            return self._plain_prompt(instruction, self._inputs)
         request = await self._read_request()
         is_request = instruction.strip().encode() == request.text.strip()
-        if is_request and len(self._case.plan.tasks) == 1:
-            # The task is the request: a small model answers the plain words better than a frame
-            # around them, and no worse than alone.
+        if self._has_words_of_request(request, is_request=is_request):
+            # The task is the request, or a part of it in its words: a small model answers the plain
+            # words better than a frame around them, and no worse than alone.
             quoted = [*background, *(text.quote() for text in inputs)]
-            text = task_prompt(instruction, self._task.done_when, quoted)
-            plain = build_prompt(lane_instructions, text)
+            plain = self._plain_prompt(instruction, quoted)
             if self._free_tokens(plain) > self._prompt_tokens // 4:
-                self._inputs, self._is_excerpt = quoted, False
+                self._inputs, self._is_excerpt, self._is_unframed = quoted, False, True
                 self._fit_again = partial(_keep_prompt, plain)
                 return plain
         shown = "Answer the request." if is_request else instruction
@@ -169,7 +167,7 @@ class TaskDriver:
                 shown,
                 self._case.plan,
                 material,
-                lane_instructions=lane_instructions,
+                lane_instructions=self._lane_instructions,
                 tools=tools,
             )
 
@@ -190,6 +188,14 @@ class TaskDriver:
         self._is_excerpt = bool(fitted.request.note)
         self._fit_again = partial(self._fit_request, request, instruction, fitted.texts, build)
         return build(fitted.request, fitted.texts)
+
+    def _has_words_of_request(self, request: SourceText, *, is_request: bool) -> bool:
+        tasks = self._case.plan.tasks
+        if len(tasks) == 1 or not self._policy.splits_questions:
+            return is_request and len(tasks) == 1
+        return is_question_list(
+            (task.instruction for task in tasks), request.text.decode(errors="replace")
+        )
 
     def _fit_request(
         self,
@@ -256,8 +262,22 @@ class TaskDriver:
         self._rejections.append(f"The result of {agent or 'the agent'} was not accepted: {why}")
         if result.replied.outcome is not Outcome.OK or not opined.feedback:
             return verdict, first
+        if verdict.reason == MARKS:
+            # A small model has just repeated the frame of a team.
+            self._is_unframed = True
+            return verdict, self._plain_prompt(instruction, self._inputs)
         own = result.quote_output(self._policy.read_bytes)
-        return verdict, self._rejected_prompt(first, own, instruction, opined.feedback)
+        return verdict, self._rejected_prompt(first, own, instruction, opined)
+
+    def _plain_prompt(self, instruction: str, quoted: Sequence[Quotation]) -> Prompt:
+        """Return a prompt without the frame of a team."""
+        text = task_prompt(instruction, self._task.done_when, quoted)
+        return build_prompt(self._lane_instructions, text)
+
+    @property
+    def _lane_instructions(self) -> str:
+        lane = self._policy.lanes.get(self._task.lane)
+        return lane.instructions if lane else ""
 
     async def _call_with_tools(
         self, turns: model_calls.StepNames, agent: str, instruction: str, prompt: Prompt
@@ -294,19 +314,26 @@ class TaskDriver:
             shown = [self._shorten(quotation, instruction, share) for quotation in results]
             prompt = prompt.with_tool_results(own, result.uses, shown)
 
-    def _rejected_prompt(self, prompt: Prompt, own: Quotation, purpose: str, why: str) -> Prompt:
+    def _rejected_prompt(
+        self, prompt: Prompt, own: Quotation, purpose: str, opined: AttributedJudgement
+    ) -> Prompt:
         """Return the prompt of the next attempt: the reason is kept, of the result what fits.
 
         A judge may refer to a part of the request that the author was not shown. So a request that
-        is not shown whole, or leaves no room, is fitted again.
+        is not shown whole, or leaves no room, is fitted again. A prompt without a frame goes on
+        without one, because small models repeat frames.
         """
+        why = opined.feedback
         if not self._policy.is_team:
             return prompt.with_rejection(own, why)
         is_crowded = self._free_tokens(prompt) < self._prompt_tokens // 8
         if is_crowded or self._is_excerpt:
             prompt = self._fit_again(why)
         free = self._free_tokens(prompt) - estimate_tokens(why.encode())
-        return prompt.with_rejection(self._shorten(own, purpose, free), why)
+        own = self._shorten(own, purpose, free)
+        if self._is_unframed:
+            return prompt.with_plain_rejection(own, why, is_quoted=bool(opined.judge))
+        return prompt.with_rejection(own, why)
 
     def _free_tokens(self, prompt: Prompt) -> int:
         """Return how many tokens can be added to a prompt of this task."""
@@ -360,18 +387,24 @@ class TaskDriver:
         if not judgement.passed or judge is None:
             return AttributedJudgement(judgement, feedback=self._explain(judgement)), exchange
         prompt = await self._judge_prompt(turns, judge, instruction, words, exchange, outcomes)
-        verdict = await judge_independently(self._caller, turns, judge, prompt)
-        passed = verdict.opinion.passed
-        judgement = Judgement(
-            passed=passed,
-            check=acceptance_criteria.Check.MODEL,
-            reason="" if passed else "not-accepted",
-        )
+        if judge in self._policy.panels:
+            decided = await self._children.ask_judge(turns, judge, Role.VALIDATOR, prompt)
+            await self._caller.record_reply(decided.exchange)
+            judgement, feedback, model = decided.judgement, decided.why, decided.exchange.model
+        else:
+            verdict = await judge_independently(self._caller, turns, judge, prompt)
+            passed, feedback = verdict.opinion.passed, verdict.opinion.feedback
+            judgement = Judgement(
+                passed=passed,
+                check=acceptance_criteria.Check.MODEL,
+                reason="" if passed else NOT_ACCEPTED,
+            )
+            model = verdict.model
         opined = AttributedJudgement(
             judgement=judgement,
             judge=judge,
-            independence=independence(verdict.model, exchange.model),
-            feedback="" if passed else verdict.opinion.feedback,
+            independence=independence(model, exchange.model),
+            feedback="" if judgement.passed else feedback,
         )
         return opined, exchange
 
@@ -407,6 +440,8 @@ class TaskDriver:
                 inputs=before[:split],
                 outcomes=before[split:],
                 result=result,
+                for_panel=judge in self._policy.panels,
+                is_shared=len(self._case.plan.tasks) > 1,
             )
 
         fitted = await self._fitter.fit(
@@ -422,9 +457,10 @@ class TaskDriver:
     async def _judge_by_code(self, outcome: Outcome, output: bytes) -> Judgement:
         """Judge by code, in a thread: many criteria may take a second and block the event loop."""
         demanded = self._task.done_when
-        if not demanded:
-            return judge_output(demanded, outcome, output)
-        return await asyncio.to_thread(judge_output, demanded, outcome, output)
+        judge = partial(
+            judge_output, demanded, outcome, output, refuses_marks=self._policy.refuses_marks
+        )
+        return await asyncio.to_thread(judge) if demanded else judge()
 
     async def _check_by_tool(
         self,
@@ -538,7 +574,7 @@ class TaskDriver:
         turns: model_calls.StepNames,
         instruction: str,
         first: Prompt,
-        panel: Council,
+        panel: Panel,
         level: int,
     ) -> tuple[kinds.VerdictFacts, Prompt]:
         """Have a panel make one attempt; return its verdict, and the prompt of the next attempt.
@@ -575,7 +611,7 @@ class TaskDriver:
         if findings is not None:
             told = _quote_findings(self._task.id, findings)
             own = Quotation("the panel", own.text + b"\n\n" + told.text, own.size + 2 + told.size)
-        return verdict, self._rejected_prompt(first, own, instruction, opined.feedback)
+        return verdict, self._rejected_prompt(first, own, instruction, opined)
 
     async def _decide_dissent(
         self, exchange: model_calls.CallResult, findings: child_runs.PanelFindings
@@ -604,178 +640,12 @@ class TaskDriver:
         return exchange, decision
 
     async def _call_child_run(
-        self, turns: model_calls.StepNames, prompt: Prompt, panel: Council | None
+        self, turns: model_calls.StepNames, prompt: Prompt, panel: Panel | None
     ) -> tuple[model_calls.CallResult, child_runs.PanelFindings | None]:
-        """Have a child run answer a prompt; return the reply, and what a panel found.
-
-        The child run is recorded like a call: its allotment is the reservation, its answer the
-        reply.  Raises `TaskSuspended` until it has ended.
-        """
-        strand = self._caller.strand
-        call_step, reply_step = turns.next_call()
-        own = self._task.is_delegated and turns.attempt == 1
-        step = child_runs.FIRST_STEP if own else f"{call_step}/delegate"
-        delegation = child_runs.Delegation(self._task, panel, step, call_step)
-        named, call = strand.replay_step(step), None
-        if named is None:
-            named, _ = await self._reserve_allotment(delegation, turns, prompt)
-        else:
-            call = strand.replay_step(call_step)
-        recorded = strand.replay_step(reply_step)
-        if recorded is not None and call is not None:
-            exchange = self._caller.read_recorded_call(call, recorded)
-            findings = self._read_recorded_findings(f"{call_step}/accord")
-        else:
-            delegated: kinds.DelegationFacts = named.entry.facts
-            amount = child_runs.reservation_of(delegated)
-            reply = await asyncio.to_thread(
-                self._child_reply, delegation, delegated, prompt.text, reply_step
-            )
-            exchange = self._caller.settle_reply(
-                reply_step, self._child_call_facts(turns, amount), amount, reply
-            )
-            findings = None
-            if reply.outcome is Outcome.OK:
-                findings = await asyncio.to_thread(self._find_findings, delegation, delegated)
-            if findings is not None:
-                # In the commit of the reply: a crash leaves neither without the other.
-                exchange = replace(
-                    exchange, unrecorded=(*exchange.unrecorded, _accord_draft(call_step, findings))
-                )
+        """Have a child run do the task; return its reply, and what a panel found."""
+        result = await self._children.call(turns, ChildCall(prompt, panel, self._fitter.causes))
         self._fitter.causes = ()
-        self._caller.count_reply(exchange)
-        return exchange, findings
-
-    def _child_call_facts(self, turns: model_calls.StepNames, amount: Amount) -> kinds.CallFacts:
-        return kinds.CallFacts(
-            agent=kinds.CHILD_RUN,
-            model=kinds.CHILD_RUN,
-            attempt=turns.attempt,
-            turn=turns.calls,
-            usd=amount.usd,
-            tokens=amount.tokens,
-        )
-
-    def _read_recorded_findings(self, step: str) -> child_runs.PanelFindings | None:
-        recorded = None
-        with suppress(StepMismatch):  # the run within failed, or is older than accords
-            recorded = self._caller.strand.replay_step(step)
-        if recorded is None:
-            return None
-        text: Content = EMPTY_CONTENT
-        with suppress(BodyGone):
-            text = context.open_body(self._ledger, context.position_of(recorded), kinds.FINDINGS)
-        return child_runs.PanelFindings(recorded.entry.facts, text)
-
-    def _find_findings(
-        self, delegation: child_runs.Delegation, delegated: kinds.DelegationFacts
-    ) -> child_runs.PanelFindings | None:
-        """Return what the panel of a child run found; in a replay, what the record says of it."""
-        if delegation.panel is None or not self._policy.counts_accord:
-            return None
-        if self._reply_source is not None:
-            recorded = self._reply_source.find_accord(
-                self._task.id, f"{delegation.call_step}/accord"
-            )
-            if recorded is not None:
-                return child_runs.PanelFindings(*recorded)
-        return child_runs.read_findings(self._ledger, delegated.run)
-
-    async def _reserve_allotment(
-        self, delegation: child_runs.Delegation, turns: model_calls.StepNames, prompt: Prompt
-    ) -> tuple[RecordedEntry, RecordedEntry]:
-        """Reserve the budget of the child run, and record its id in the same commit.
-
-        The id and the allotment are recorded before the child run is opened, so a worker that takes
-        over opens the same run.  Raises `TaskHalted` if depth or budget do not allow it.
-        """
-        source = self._reply_source
-        recorded = source.allotment(self._task.id, delegation.step) if source else None
-        if recorded is None:
-            self._caller.check_limits()
-        if self._case.accepted.depth == 0:
-            raise TaskHalted(
-                kinds.StopFacts(
-                    reason=kinds.StopReason.DEPTH,
-                    limit="depth",
-                    asked=1,
-                    used=0,
-                    cap=0,
-                    by=self._task.id,
-                )
-            )
-        while True:
-            remaining = await asyncio.to_thread(self._remaining_budget)
-            delegated = recorded or child_runs.allot_budget(self._case.run, delegation, *remaining)
-            amount = child_runs.reservation_of(delegated)
-            facts = self._child_call_facts(turns, amount)
-            naming = Draft(delegation.step, context.ENGINE, delegated, self._fitter.causes)
-            charge = BudgetCharge(self._case.run, amount, guarded=recorded is None)
-            spec = model_calls.CallSpec(kinds.CHILD_RUN, prompt)
-            try:
-                named, call = await self._caller.reserve_and_record(
-                    delegation.call_step, facts, spec, charge, naming
-                )
-            except TaskHalted:
-                # Other tasks spend meanwhile: the remaining budget may have shrunk since we read
-                # it.  Try again with the new remainder; give up only if it has not changed.
-                if remaining == await asyncio.to_thread(self._remaining_budget):
-                    raise
-            else:
-                return named, call
-
-    def _remaining_budget(self) -> tuple[BudgetAccount | None, int, Amount]:
-        """Return what is left to share.
-
-        That is the run's account, the number of tasks that share what is left of it, and what
-        earlier child runs of this task have spent.
-        """
-        state, store = context.read_run(self._ledger, self._case.run), self._ledger.store
-        sharers = sum(1 for _ in unfinished_tasks(self._case.plan, state))
-        strand = read_strand_entries(self._ledger, self._case.run, kinds.task_strand(self._task.id))
-        children = (e.facts.run for _, e in strand if isinstance(e.facts, kinds.DelegationFacts))
-        spent = sum_amounts(account.used for run in children if (account := store.account(run)))
-        return store.account(self._case.run), sharers, spent
-
-    def _child_reply(
-        self,
-        delegation: child_runs.Delegation,
-        delegated: kinds.DelegationFacts,
-        prompt: bytes,
-        step: str,
-    ) -> CallReply:
-        """Return the child run's answer as a reply, opening the run first if needed.
-
-        Raises `TaskSuspended` while the child run is open, and `ConcurrentUpdate` where the parent
-        was interrupted or this worker shuts down.
-        """
-        if self._reply_source is not None:
-            call = ModelCall(
-                run=self._case.run,
-                task=self._task.id,
-                step=step,
-                number=1,
-                prompt=BytesContent(prompt),
-                seconds=0.0,
-            )
-            recorded = self._reply_source.find_reply(call)
-            if recorded is not None:
-                return recorded.reply
-        self._caller.check_left()
-        stopped = self._caller.cancel_token.stop_requested.is_set()
-        # A child run that is already open (it has strands) has spent money, which only its end
-        # settles; so it is waited for.
-        if stopped and not self._ledger.store.strands(delegated.run):
-            return CallReply(Outcome.CANCELLED, why=kinds.Why.CANCELLED)
-        request = prompt.decode(errors="replace")  # quoted results may be binary or cut mid-char
-        case = replace(self._case, policy=self._policy)
-        child_runs.start_child_run(self._ledger, case, delegation, delegated, request)
-        # The parent may have been interrupted while the child run was opened.
-        follow_parent(self._ledger, self._case.run, delegated.run)
-        reply = child_runs.read_child_reply(self._ledger, delegated)
-        if reply is None:
-            raise model_calls.TaskSuspended
-        return reply
+        return result
 
     def _read_upstream(self) -> "_UpstreamInputs":
         """Read the results of upstream tasks, each up to `MAX_READ_BYTES`.
@@ -804,12 +674,6 @@ class TaskDriver:
 class _UpstreamInputs:
     inputs: list[SourceText]
     causes: list[Hash]
-
-
-def _accord_draft(call_step: str, findings: child_runs.PanelFindings) -> Draft:
-    body = Attachment(kinds.FINDINGS, findings.text, "text/plain")
-    bodies = (body,) if findings.text.size else ()
-    return Draft(f"{call_step}/accord", context.ENGINE, findings.facts, bodies=bodies)
 
 
 def _quote_findings(task: str, findings: child_runs.PanelFindings) -> Quotation:

@@ -12,20 +12,21 @@ import msgspec
 
 from forum.engine import context, model_calls, ports
 from forum.engine.gates import pass_gate
-from forum.errors import BodyGone
+from forum.errors import BodyGone, CapReached
 from forum.ledger.body import BytesContent, Content
 from forum.ledger.kinds import Outcome
 from forum.ledger.log import Ledger
-from forum.ledger.ports import Position
+from forum.ledger.ports import BudgetSliceCharge, Position, Spend
 from forum.ledger.strand import Attachment, Draft, RecordedEntry
 from forum.tlog import Hash
 from forum.work import kinds, policy
 from forum.work.call_rules import read_agent_question
 from forum.work.claims import Receipt
-from forum.work.gate_rules import rule_for_use
+from forum.work.gate_rules import rule_for_use, sums_for_use
 from forum.work.prompt import Quotation, build_prompt
 from forum.work.run_fold import Run
 from forum.work.schedule import MAX_CHECK_ATTEMPTS
+from forum.work.shared_caps import Limit
 
 DIGEST_TOOL = "forum:digest"
 """The built-in tool that returns the digest of a file."""
@@ -63,6 +64,8 @@ class _ToolGateResult:
     """The entry of the decision that allows or denies the effect."""
     refusal: str = ""
     """The code of the refusal; empty if the effect is allowed."""
+    sums: tuple[tuple[Limit, Spend], ...] = ()
+    """What the effect adds to the sums of gate rules; without room for it, a person is asked."""
 
 
 class ToolRunner:
@@ -171,21 +174,12 @@ class ToolRunner:
             gate = await self._pass_gate(
                 wish, is_new=first is None or first.hex() not in self._known_outcomes
             )
-            body = Attachment("arguments", BytesContent(use.arguments.encode(errors="replace")))
-            # Facts are part of the leaf, which cannot be erased.  So a tool name that an agent made
-            # up is not recorded there.
-            name = use.tool if wish.tool or use.tool in self._policy.tools else "unknown"
-            facts = kinds.IntentFacts(name, first.hex() if first else "")
-            causes = gate.causes or wish.causes
-            drafts = [
-                Draft(step=step, actor=wish.actor, facts=facts, parents=causes, bodies=(body,))
-            ]
-            if gate.refusal:
-                # In the commit of the intent: a crash cannot leave a denied intent without an
-                # outcome, for which a person would be asked whether it happened.
-                denied = kinds.OutcomeFacts(Outcome.DENIED, kinds.Why.ERROR, gate.refusal)
-                drafts.append(Draft(f"{step}/outcome", context.ENGINE, denied))
-            intent, *denials = await strand.append_exclusive_async(*drafts)
+            try:
+                intent, *denials = await self._record_intent(wish, first, gate)
+            except CapReached:
+                # Of a sum: nothing was recorded, and a person decides.
+                gate = await self._ask_person(wish)
+                intent, *denials = await self._record_intent(wish, first, gate)
         own = intent.leaf
         # The leaf of the first intent identifies the effect across attempts.  Tools get it as an
         # idempotency key.
@@ -204,6 +198,36 @@ class ToolRunner:
             self._known_outcomes[key] = outcome
         return outcome
 
+    async def _record_intent(
+        self, wish: "_ToolRequest", first: Hash | None, gate: "_ToolGateResult"
+    ) -> tuple[RecordedEntry, ...]:
+        """Record the intent, with its outcome if it is denied.  Raises `CapReached` of a sum."""
+        use, step = wish.use, wish.step
+        body = Attachment("arguments", BytesContent(use.arguments.encode(errors="replace")))
+        # Facts are part of the leaf, which cannot be erased.  So a tool name that an agent made up
+        # is not recorded there.
+        name = use.tool if wish.tool or use.tool in self._policy.tools else "unknown"
+        facts = kinds.IntentFacts(name, first.hex() if first else "")
+        causes = gate.causes or wish.causes
+        intent = Draft(step=step, actor=wish.actor, facts=facts, parents=causes, bodies=(body,))
+        denials = []
+        if gate.refusal:
+            # In the commit of the intent: a crash cannot leave a denied intent without an outcome,
+            # for which a person would be asked whether it happened.
+            denied = kinds.OutcomeFacts(Outcome.DENIED, kinds.Why.ERROR, gate.refusal)
+            denials.append(Draft(f"{step}/outcome", context.ENGINE, denied))
+
+        async def append(charges: tuple[BudgetSliceCharge, ...]) -> tuple[RecordedEntry, ...]:
+            charged = msgspec.structs.replace(intent, effects=charges)
+            return await self._caller.strand.append_exclusive_async(charged, *denials)
+
+        budgets = self._caller.services.budgets
+        # In the commit of the intent: two uses cannot both take what is left, and a worker that is
+        # killed has either used it or not.
+        if gate.sums and budgets is not None:
+            return await budgets.spend_each_async(gate.sums, append)
+        return await append(())
+
     async def _pass_gate(self, wish: "_ToolRequest", *, is_new: bool) -> "_ToolGateResult":
         """Pass the gate of a tool call if a rule requires approval, before its intent is recorded.
 
@@ -213,10 +237,35 @@ class ToolRunner:
         caller, use = self._caller, wish.use
         if wish.tool is None or use.tool == DIGEST_TOOL or not is_new:
             return _ToolGateResult()
+        if rule_for_use(self._policy.gate_rules, use.tool, self._lane, use.arguments) is None:
+            subject = kinds.tool_gate_subject(caller.task, self._used)
+            if not (caller.reply_source and caller.reply_source.has_gate(subject)):
+                sums = await asyncio.to_thread(self._find_sums, use, subject)
+                if sums is not None:
+                    return _ToolGateResult(sums=sums)
+        return await self._ask_person(wish)
+
+    def _find_sums(
+        self, use: policy.ToolCall, subject: str
+    ) -> tuple[tuple[Limit, Spend], ...] | None:
+        """Return what a use adds to the sums of gate rules, or None if a person has to be asked."""
+        caller, rules = self._caller, self._policy.gate_rules
+        if not any(rule.adds_up(use.tool, self._lane) for rule in rules):
+            return ()
+        run = caller.run_input.run
+        outermost = context.outermost_run(self._ledger, run)
+        sums = sums_for_use(rules, use.tool, self._lane, use.arguments, outermost)
+        if caller.services.budgets is None:
+            # A replay has none: the record says where a person was asked.
+            return () if caller.reply_source is not None else None
+        # Once a person was asked, the person decides, even if the sum has room again.
+        is_asked = self._ledger.store.last_entry(run, kinds.gate_strand(subject)) is not None
+        return None if is_asked else sums
+
+    async def _ask_person(self, wish: "_ToolRequest") -> "_ToolGateResult":
+        """Open the gate of a tool call, or return its decision.  Raises `TaskSuspended`."""
+        caller, use = self._caller, wish.use
         subject = kinds.tool_gate_subject(caller.task, self._used)
-        rule = rule_for_use(self._policy.gate_rules, use.tool, self._lane, use.arguments)
-        if rule is None and not (caller.reply_source and caller.reply_source.has_gate(subject)):
-            return _ToolGateResult()
         if not self._may_wait:
             return _ToolGateResult(refusal="needs-approval")
         arguments = use.arguments.encode(errors="replace").decode()

@@ -1,8 +1,9 @@
 """The model gateway: pass calls of any program on to a provider, under a cap, and record them.
 
-It speaks OpenAI's and Anthropic's APIs and passes requests and replies through byte for byte.  It
-adds nothing to prompts, keeps provider keys to itself and repeats no call.  Before each call its
-highest cost is reserved durably; afterwards it is settled.  `forum run` starts one for a single
+It speaks OpenAI's and Anthropic's APIs.  The provider gets a request that the gateway composed from
+what it has checked; the reply passes as it is.  The gateway adds nothing to prompts, keeps provider
+keys to itself and repeats no call.  Before each call its highest cost is reserved durably;
+afterwards it is settled.  `forum run` starts one for a single
 program; a server offers it under `/gateway`.
 """
 
@@ -28,7 +29,7 @@ from forum.gateway.settings import (
     read_gateway_settings,
 )
 from forum.gateway.upstream import ProviderAddress
-from forum.models.sandbox import Sandbox
+from forum.models.sandbox import ProgramSession, Sandbox
 
 __all__ = [
     "BASE_URL_VARIABLES",
@@ -40,6 +41,7 @@ __all__ = [
     "GatewayRequest",
     "GatewaySettings",
     "PriceBook",
+    "ProgramSession",
     "ProviderAddress",
     "RefusalReason",
     "Relay",

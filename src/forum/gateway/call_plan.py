@@ -1,22 +1,21 @@
 """Decide about a call before it is made: its highest cost, and the changes that the caps need."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from forum.errors import UnknownPrice
+from forum.gateway.composed_body import set_member
 from forum.gateway.refusals import CallRefused, RefusalReason
 from forum.gateway.relayed_run import RelayedRun
-from forum.gateway.request_reader import (
-    ReadRequest,
-    insert_member,
-    read_loosely,
-    read_request,
-)
+from forum.gateway.request_reader import ReadRequest
 from forum.gateway.reservations import is_limited
 from forum.gateway.routes import ApiOperation, ApiRoute
 from forum.ledger.ports import NO_LIMIT, UNLIMITED, Amount
 from forum.models.output_limits import max_output_tokens
-from forum.models.prices import NamedModelPrice, declared_price, price_by_name
+from forum.models.prices import NamedModelPrice, dearest_price, declared_price, price_by_name
+from forum.models.urls import is_loopback
+from forum.work.strict_json import MAX_NAME_CHARS
 
 _MIN_OUTPUT_LIMIT, _USUAL_OUTPUT_LIMIT = 256, 4096
 """The lowest output limit that the gateway sets, and the one that it tries to give at least.
@@ -40,14 +39,50 @@ class PriceBook:
 
     declared: Mapping[str, NamedModelPrice]
 
-    def find(self, model: str, *, embeds: bool) -> NamedModelPrice | None:
-        """Return the price of a model, or None if it is not known."""
+    def find(self, model: str, *, url: str = "", embeds: bool = False) -> NamedModelPrice | None:
+        """Return the price of a model, or None if it is not known.
+
+        It is the dearest of what the table says of the name, and of the name at this address.
+        """
         if model in self.declared:
             return self.declared[model]
+        if len(model) > MAX_NAME_CHARS:
+            return None  # names in replies are remembered with their prices
         try:
-            return price_by_name(model, embeds=embeds)
+            return price_by_name(model, url=url, embeds=embeds)
         except UnknownPrice:
             return None
+
+    def judge_reply(
+        self, price: NamedModelPrice | None, asked: str, replied: str, url: str
+    ) -> tuple[NamedModelPrice | None, bool]:
+        """Return the price of a call whose reply names a model, and whether that is another one.
+
+        The dearer of both models counts.  What the operator has declared of the name that was
+        asked for holds whatever the provider calls its model.
+        """
+        is_declared = price is not None and not price.provider
+        if not replied or replied == asked or (is_declared and replied not in self.declared):
+            return price, False
+        other = self.find(replied, url=url)
+        if price is None:
+            return other, False
+        if other is None:
+            return price, not is_declared and not _is_version(replied, asked)
+        is_other = _model_family(asked) != _model_family(replied)
+        return dearest_price((price, other)), is_other and not is_declared
+
+
+def _model_family(model: str) -> str:
+    """Return the word that the models of one family begin with: `gpt`, `o`, `claude`."""
+    match = re.search(r"[a-z]+", model.lower().rpartition("/")[2].removeprefix("ft:"))
+    return match[0] if match else ""
+
+
+def _is_version(replied: str, asked: str) -> bool:
+    """Return whether a name is that of a model with more behind it: `gpt-4o@2024-08-06`."""
+    name, begun = (each.lower().rpartition("/")[2] for each in (replied, asked))
+    return name.startswith(begun) and not name[len(begun) :][:1].isalnum()
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,74 +102,52 @@ class CallPlan:
         return bool(self.request.unpriced) or self.price is None
 
     @property
+    def is_free(self) -> bool:
+        """Whether the operator has declared that the call costs nothing."""
+        return self.price is _FREE
+
+    @property
     def price_id(self) -> str:
         """The id of the price table, as recorded; empty if the price is not known."""
         return self.price.id if self.price else ""
 
 
-def plan_call(  # noqa: PLR0913  two have names, and one a default
+def plan_call(  # noqa: PLR0913  three have names
     route: ApiRoute,
-    body: bytes,
-    encoding: str,
+    request: ReadRequest,
     run: RelayedRun,
     prices: PriceBook,
     *,
+    url: str,
     free: bool,
-    is_local: bool = False,
     shared_left: Amount = UNLIMITED,
 ) -> CallPlan:
     """Return the plan of a call.  Raises `CallRefused`.
 
-    `free` tells that the operator has declared this provider to cost nothing, `is_local` that it
-    is on this machine, and `shared_left` what is left of caps over many runs, as far as it is
-    known.
+    `url` is the provider's address, `free` tells that the operator has declared it to cost nothing,
+    and `shared_left` what is left of caps over many runs, as far as it is known.
     """
     if route.operation is ApiOperation.FREE:
-        return CallPlan(read_loosely(body), body, Amount())
-    if route.operation is ApiOperation.UNKNOWN:
-        _check_path(route, run, free=free)
-        request = replace(read_loosely(body), unpriced=(route.path,))
-        price = _FREE if free else prices.find(request.model, embeds=False)
-        return CallPlan(request, body, Amount(calls=1), price)
-    request = _read(route, body, encoding, run)
+        return CallPlan(request, request.body, Amount())
     embeds = route.operation is ApiOperation.EMBEDDINGS
-    price = _FREE if free else prices.find(request.model, embeds=embeds)
-    _check_priced(request, price, run, is_local=is_local)
+    price = _FREE if free else prices.find(request.model, url=url, embeds=embeds)
+    if route.operation is ApiOperation.UNKNOWN:
+        unbounded = replace(request, unpriced=(route.path,))
+        return CallPlan(unbounded, request.body, Amount(calls=1), price)
+    if request.doubt and run.caps_tokens:
+        raise CallRefused(RefusalReason.MALFORMED, request.doubt)
+    _check_priced(request, price, run, is_local=is_loopback(url))
     left = Amount(*map(min, run.left, shared_left))
-    plan = _bound_output(_Bounds(route, request, price, run, left), body)
+    plan = _bound_output(_Bounds(route, request, price, run, left))
     if request.streams and not request.asks_usage and not run.limits.untouched:
         options = {**(request.stream_options or {}), "include_usage": True}
-        changed = insert_member(plan.body, request, "stream_options", options)
-        if changed is not None:
-            altered = (*plan.altered, "stream_options.include_usage")
-            return CallPlan(
-                request=request,
-                body=changed,
-                amount=plan.amount,
-                price=price,
-                altered=altered,
-                hides_usage=True,
-            )
+        return replace(
+            plan,
+            body=set_member(plan.body, "stream_options", options),
+            altered=(*plan.altered, "stream_options.include_usage"),
+            hides_usage=True,
+        )
     return plan
-
-
-def _read(route: ApiRoute, body: bytes, encoding: str, run: RelayedRun) -> ReadRequest:
-    try:
-        return read_request(route.operation, body, encoding)
-    except CallRefused:
-        if run.caps_tokens:
-            raise
-        return read_loosely(body)
-
-
-def _check_path(route: ApiRoute, run: RelayedRun, *, free: bool) -> None:
-    """Refuse a path whose price is not known, unless it is allowed."""
-    if free or not run.caps_tokens:
-        return
-    path = route.path.strip("/")
-    first = path.removeprefix("v1/").partition("/")[0]
-    if {path, route.path, first}.isdisjoint(run.limits.allowed):
-        raise _unpriced(run, first or path, f"the path {route.path!r} has no bounded price")
 
 
 def _check_priced(
@@ -216,9 +229,9 @@ class _Bounds:
         return max(self.context - self.input_tokens, least)
 
 
-def _bound_output(bounds: _Bounds, body: bytes) -> CallPlan:
+def _bound_output(bounds: _Bounds) -> CallPlan:
     """Return the plan with an output limit: the client's, the model's, or one that fits the cap."""
-    route, request, run = bounds.route, bounds.request, bounds.run
+    route, request, run, body = bounds.route, bounds.request, bounds.run, bounds.request.body
     if request.stored_input and run.caps_tokens and not bounds.context:
         names = run.limits.allowed
         if names.isdisjoint({"previous_response_id", "conversation", "item_reference"}):
@@ -237,10 +250,10 @@ def _bound_output(bounds: _Bounds, body: bytes) -> CallPlan:
         if longest is None:
             raise _unpriced(run, _limit_member(bounds), "a request without an output limit")
         return CallPlan(request, body, longest, bounds.price)
-    return _set_limit(bounds, body)
+    return _set_limit(bounds)
 
 
-def _set_limit(bounds: _Bounds, body: bytes) -> CallPlan:
+def _set_limit(bounds: _Bounds) -> CallPlan:
     left = bounds.left
     share = Amount(*(part // _SHARE if is_limited(part) else part for part in left))
     affordable = bounds.affordable_limit(left)
@@ -249,12 +262,9 @@ def _set_limit(bounds: _Bounds, body: bytes) -> CallPlan:
     # Where not even the lowest limit fits, the call waits for others with it, or is refused.
     limit = max(limit, _MIN_OUTPUT_LIMIT)
     name = _limit_member(bounds)
-    changed = insert_member(body, bounds.request, name, limit)
-    if changed is None:
-        raise CallRefused(RefusalReason.MALFORMED, f"the request has no output limit: set {name}.")
     return CallPlan(
         request=bounds.request,
-        body=changed,
+        body=set_member(bounds.request.body, name, limit),
         amount=bounds.amount(limit),
         price=bounds.price,
         altered=(name,),

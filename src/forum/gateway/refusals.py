@@ -28,6 +28,10 @@ class RefusalReason(StrEnum):
     """The request cannot be read, or can be read in two ways."""
     CREDENTIAL = "credential"
     """The client did not show the token or key of a run."""
+    NOT_LISTED = "not-listed"
+    """It has a path, a header or a member of the query that the gateway does not pass on."""
+    NO_KEY = "no-key"
+    """The ledger has no key for the provider."""
 
 
 _STATUSES = {
@@ -36,6 +40,8 @@ _STATUSES = {
     RefusalReason.STOPPED: 402,
     RefusalReason.UNPRICED: 403,
     RefusalReason.LOOP: 403,
+    RefusalReason.NOT_LISTED: 403,
+    RefusalReason.NO_KEY: 403,
     RefusalReason.MALFORMED: 400,
     RefusalReason.CREDENTIAL: 401,
 }

@@ -5,19 +5,30 @@ gateway that is killed at any moment has recorded every call that it made.  It m
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import sha256
 from time import monotonic
+from types import MappingProxyType
 from typing import Final
 
 import httpx2
 import msgspec
 from starlette.types import Message, Receive, Scope, Send
 
-from forum.errors import ForumError
+from forum.errors import (
+    BodyTooExpensive,
+    BodyTooLarge,
+    BodyTooSlow,
+    ForumError,
+    ProcessFull,
+    ShareExceeded,
+    WorkerLost,
+)
 from forum.gateway.call_plan import CallPlan, PriceBook, plan_call
+from forum.gateway.composed_body import JSON_TYPE, check_media
 from forum.gateway.refusals import (
     JSON_HEADERS,
     NO_RETRY_HEADER,
@@ -25,9 +36,16 @@ from forum.gateway.refusals import (
     RefusalReason,
     error_body,
 )
-from forum.gateway.relayed_run import OpenCall, RelayedRun
-from forum.gateway.reply_reader import ReplyReader, UsageHider, count_names
-from forum.gateway.request_reader import read_loosely
+from forum.gateway.relayed_run import RelayedRun
+from forum.gateway.reply_reader import (
+    ReplyReader,
+    SecretHider,
+    UsageHider,
+    count_names,
+    read_dollars,
+)
+from forum.gateway.request_reader import ReadRequest, read_call_by_size, read_model
+from forum.gateway.reservations import OpenCall
 from forum.gateway.routes import (
     ApiOperation,
     ApiProvider,
@@ -35,12 +53,15 @@ from forum.gateway.routes import (
     find_route,
     is_plain_path,
 )
+from forum.gateway.sent_parts import check_path, compose_headers, compose_query, encode_query
 from forum.gateway.upstream import ProviderAddress, make_client, reply_headers, request_headers
 from forum.ledger.body import BytesContent
 from forum.ledger.kinds import Outcome
 from forum.ledger.ports import NO_LIMIT, Amount, Clock
 from forum.ledger.strand import Attachment
-from forum.models.urls import is_loopback
+from forum.limits.admission import MAX_CALL_BYTES, collect_body
+from forum.limits.off_loop import read_by_size, run_by_size
+from forum.models.prices import NamedModelPrice
 from forum.work.report_drafts import (
     MAX_BODY_BYTES,
     OVERRUN,
@@ -49,18 +70,17 @@ from forum.work.report_drafts import (
     names_body,
 )
 from forum.work.report_kinds import Operation, ReportBeginFacts, ReportStepFacts, derive_label
+from forum.work.strict_json import show_name
 
-MAX_REQUEST_BYTES: Final = 64 << 20
 MAX_CALL_SECONDS: Final = 3600.0
 LEFT_SECONDS: Final = 120.0
 """How long the rest of a reply is read for a client that has left; then it is settled in full."""
 MAX_CONNECTIONS: Final = 512
-_BODY_TIMEOUT_S: Final = 60.0
 # After these the provider may have made the call: a proxy before it gave up, not the model.
 _BILLED_STATUSES: Final = frozenset({408, 409, 499, 502, 504, *range(520, 528)})
-_JSON: Final = "application/json"
 _CREDENTIAL_HEADERS: Final = frozenset({b"authorization", b"x-api-key", b"api-key"})
 _MIN_CREDENTIAL_BYTES: Final = 8
+_COST_HEADER: Final = "x-litellm-response-cost"
 _HIDDEN: Final = b"[credential of the client]"
 _MAX_TOKENS: Final = NO_LIMIT // 4
 """The most tokens that are believed of a reply: an entry holds no larger number."""
@@ -78,6 +98,8 @@ class GatewayRequest:
     """The path after the provider's base URL, undecoded."""
     token: bytes = field(default=b"", repr=False)
     """The run's credential, which is removed from the headers."""
+    take_bytes: Callable[[int], None] = lambda _: None
+    """Counts the bytes of the body that are held; a server has counted them before."""
 
     @property
     def method(self) -> str:
@@ -94,11 +116,9 @@ class GatewayRequest:
         return content
 
     def header(self, name: bytes) -> str:
-        """Return the first header of a name, or an empty string."""
-        for key, value in self.scope["headers"]:
-            if key.lower() == name:
-                return bytes(value).decode("latin-1").strip().lower()
-        return ""
+        """Return the headers of a name, separated by commas, or an empty string."""
+        found = (bytes(value) for key, value in self.scope["headers"] if key.lower() == name)
+        return b", ".join(found).decode("latin-1").strip()
 
 
 class ClientLeft(Exception):
@@ -112,11 +132,13 @@ class _CallResult:
     outcome: Outcome = Outcome.OK
     code: str = ""
     status: int = 0
-    media_type: str = _JSON
+    media_type: str = JSON_TYPE
     kept: bytearray = field(default_factory=bytearray)
     size: int = 0
     may_be_billed: bool = True
     is_whole: bool = False
+    stated_usd: int | None = 0
+    """The cost that a header of the reply states, in nano-dollars; None if it is unreadable."""
 
     def keep(self, chunk: bytes) -> None:
         """Keep the beginning of a reply, and count the rest."""
@@ -132,7 +154,8 @@ class Relay:
         self, addresses: Sequence[ProviderAddress], prices: PriceBook, clock: Clock
     ) -> None:
         self.addresses = {address.provider: address for address in addresses}
-        self._prices, self._clock = prices, clock
+        self.prices, self._clock = prices, clock
+        self.secrets = tuple(address.secret for address in addresses)
         self._clients: dict[ApiProvider, httpx2.AsyncClient] = {}
 
     @asynccontextmanager
@@ -157,6 +180,9 @@ class Relay:
         except CallRefused as refusal:
             await send_refusal(request, refusal)
             return
+        except (ShareExceeded, ProcessFull) as error:
+            await send_busy(request, error)
+            return
         # A task of its own: when the server stops, it cancels the tasks of requests, and the
         # outcome of a call must be recorded all the same.
         await asyncio.shield(run.start(self._relay(request, body, run)))
@@ -167,21 +193,25 @@ class Relay:
             relay=self, request=request, route=route, run=run, span=run.new_span(),
             began=self._clock(),
         )  # fmt: skip
-        encoding, free = request.header(b"content-encoding"), self._is_free(request.provider)
+        free = self._is_free(request.provider)
         watch = asyncio.create_task(exchange.watch_client())
         try:
             run.check_open()
-            _check_path(request.path)
-            is_local = is_loopback(self.addresses[request.provider].url)
-            plan = plan_call(route, body, encoding, run, self._prices, free=free, is_local=is_local)
+            _check_plain(request.path)
+            size, url = len(body), self.addresses[request.provider].url
+            read = await exchange.read_parts(body)
+            planned = partial(plan_call, route, read, run, self.prices, url=url, free=free)
+            plan = await run_by_size(size, planned)
             if route.operation is ApiOperation.FREE:
                 await exchange.make_free_call(plan)
                 return
-            run.check_repeats(sha256(request.path.encode() + b"\n" + body).digest())
-            plan, call = await self._begin(exchange, plan, body, encoding)
+            run.check_repeats(await run_by_size(size, partial(exchange.digest, read)))
+            plan, call = await self._begin(exchange, plan)
         except CallRefused as refusal:
             await exchange.refuse(refusal, body)
             return
+        except WorkerLost as error:
+            await exchange.send_error(503, "busy", str(error))
         except ForumError:
             # Nothing was sent.  The SDKs try again after this status, which is right here.
             await exchange.send_error(503, "ledger", "the ledger cannot be written now")
@@ -191,21 +221,23 @@ class Relay:
         finally:
             watch.cancel()
 
-    async def _begin(
-        self, exchange: "_Exchange", plan: CallPlan, body: bytes, encoding: str
-    ) -> tuple[CallPlan, OpenCall]:
+    async def _begin(self, exchange: "_Exchange", plan: CallPlan) -> tuple[CallPlan, OpenCall]:
         """Reserve and record a call; with a lower output limit if only a shared cap needs one."""
-        run = exchange.run
+        run, size = exchange.run, len(plan.body)
         try:
-            return plan, await run.begin(exchange.begin_facts(plan), exchange.begin_bodies(plan))
+            bodies = await run_by_size(size, partial(exchange.begin_bodies, plan))
+            return plan, await run.begin(exchange.begin_facts(plan), bodies)
         except CallRefused as refusal:
             if refusal.left is None or plan.request.output_limit is not None:
                 raise
-            left, free = refusal.left, self._is_free(exchange.request.provider)
-        plan = plan_call(
-            exchange.route, body, encoding, run, self._prices, free=free, shared_left=left
-        )
-        return plan, await run.begin(exchange.begin_facts(plan), exchange.begin_bodies(plan))
+            left, address = refusal.left, self.addresses[exchange.request.provider]
+        planned = partial(
+            plan_call, exchange.route, plan.request, run, self.prices, url=address.url,
+            free=address.is_free, shared_left=left,
+        )  # fmt: skip
+        plan = await run_by_size(size, planned)
+        bodies = await run_by_size(size, partial(exchange.begin_bodies, plan))
+        return plan, await run.begin(exchange.begin_facts(plan), bodies)
 
     def _is_free(self, provider: ApiProvider) -> bool:
         return self.addresses[provider].is_free
@@ -234,6 +266,52 @@ class _Exchange:
     has_left: bool = False
     limit: asyncio.Timeout | None = None
     """The time limit of the call, once it is made."""
+    headers: dict[str, str] = field(default_factory=dict)
+    """The headers that are sent, beside credentials."""
+    query: dict[str, str] = field(default_factory=dict)
+    """The members of the query that are sent."""
+    media_type: str = JSON_TYPE
+    """The type of the body that is sent."""
+
+    async def read_parts(self, body: bytes) -> ReadRequest:
+        """Compose what is sent.  Raises `CallRefused` for what is not passed on, `WorkerLost`."""
+        request, allowed = self.request, self.run.limits.allowed_names
+        received, token = request.scope["headers"], request.token
+        check_path(self.route, request.method, allowed)
+        self.query = compose_query(
+            request.scope.get("query_string", b""), self.route, request.method, allowed, token
+        )
+        self.headers = compose_headers(received, allowed, token)
+        encoding = request.header(b"content-encoding")
+        media_type = check_media(request.header(b"content-type"), encoding)
+        if not body or request.method in ("GET", "HEAD"):
+            if body or self.route.is_priced:
+                why = "the body of a GET is refused." if body else "the request has no body."
+                raise CallRefused(RefusalReason.MALFORMED, why)
+            return ReadRequest(model="", input_tokens=0, output_limit=None)
+        if self.route.operation is ApiOperation.UNKNOWN and not _is_json(media_type):
+            # The operator has allowed the path, whose bodies nobody checks: a file, for example.
+            self.media_type = request.header(b"content-type")
+            return ReadRequest(model="", input_tokens=0, output_limit=None, body=body)
+        return await read_call_by_size(self.route.operation, body)
+
+    def digest(self, read: ReadRequest) -> bytes:
+        """Return a digest that is equal for the very same request."""
+        target = self.request.path + encode_query(self.query)
+        return sha256(target.encode() + b"\n" + read.body).digest()
+
+    def _sent_parts(self) -> dict[str, object]:
+        """Return what is sent beside the body, for the record, without credentials."""
+        parts: dict[str, object] = {"path": self.route.path, "method": self.request.method}
+        if self.query:
+            parts["query"] = self._hide_values(self.query)
+        if self.headers:
+            parts["headers"] = self._hide_values(self.headers)
+        return parts
+
+    def _hide_values(self, members: dict[str, str]) -> dict[str, str]:
+        hide = self.request.hide_credential
+        return {name: hide(value.encode()).decode() for name, value in members.items()}
 
     def begin_facts(self, plan: CallPlan) -> ReportBeginFacts:
         """Return the facts of the entry before the call."""
@@ -255,14 +333,17 @@ class _Exchange:
 
     def begin_bodies(self, plan: CallPlan) -> list[Attachment]:
         """Return the bodies of the entry before the call: the request as it is sent."""
-        kept, _ = self._request_body(plan.body)
-        named = {"path": self.route.path, "method": self.request.method}
-        return [kept, _json_body("attributes", named), *names_body(plan.request.model or "")]
+        kept, _ = self._request_body(plan.body, self.media_type)
+        named = _json_body("attributes", self._sent_parts())
+        return [kept, named, *names_body(plan.request.model or "")]
 
     async def refuse(self, refusal: CallRefused, body: bytes) -> None:
         """Record a refusal, then answer with it."""
-        kept, cut = self._request_body(body)
-        model = read_loosely(body).model
+        received_as = partial(self._request_body, body, self.request.header(b"content-type"))
+        kept, cut = await run_by_size(len(body), received_as)
+        model = ""
+        with suppress(BodyTooExpensive, WorkerLost):
+            model = await read_by_size(read_model, body, None)
         facts = ReportStepFacts(
             op=Operation.MODEL,
             name=self._label(model),
@@ -277,13 +358,15 @@ class _Exchange:
             cut=cut,
         )
         error = Attachment("error", BytesContent(refusal.message.encode(errors="replace")))
-        await self.run.record_refusal(facts, [kept, error])
+        named = {"path": show_name(self.route.path), "method": self.request.method}
+        await self.run.record_refusal(facts, [kept, error, _json_body("attributes", named)])
         await send_refusal(self.request, refusal)
 
     async def make_free_call(self, plan: CallPlan) -> None:
         """Make a call that costs nothing, and record it afterwards."""
         result, reader = await self._call(plan)
-        kept, cut = self._request_body(plan.body)
+        sent_as = partial(self._request_body, plan.body, self.media_type)
+        kept, cut = await run_by_size(len(plan.body), sent_as)
         facts = ReportStepFacts(
             op=Operation.STEP,
             name=self._label(""),
@@ -296,7 +379,8 @@ class _Exchange:
             code=result.code,
             cut=cut + result.size - len(result.kept),
         )
-        await self.run.record_step(facts, [kept, *self._reply_bodies(result, reader)])
+        bodies = self._reply_bodies(result, reader, self._sent_parts())
+        await self.run.record_step(facts, [kept, *bodies])
 
     async def make_call(self, plan: CallPlan, call: OpenCall) -> None:
         """Make the call and settle it, with its whole reservation if its cost is not known."""
@@ -304,31 +388,40 @@ class _Exchange:
         try:
             if self.has_left:  # while the call waited for its reservation: nobody wants the reply
                 result = _CallResult(Outcome.CANCELLED, "client-left", may_be_billed=False)
+            elif self._is_stopped(call):  # since the call was recorded: it is not made
+                result = _CallResult(Outcome.CANCELLED, "stopped", may_be_billed=False)
+                await self._tell_stopped()
             else:
-                result, reader = await self._call(plan)
+                result, reader = await self._call(plan, call)
         finally:
             facts = self._step_facts(plan, call, result, reader)
             if reader is not None:
                 self.run.counters.tools.update(reader.tools)
-            await self.run.settle(call, facts, self._reply_bodies(result, reader))
+            bodies = await run_by_size(result.size, partial(self._reply_bodies, result, reader))
+            await self.run.settle(call, facts, bodies)
 
     def _step_facts(
         self, plan: CallPlan, call: OpenCall, result: _CallResult, reader: ReplyReader | None
     ) -> ReportStepFacts:
         read, written, usd, code = 0, 0, 0, result.code
         tokens = reader.tokens if reader is not None else None
+        price, is_other = self._judge_model(plan, reader)
+        # A cost that cannot be read is believed to be the highest one.
+        costs = (result.stated_usd, reader.stated_usd if reader is not None else 0)
+        stated = max(call.facts.usd if cost is None else cost for cost in costs)
         if tokens is not None:
             billed, hour = tokens
             read, written = min(billed.input, _MAX_TOKENS), min(billed.output, _MAX_TOKENS)
-            usd = plan.price.cost(billed, hour) if plan.price else 0
+            usd = max(price.cost(billed, hour) if price else 0, stated)
             # Before any other code: a bill above the bound stops the run, however the call ended.
-            if self._is_overrun(plan, call, usd, read + written, reader):
+            is_over = self._is_overrun(plan, call, usd, read + written, reader)
+            if is_over or (is_other and self.run.caps_cost and not plan.is_unbounded):
                 usd, code = max(usd, call.facts.usd), OVERRUN
         elif result.may_be_billed:
             # The provider does not tell what the call cost, so all that was reserved is spent.
             usd, read, code = call.facts.usd, call.facts.tokens, code or "no-usage"
             seen = reader.seen_tokens if reader is not None else None
-            billed_so_far = plan.price.cost(*seen) if seen and plan.price else 0
+            billed_so_far = max(price.cost(*seen) if seen and price else 0, stated)
             if self.run.caps_cost and billed_so_far > usd:
                 usd, code = billed_so_far, OVERRUN
         return ReportStepFacts(
@@ -349,6 +442,15 @@ class _Exchange:
             cut=result.size - len(result.kept),
         )
 
+    def _judge_model(
+        self, plan: CallPlan, reader: ReplyReader | None
+    ) -> tuple[NamedModelPrice | None, bool]:
+        """Return the price by the model that the reply names, and whether it is another one."""
+        if reader is None or plan.is_free:
+            return plan.price, False
+        url = self.relay.addresses[self.route.provider].url
+        return self.relay.prices.judge_reply(plan.price, plan.request.model, reader.model, url)
+
     def _is_overrun(
         self, plan: CallPlan, call: OpenCall, usd: int, tokens: int, reader: ReplyReader | None
     ) -> bool:
@@ -360,13 +462,17 @@ class _Exchange:
         dear = reader is not None and reader.has_unpriced_tokens and bound.usd > 0
         return dear and run.caps_cost and not plan.is_unbounded
 
-    async def _call(self, plan: CallPlan) -> tuple[_CallResult, ReplyReader | None]:
+    async def _call(
+        self, plan: CallPlan, call: OpenCall | None = None
+    ) -> tuple[_CallResult, ReplyReader | None]:
         """Send the request once and pass the reply on; report failures in the result."""
         result, reader = _CallResult(), None
         address = self.relay.addresses[self.route.provider]
         try:
             async with self.run.limit_time(MAX_CALL_SECONDS) as limit:
                 self.limit = limit
+                if call is not None:
+                    call.limit = limit
                 self._limit_rest()
                 response = await self.relay.client_for(address.provider).send(
                     self._provider_request(plan, address), stream=True
@@ -374,6 +480,7 @@ class _Exchange:
                 try:
                     result.status = response.status_code
                     result.media_type = _media_type(response)
+                    result.stated_usd = read_dollars(response.headers.get(_COST_HEADER, ""))
                     reader = ReplyReader(
                         self.route.operation,
                         streams=result.media_type == "text/event-stream",
@@ -382,8 +489,13 @@ class _Exchange:
                 finally:
                     await response.aclose()
         except TimeoutError:
-            result.outcome, result.code = Outcome.TIMEOUT, "timeout"
-            await self.send_error(504, "timeout", "the provider did not answer in time")
+            if self._is_stopped(call):
+                # Another call of the run, or under the same cap, was billed above its bound.
+                result.outcome, result.code = Outcome.CANCELLED, "stopped"
+                await self._tell_stopped()
+            else:
+                result.outcome, result.code = Outcome.TIMEOUT, "timeout"
+                await self.send_error(504, "timeout", "the provider did not answer in time")
         except (
             httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.ProxyError, httpx2.InvalidURL,
             httpx2.UnsupportedProtocol,
@@ -397,9 +509,18 @@ class _Exchange:
             why = f"the connection to the provider broke ({type(error).__name__})"
             await self.send_error(502, "cut", why)
         if reader is not None and result.is_whole:
-            reader.finish()
+            await run_by_size(result.size, reader.finish)
         self._judge(result, reader)
         return result, reader
+
+    def _is_stopped(self, call: OpenCall | None) -> bool:
+        return self.run.has_overrun or (call is not None and call.is_ended)
+
+    async def _tell_stopped(self) -> None:
+        why = f"the run was stopped: {self.run.stop_reason}"
+        if not self.run.has_overrun:
+            why = "a call of another run under the same cap was billed above its bound"
+        await self.send_error(402, "stopped", why)
 
     def _judge(self, result: _CallResult, reader: ReplyReader | None) -> None:
         """Decide the outcome of a reply, and whether the provider may bill it."""
@@ -418,26 +539,40 @@ class _Exchange:
         hider = None
         if plan.hides_usage and result.media_type == "text/event-stream":
             hider = UsageHider()
-        headers = reply_headers(response.headers.raw, altered=hider is not None)
+        keys = SecretHider(self.relay.secrets)
+        # A reply that is compressed all the same is passed on plain: keys are looked for in it.
+        is_packed = response.headers.get("content-encoding", "identity").lower() != "identity"
+        headers = reply_headers(response.headers.raw, altered=hider is not None or is_packed)
+        headers = [(name, keys.hide(value)) for name, value in headers]
+        if is_packed:
+            headers = [pair for pair in headers if pair[0] != b"content-encoding"]
         headers.append((b"forum-run", self.run.run.encode()))
         self.has_answered = True
         await self._send(
             {"type": "http.response.start", "status": response.status_code, "headers": headers}
         )
-        async for chunk in response.aiter_raw():
+        async for raw in response.aiter_bytes() if is_packed else response.aiter_raw():
+            chunk = keys.pass_on(raw)
             shown = hider.pass_on(chunk) if hider is not None else chunk
             if shown:
                 await self._send({"type": "http.response.body", "body": shown, "more_body": True})
             result.keep(chunk)
             reader.feed(chunk)
+        last = keys.finish()
+        result.keep(last)
+        reader.feed(last)
         result.is_whole = True
-        rest = hider.finish() if hider is not None else b""
-        await self._send({"type": "http.response.body", "body": rest, "more_body": False})
+        if hider is not None:
+            last = hider.pass_on(last) + hider.finish()
+        await self._send({"type": "http.response.body", "body": last, "more_body": False})
 
     def _provider_request(self, plan: CallPlan, address: ProviderAddress) -> httpx2.Request:
-        query = self.request.scope.get("query_string", b"")
-        url = address.url + self.request.path + (f"?{query.decode('latin-1')}" if query else "")
-        headers = request_headers(self.request.scope["headers"], address, self.request.token)
+        url = address.url + self.request.path + encode_query(self.query)
+        headers = request_headers(
+            self.headers, self.request.scope["headers"], address, self.request.token
+        )
+        if plan.body:
+            headers.append((b"content-type", self.media_type.encode("latin-1")))
         # Not built by the client, which would add headers of its own.
         return httpx2.Request(self.request.method, url, headers=headers, content=plan.body or None)
 
@@ -472,10 +607,17 @@ class _Exchange:
         except OSError:
             self.has_left = True
 
-    def _reply_bodies(self, result: _CallResult, reader: ReplyReader | None) -> list[Attachment]:
-        told: dict[str, object] = {"status": result.status}
+    def _reply_bodies(
+        self,
+        result: _CallResult,
+        reader: ReplyReader | None,
+        sent: Mapping[str, object] = MappingProxyType({}),
+    ) -> list[Attachment]:
+        told: dict[str, object] = {**sent, "status": result.status}
         if reader is not None and reader.tools:
             told["tools"] = count_names(reader.tools)
+        if reader is not None and reader.model:
+            told["model"] = reader.model
         name = "output" if 200 <= result.status < 300 else "error"
         bodies = [_json_body("attributes", told)]
         if result.kept:
@@ -486,16 +628,19 @@ class _Exchange:
     def _label(self, model: str) -> str:
         return derive_label(model or self.route.path.strip("/") or self.route.provider.value)
 
-    def _request_body(self, body: bytes) -> tuple[Attachment, int]:
+    def _request_body(self, body: bytes, media_type: str) -> tuple[Attachment, int]:
         """Return a request as it is recorded, and the number of bytes that were left out."""
-        media_type = _clean_type(self.request.header(b"content-type"))
-        return cut_body("input", self.request.hide_credential(body), media_type)
+        return cut_body("input", self.request.hide_credential(body), _clean_type(media_type))
 
     def _micros(self) -> int:
         return round(1e6 * (monotonic() - self.started))
 
 
-def _check_path(path: str) -> None:
+def _is_json(media_type: str) -> bool:
+    return media_type in ("", JSON_TYPE) or media_type.endswith("+json")
+
+
+def _check_plain(path: str) -> None:
     """Refuse a path that could lead elsewhere, with or without a cap: the key goes along."""
     if not is_plain_path(path):
         why = f"the path {path!r} has dots, escapes, or an empty or trailing segment."
@@ -503,23 +648,33 @@ def _check_path(path: str) -> None:
 
 
 async def read_body(request: GatewayRequest) -> bytes:
-    """Return the body of a request.  Raises `CallRefused` if it is too large or too slow."""
-    data = bytearray()
+    """Return the body of a request.
+
+    Raises `CallRefused` if it is too large or too slow, and `ShareExceeded`, `ProcessFull`.
+    """
+    announced = request.header(b"content-length")
+    size = int(announced) if announced.isdecimal() else 0
     try:
-        async with asyncio.timeout(_BODY_TIMEOUT_S):
-            while True:
-                message = await request.receive()
-                if message["type"] == "http.disconnect":
-                    raise ClientLeft
-                data += message.get("body", b"")
-                if len(data) > MAX_REQUEST_BYTES:
-                    why = f"the request has more than {MAX_REQUEST_BYTES} bytes."
-                    raise CallRefused(RefusalReason.MALFORMED, why)
-                if not message.get("more_body", False):
-                    return bytes(data)
-    except TimeoutError:
-        why = f"the body did not come within {_BODY_TIMEOUT_S:.0f} s."
-        raise CallRefused(RefusalReason.MALFORMED, why) from None
+        return await collect_body(_chunks(request), size, MAX_CALL_BYTES, request.take_bytes)
+    except (BodyTooLarge, BodyTooSlow) as error:
+        raise CallRefused(RefusalReason.MALFORMED, f"{error}.") from None
+
+
+async def _chunks(request: GatewayRequest) -> AsyncIterator[bytes]:
+    while True:
+        message = await request.receive()
+        if message["type"] == "http.disconnect":
+            raise ClientLeft
+        yield message.get("body", b"")
+        if not message.get("more_body", False):
+            return
+
+
+async def send_busy(request: GatewayRequest, error: ForumError) -> None:
+    """Answer that the client has as much in use as it may have; the SDKs try again."""
+    body = error_body(request.provider, 429, "forum_busy", f"Forum: {error}")
+    with suppress(OSError):
+        await send_body(request.send, 429, body, JSON_HEADERS)
 
 
 async def send_refusal(request: GatewayRequest, refusal: CallRefused) -> None:
@@ -546,8 +701,8 @@ def _clean_type(header: str) -> str:
     """Return a media type without parameters; a plain one for anything else."""
     media = header.partition(";")[0].strip().lower()
     is_valid = media.isascii() and media.isprintable() and " " not in media and 0 < len(media) < 100
-    return media if is_valid else _JSON
+    return media if is_valid else JSON_TYPE
 
 
 def _json_body(name: str, content: object) -> Attachment:
-    return Attachment(name, BytesContent(msgspec.json.encode(content)), _JSON)
+    return Attachment(name, BytesContent(msgspec.json.encode(content)), JSON_TYPE)

@@ -19,14 +19,17 @@ from forum.errors import (
 from forum.gateway.refusals import CallRefused, RefusalReason
 from forum.gateway.reservations import (
     CallsInFlight,
+    OpenCall,
     Reservations,
     describe_limit,
+    expire,
     is_limited,
 )
+from forum.gateway.sent_parts import AllowedNames
 from forum.ledger.kinds import Outcome
 from forum.ledger.log import Ledger
 from forum.ledger.ports import UNLIMITED, Amount, BudgetSliceCharge, Spend
-from forum.ledger.strand import Attachment, Draft, Strand
+from forum.ledger.strand import Attachment, Draft
 from forum.tlog import Hash
 from forum.work.kinds import StopFacts, StopReason
 from forum.work.report_drafts import (
@@ -76,7 +79,7 @@ class RunLimits:
 
     cap: Amount = UNLIMITED
     allowed: frozenset[str] = frozenset()
-    """Names of models, tools, members of requests and paths."""
+    """Names of models, tools and members of requests, and `header:NAME` and the like."""
     untouched: bool = False
     """Whether no request may be changed."""
     max_repeats: int = 100
@@ -84,20 +87,16 @@ class RunLimits:
     is_served: bool = False
     """Whether a server sets the limits, by `[gateway]` of its `forum.toml`, and not the user."""
 
+    @property
+    def allowed_names(self) -> AllowedNames:
+        """What is sent beside the lists of the gateway."""
+        return AllowedNames(self.allowed, is_served=self.is_served)
+
     def describe_change(self, option: str, setting: str) -> str:
         """Return how a limit is changed: by an option of `forum run`, or by a server's operator."""
         if not self.is_served:
             return option
         return f"{setting} in [gateway] of the server's forum.toml, which its operator can set"
-
-
-@dataclass(slots=True)
-class OpenCall:
-    """A call that was recorded and not yet settled."""
-
-    strand: Strand
-    facts: ReportBeginFacts
-    charges: tuple[BudgetSliceCharge, ...] = ()
 
 
 @dataclass(slots=True)
@@ -249,7 +248,7 @@ class RelayedRun:
                 raise CallRefused(RefusalReason.BUDGET, f"{error}.", amount) from None
             else:
                 self.open_calls += 1
-                self._in_flight.add(call.charges)
+                self._in_flight.add(call)
                 return call
 
     async def _commit_begin(
@@ -317,13 +316,16 @@ class RelayedRun:
                 for amount in (facts.spent, call.facts.reserved)
             )
             self.stop_reason = self.stop_reason or OVERRUN_TEXT.format(billed=billed, bound=bound)
+            # The bounds of the calls under way cannot hold either, so they are not waited for.
+            self._end_calls()
+            self._in_flight.end_others(call)
             await call.strand.append_exclusive_async(draft)
             asked = getattr(facts.spent, limit)
             await self.record_stop(StopReason.BUDGET, limit, asked, call.facts.span)
         else:
             await call.strand.append_exclusive_async(draft)
         self.open_calls -= 1
-        self._in_flight.remove(call.charges)
+        self._in_flight.remove(call)
         self._count(facts)
         if self.is_capped:
             tokens = facts.input_tokens + facts.output_tokens
@@ -407,6 +409,11 @@ class RelayedRun:
             finally:
                 self._time_limits.discard(limit)
 
+    def _end_calls(self) -> None:
+        """Let the time of the calls under way be over."""
+        for limit in tuple(self._time_limits):
+            expire(limit)
+
     def stop(self, reason: str) -> None:
         """Make no further call."""
         self.stop_reason = self.stop_reason or reason
@@ -419,9 +426,7 @@ class RelayedRun:
         """
         if self._pending and seconds:
             await asyncio.wait(tuple(self._pending), timeout=seconds)
-        moment = asyncio.get_running_loop().time()
-        for limit in tuple(self._time_limits):
-            limit.reschedule(moment)
+        self._end_calls()
         while self._pending:
             await asyncio.gather(*self._pending, return_exceptions=True)
         if self._unrecorded_refusals:

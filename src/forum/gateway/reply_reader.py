@@ -1,11 +1,12 @@
 """Read from a reply what it cost, and which tools it calls.
 
-A reply passes through unchanged; these readers see a copy.  A reply that cannot be read has no
-usage, and is charged with the whole reservation.
+A reply passes through unchanged, but for Forum's own keys; these readers see a copy.  A reply that
+cannot be read has no usage, and is charged with the whole reservation.
 """
 
 import re
 from collections.abc import Iterable, Iterator
+from decimal import ROUND_CEILING, Decimal
 from typing import Any
 
 import msgspec
@@ -16,6 +17,9 @@ from forum.work.server_sent_events import ReplyTooLarge, SseParser
 
 _MAX_READ_BYTES = 1 << 25
 """Size up to which a reply that is not streamed is read."""
+_MIN_SECRET_BYTES = 8
+_NANO_USD = 10**9
+_MAX_NANO_USD = (1 << 53) - 1
 _STANDARD_TIERS = frozenset({"", "auto", "default", "flex", "standard", "batch"})
 """Tiers that cost no more than the table says."""
 
@@ -45,6 +49,9 @@ class _ReportedUsage(msgspec.Struct):
     cache_read_input_tokens: int | None = None
     cache_creation: _CacheCreation | None = None
     service_tier: str | None = None
+    cost: Any = None
+    """What the call cost, in dollars, where a provider says so."""
+    cost_details: Any = None
 
 
 class _FunctionName(msgspec.Struct):
@@ -159,6 +166,20 @@ class ReplyReader:
             usage.prompt_tokens, usage.completion_tokens or 0, usage.total_tokens,
             usage.prompt_tokens_details,
         )  # fmt: skip
+
+    @property
+    def stated_usd(self) -> int | None:
+        """The cost that the reply states, in nano-dollars; 0 for none, None if unreadable.
+
+        With a key of one's own, the provider behind a router bills its part apart.
+        """
+        if self._usage is None:
+            return 0
+        cost, details = self._usage.cost, self._usage.cost_details
+        total = cost.get("total_cost", cost) if isinstance(cost, dict) else cost
+        upstream = details.get("upstream_inference_cost") if isinstance(details, dict) else None
+        stated = [read_dollars(each) for each in (total, upstream)]
+        return None if None in stated else max(usd for usd in stated if usd is not None)
 
     @property
     def has_unpriced_tokens(self) -> bool:
@@ -310,6 +331,109 @@ def _hide_usage(event: bytes) -> bytes:
     if bytes(members.get("choices", b"")).strip(b"[] \t\r\n") == b"" and "choices" in members:
         return b""
     return event
+
+
+def read_dollars(stated: object) -> int | None:
+    """Return an amount that a provider states, in nano-dollars, rounded up.
+
+    It is 0 if none is stated, and None if it is no amount.
+    """
+    if stated is None or stated == "":
+        return 0
+    if isinstance(stated, bool) or not isinstance(stated, int | float | str):
+        return None
+    try:
+        nano = int((Decimal(str(stated)) * _NANO_USD).to_integral_value(ROUND_CEILING))
+    except (ArithmeticError, ValueError):
+        return None
+    return min(nano, _MAX_NANO_USD) if nano >= 0 else None
+
+
+class SecretHider:
+    """Removes Forum's own keys from a reply: a provider may echo what it was sent.
+
+    Each character of a key may be written as an escape of JSON, also of JSON within a string of
+    JSON.  A key may stand across the border of two chunks.  So the end of a chunk is held back
+    while it is the beginning of a key, and only then.  What is removed is replaced by as many other
+    bytes.
+    """
+
+    def __init__(self, secrets: Iterable[bytes]) -> None:
+        self._secrets = [_SpelledSecret(s) for s in secrets if len(s) >= _MIN_SECRET_BYTES]
+        self._rest = b""
+
+    def pass_on(self, chunk: bytes) -> bytes:
+        """Return what can be passed on, without the keys."""
+        data = self.hide(self._rest + chunk)
+        held = max((secret.begun_length(data) for secret in self._secrets), default=0)
+        self._rest = data[len(data) - held :]
+        return data[: len(data) - held]
+
+    def finish(self) -> bytes:
+        """Return what was held back."""
+        rest, self._rest = self._rest, b""
+        return rest
+
+    def hide(self, data: bytes) -> bytes:
+        """Return data as a whole, without the keys."""
+        for secret in self._secrets:
+            data = secret.hide(data)
+        return data
+
+
+_MAX_BACKSLASHES = 8
+"""Backslashes before an escape: JSON in a string of JSON doubles them."""
+_ESCAPE_BYTES = _MAX_BACKSLASHES + len("u0041")
+_BEGUN_ESCAPE = re.compile(rb"\\{1,%d}(?:u0{0,2})?" % _MAX_BACKSLASHES)
+
+
+class _SpelledSecret:
+    """A key, and the ways in which JSON may write it."""
+
+    def __init__(self, secret: bytes) -> None:
+        self._secret = secret
+        self._spellings = [re.compile(_spell(byte)) for byte in secret]
+        self._whole = re.compile(b"".join(map(_spell, secret)))
+        self._start = re.compile(b"[%s\\\\]" % re.escape(secret[:1]))
+
+    def hide(self, data: bytes) -> bytes:
+        """Return data without the key."""
+        data = data.replace(self._secret, b"*" * len(self._secret))
+        if b"\\" not in data:
+            return data
+        return self._whole.sub(lambda found: b"*" * len(found[0]), data)
+
+    def begun_length(self, data: bytes) -> int:
+        """Return how many of the last bytes are the beginning of the key."""
+        last = max(0, len(data) - len(self._secret) * _ESCAPE_BYTES)
+        starts = (found.start() for found in self._start.finditer(data, last))
+        return next((len(data) - at for at in starts if self._begins(data, at)), 0)
+
+    def _begins(self, data: bytes, at: int) -> bool:
+        for byte, spelling in zip(self._secret, self._spellings, strict=True):
+            if at == len(data):
+                return True
+            found = spelling.match(data, at)
+            if found is None:
+                return _is_begun_escape(data[at:], byte)
+            at = found.end()
+        return False
+
+
+def _spell(byte: int) -> bytes:
+    """Return a pattern of all ways to write a byte of a key, which is ASCII."""
+    plain, code = re.escape(bytes([byte])), b"%02x" % byte
+    short = rb"\\{0,%d}" % _MAX_BACKSLASHES if byte in b"/" else b""
+    return rb"(?:\\{1,%d}u00(?i:%s)|%s%s)" % (_MAX_BACKSLASHES, code, short, plain)
+
+
+def _is_begun_escape(data: bytes, byte: int) -> bool:
+    """Return whether data is an escape of a byte as far as it goes."""
+    found = _BEGUN_ESCAPE.match(data)
+    if found is None:
+        return False
+    rest = data[found.end() :].lower()
+    return not rest or (found[0].endswith(b"u00") and rest == b"%x" % (byte >> 4))
 
 
 def count_names(names: Iterable[str]) -> dict[str, int]:

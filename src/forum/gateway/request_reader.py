@@ -1,29 +1,36 @@
 """Read a request just far enough to bound its price.
 
-The bound rests on these facts.  No tokenizer makes more tokens than a text has bytes, and JSON
-makes texts longer, so the bytes of a request bound the tokens of its texts.  Providers add tokens
+The bound rests on these facts.  No tokenizer makes more tokens than a text has bytes, before or
+after it is normalized, and JSON makes texts longer, so the bytes of a request bound the tokens of
+its texts.  Providers add tokens
 for roles, tools and forms, for which there is an allowance.  An image costs at most a fixed number
 of tokens, whatever its size.  The output is bounded by the limit in the request.
 
 Only what is known to be bounded so is taken as such: members, items, parts of a message and tools
 that are not listed here are named, so that they can be refused.  The lists are those of the
-official SDKs.  A request that two parsers could read in two ways (a member given twice, or with
-another case) is refused under a cap: the gateway would bound one reading, and the provider bill the
-other.
+official SDKs.  A request with a member in another case is refused under a cap: the gateway would
+bound one reading, and the provider bill the other.
 """
 
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
 
 import msgspec
 
+from forum.errors import BodyTooExpensive
+from forum.gateway.composed_body import ComposedBody, compose_body, refuse_body
 from forum.gateway.refusals import CallRefused, RefusalReason
 from forum.gateway.routes import ApiOperation
-from forum.work.strict_json import check_names, parse_strictly, show_name
+from forum.limits.json_values import has_more_values
+from forum.limits.off_loop import MAX_THREAD_BYTES, read_by_size
+from forum.models.token_bounds import count_normalized_bytes
+from forum.work.strict_json import MAX_NAME_CHARS, check_names, show_name
 
+MAX_CALL_VALUES: Final = 500_000
+"""Values in a large call: 300,000 tokens of an embedding are as many."""
 _CALL_OVERHEAD, _TOOL_OVERHEAD, _FORM_OVERHEAD = 256, 1024, 1024
 """Allowance for tokens that a provider adds: roles and separators, each tool, a schema."""
 _IMAGE_TOKENS = {ApiOperation.MESSAGES: 8_000}
@@ -137,15 +144,42 @@ _STORED_ITEMS = frozenset({"item_reference", "web_search_call", "file_search_cal
 _MESSAGE_MEMBERS = frozenset(
     {
         "annotations", "cache_control", "content", "function_call", "output_config",
-        "provider_specific_fields", "reasoning_details", "thinking_blocks", "tool_calls",
+        "provider_specific_fields", "reasoning_details", "thinking_blocks", "tool_call_id",
+        "tool_calls", "tool_name",
     }
 )  # fmt: skip
+# Members of parts and items that are texts to the provider, or are read below.
+_PART_MEMBERS = frozenset(
+    {
+        "action", "annotations", "arguments", "cache_control", "caller", "citations", "content",
+        "input", "operation", "output", "tool", "tool_changes", "tool_name", "tool_use_id", "tools",
+    }
+)  # fmt: skip
+_IMAGE_MEMBERS = frozenset({"cache_control", "detail", "file_id", "image_url", "source", "type"})
+_SOURCE_MEMBERS = frozenset({"data", "detail", "file_id", "format", "media_type", "type", "url"})
+"""Members of the source of an image, or of the address of one."""
+# Members of tools that run in the client.  With any other one a server may run something itself.
+_TOOL_MEMBERS = frozenset(
+    {
+        "allowed_callers", "annotations", "async", "cache_control", "custom", "defer_loading",
+        "description",
+        "display_height_px", "display_number", "display_width_px", "eager_input_streaming",
+        "enable_zoom", "format", "function", "input_examples", "input_schema", "max_characters",
+        "name", "output_schema", "parameters", "strict", "tools", "type",
+    }
+)  # fmt: skip
+_OTHER_PARTS = frozenset().union(_AUDIO_PARTS, _FILE_PARTS, *_IMAGE_PARTS.values())
 # A lenient server may look at these members of a part instead of at its type.
 _BILLED_APART: Mapping[str, str] = {
     "audio": "audio", "audio_url": "audio", "file": "files", "file_data": "files",
     "file_id": "files", "file_url": "files", "image_url": "image_url", "input_audio": "audio",
     "video": "video", "video_url": "files",
 }  # fmt: skip
+_BILLED_NAME = re.compile(
+    r"audio|document|file|image|media|model|picture|source|tool|ur[il]\b|video", re.IGNORECASE
+)
+"""Names of and inside of an unknown member that may stand for more than text: what a server looks
+up, shows to the model, or runs."""
 _EXTRA_BILLED_MODELS = re.compile(
     r"search|deep-research|sonar|audio|realtime|transcribe|tts|image", re.IGNORECASE
 )
@@ -171,23 +205,74 @@ class ReadRequest:
     long_cache: bool = False
     unpriced: tuple[str, ...] = ()
     """The names of the parts whose price has no bound."""
-    members: frozenset[str] = field(default_factory=frozenset)
     stream_options: Mapping[str, Any] | None = None
+    body: bytes = field(default=b"", repr=False)
+    """The request as it is sent, unless a limit is set in it."""
+    doubt: str = ""
+    """Why the request is refused under a cap; empty if its price is bounded."""
 
 
-def read_request(operation: ApiOperation, body: bytes, encoding: str) -> ReadRequest:
-    """Read a request.  Raises `CallRefused` for one that can be read in two ways, or not at all."""
-    if encoding not in ("", "identity"):
-        raise _malformed(f"its Content-Encoding is {encoding}; send it without")
+class CallReading(msgspec.Struct, frozen=True):
+    """What a body says, or why it is refused; it may pass between processes."""
+
+    request: ReadRequest | None = None
+    refused_for: RefusalReason = RefusalReason.MALFORMED
+    why: str = ""
+
+
+async def read_call_by_size(operation: ApiOperation, body: bytes) -> ReadRequest:
+    """Do the same as `read_call`, for a large body in another process.  Raises `WorkerLost` too."""
     try:
-        # Not msgspec, which silently takes one of two members with the same name.
-        request = parse_strictly(body)
-    except (ValueError, RecursionError) as error:
-        raise _malformed(str(error)) from None
+        reading = await read_by_size(read_apart, body, operation)
+    except BodyTooExpensive as error:
+        raise refuse_body(str(error)) from None
+    if reading.request is None:
+        raise CallRefused(reading.refused_for, reading.why)
+    return reading.request
+
+
+def read_apart(body: bytes, operation: ApiOperation) -> CallReading:
+    """Return what `read_call` returns, or its refusal, as a value."""
+    if len(body) > MAX_THREAD_BYTES and has_more_values(body, MAX_CALL_VALUES):
+        return CallReading(why=f"the body has more than {MAX_CALL_VALUES} values.")
+    try:
+        return CallReading(read_call(operation, body))
+    except CallRefused as refusal:
+        return CallReading(refused_for=refusal.reason, why=refusal.message)
+
+
+def read_model(body: bytes, _: None) -> str:
+    """Return the model of any request, for the record; never fails."""
+    return read_loosely(body).model
+
+
+def read_call(operation: ApiOperation, body: bytes) -> ReadRequest:
+    """Read the JSON of a request, as it is sent, and what bounds its price.
+
+    Raises `CallRefused` for JSON that two programs could read in two ways.  A request whose price
+    cannot be bounded says why in `doubt`.
+    """
+    composed = compose_body(body)
+    loose = _read_composed(composed)
+    if operation in (ApiOperation.FREE, ApiOperation.UNKNOWN):
+        return loose
+    try:
+        return bound_request(operation, composed)
+    except CallRefused as refusal:
+        return replace(loose, doubt=refusal.message)
+
+
+def read_request(operation: ApiOperation, body: bytes) -> ReadRequest:
+    """Read a request whose price must be bounded.  Raises `CallRefused`."""
+    return bound_request(operation, compose_body(body))
+
+
+def bound_request(operation: ApiOperation, composed: ComposedBody) -> ReadRequest:
+    """Return what bounds the price of a request.  Raises `CallRefused` if nothing does."""
+    request = composed.value
     if not isinstance(request, dict) or not isinstance(request.get("model"), str):
         raise _malformed("it is no JSON object with a model")
-    if not _is_encodable(request["model"]):
-        raise _malformed("the name of its model is no Unicode text")
+    _check_model(request["model"])
     _check_names(request)
     for name in _OPTION_MEMBERS:
         if isinstance(options := request.get(name), dict):
@@ -207,7 +292,7 @@ def read_request(operation: ApiOperation, body: bytes, encoding: str) -> ReadReq
     overhead += _TOOL_OVERHEAD * parts.tools
     return ReadRequest(
         model=request["model"],
-        input_tokens=len(body) - parts.image_bytes + parts.image_tokens + overhead,
+        input_tokens=_text_bytes(composed) - parts.image_bytes + parts.image_tokens + overhead,
         output_limit=_read_output_limit(operation, request),
         choices=_read_choices(request),
         streams=request.get("stream") is True,
@@ -215,48 +300,47 @@ def read_request(operation: ApiOperation, body: bytes, encoding: str) -> ReadReq
         stored_input=parts.has_references or any(request.get(n) for n in _STORED_MEMBERS),
         long_cache=parts.long_cache,
         unpriced=tuple(dict.fromkeys(unpriced)),
-        members=frozenset(request),
         stream_options=_flat_options(request),
+        body=composed.data,
     )
 
 
 def read_loosely(body: bytes) -> ReadRequest:
     """Read the model of any request, for the record; never fails."""
     try:
-        request = json.loads(body)
-    except (ValueError, RecursionError):
-        request = None
-    if not isinstance(request, dict):
-        return ReadRequest(model="", input_tokens=0, output_limit=None)
+        return _read_composed(compose_body(body))
+    except CallRefused:
+        return ReadRequest(model="", input_tokens=0, output_limit=None, body=body)
+
+
+def _read_composed(composed: ComposedBody) -> ReadRequest:
+    request = composed.value if isinstance(composed.value, dict) else {}
     model = request.get("model")
+    model = model if isinstance(model, str) else ""
+    _check_model(model)
     return ReadRequest(
-        model=model if isinstance(model, str) and _is_encodable(model) else "",
+        model=model,
         input_tokens=0,
         output_limit=None,
         streams=request.get("stream") is True,
-        members=frozenset(request),
+        body=composed.data,
     )
 
 
-def insert_member(body: bytes, request: ReadRequest, name: str, value: object) -> bytes | None:
-    """Return the request with one member set, and every other byte unchanged.
+def _check_model(model: str) -> None:
+    if len(model) > MAX_NAME_CHARS:
+        raise refuse_body(f"the name of its model is longer than {MAX_NAME_CHARS}")
 
-    Return None if the member is there and cannot be found without doubt.
-    """
-    quoted, encoded = b'"' + name.encode() + b'"', msgspec.json.encode(value)
-    if name not in request.members:
-        head, brace, rest = body.partition(b"{")
-        comma = b"" if rest.lstrip().startswith(b"}") else b","
-        return head + brace + quoted + b":" + encoded + comma + rest
-    # A quote inside of a string is escaped, so this matches members only.  A member of that name
-    # deeper in the request makes two matches: then nothing is changed.
-    known = request.stream_options if name == "stream_options" else None
-    found = re.findall(re.escape(quoted) + rb"\s*:\s*(null|\{[^{}]*\})", body)
-    if len(found) != 1 or body.count(quoted) != 1 or json.loads(found[0]) != known:
-        return None
-    head, _, rest = body.partition(quoted)
-    gap, _, tail = rest.partition(found[0])
-    return head + quoted + gap + encoded + tail
+
+def _text_bytes(composed: ComposedBody) -> int:
+    """Return how many bytes the texts of a request have at most, normalized or not."""
+    if b"\\u" in composed.data:
+        # As the provider reads it: one letter may be written as six.
+        text = json.dumps(composed.value, ensure_ascii=False)  # noqa: TID251  measured, not kept
+        return max(len(composed.data), count_normalized_bytes(text))
+    if composed.data.isascii():
+        return len(composed.data)
+    return count_normalized_bytes(composed.data.decode())
 
 
 _KNOWN_NAMES = frozenset(
@@ -273,15 +357,6 @@ def _check_names(members: Mapping[str, Any]) -> None:
         check_names(members, _KNOWN_NAMES)
     except ValueError as error:
         raise _malformed(str(error)) from None
-
-
-def _is_encodable(text: str) -> bool:
-    """Return whether a text has a UTF-8 form; a lone surrogate, which JSON can escape, has none."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _read_output_limit(operation: ApiOperation, request: Mapping[str, Any]) -> int | None:
@@ -412,7 +487,11 @@ class _PartCounter:
             case ApiOperation.EMBEDDINGS:
                 self._check_texts(request.get("input"))
             case ApiOperation.RESPONSES:
-                self._count_items(request.get("input"))
+                self._count_items(request.get("input"), "input")
+                instructions = request.get("instructions")
+                if isinstance(instructions, list):
+                    self._count_items(instructions, "instructions")
+                self._name_billed({"instructions": instructions}, frozenset())
             case _:
                 thread = request.get("thread")
                 self.has_references = isinstance(thread, dict) and thread.get("type") == "continue"
@@ -429,10 +508,10 @@ class _PartCounter:
         if not all(isinstance(cell, str | int | None) for cell in cells):
             self.unpriced.append("input")
 
-    def _count_items(self, items: object) -> None:
+    def _count_items(self, items: object, name: str) -> None:
         if isinstance(items, str):
             return
-        for item in _objects(items, "input"):
+        for item in _objects(items, name):
             _check_names(item)
             kind = item.get("type")
             if kind not in (None, "message"):
@@ -456,16 +535,35 @@ class _PartCounter:
             self.has_references = True
         elif kind not in _TEXT_ITEMS:
             self.unpriced.append(kind)
+        else:
+            self._count_tools(item.get("tools"), kind)
+            self._name_hidden_parts(item.get("output"))
+        self._name_billed(item, _PART_MEMBERS)
 
     def _count_message(self, message: Mapping[str, Any]) -> None:
         _check_names(message)
         self._note_cache(message)
         self._count_parts(message.get("content"))
-        for name, value in message.items():
+        self._name_billed(message, _MESSAGE_MEMBERS)
+        if isinstance(options := message.get("output_config"), dict):
+            self._name_billed(options, frozenset({"format"}))
+
+    def _name_billed(self, members: Mapping[str, Any], known: frozenset[str]) -> None:
+        """Name what may be more than text, wherever the API has other members."""
+        for name, value in members.items():
+            if name in known:
+                continue
             if name in _BILLED_APART and value is not None:
                 self.unpriced.append(_BILLED_APART[name])
-            elif value and isinstance(value, dict | list) and name not in _MESSAGE_MEMBERS:
+            elif _may_be_billed(name, value):
                 self.unpriced.append(name)
+
+    def _name_hidden_parts(self, content: object) -> None:
+        """Name files, sounds and images in what should be text, however deep they are."""
+        for part in _walk(content):
+            kind = part.get("type")
+            if isinstance(kind, str) and kind in _OTHER_PARTS:
+                self.unpriced.append(_BILLED_APART.get(kind, kind))
 
     def _count_parts(self, content: object, depth: int = 0) -> None:
         if depth > _MAX_PART_DEPTH:
@@ -487,17 +585,30 @@ class _PartCounter:
         elif kind in _FILE_PARTS:
             self.unpriced.append("files")
         elif kind in _IMAGE_PARTS[self._operation]:
-            self.image_tokens += self._tokens
-            self.image_bytes += _inline_image_bytes(self._operation, part)
+            self._count_image(part)
         elif kind not in _TEXT_PARTS[self._operation]:
             self.unpriced.append(kind)
         else:
-            self.unpriced += [
-                apart for name, apart in _BILLED_APART.items() if part.get(name) is not None
-            ]
+            # Where a search was made is a text; elsewhere a source is a file.
+            known = _PART_MEMBERS | {"source"} if kind == "search_result" else _PART_MEMBERS
+            self._name_billed(part, known)
             if kind in _NESTING_PARTS:
                 self._count_parts(part.get("content"), depth + 1)
+            else:
+                self._name_hidden_parts(part.get("content"))
             self._count_tool_changes(kind, part, depth)
+
+    def _count_image(self, part: Mapping[str, Any]) -> None:
+        self.image_tokens += self._tokens
+        self.image_bytes += _inline_image_bytes(self._operation, part)
+        self._name_billed(part, _IMAGE_MEMBERS)
+        for name in ("image_url", "source"):
+            value = part.get(name)
+            if isinstance(value, dict):
+                _check_names(value)
+                self._name_billed(value, _SOURCE_MEMBERS)
+            elif not isinstance(value, str | None):
+                self.unpriced.append(name)  # more than one image
 
     def _count_tool_changes(self, kind: str, part: Mapping[str, Any], depth: int) -> None:
         """Count the tools that a message adds to those of the request."""
@@ -523,13 +634,18 @@ class _PartCounter:
                 continue
             _check_names(tool)
             self._note_cache(tool)
-            kind = tool.get("type")
-            if kind == "namespace" and name != kind:
-                self._count_tools(tool.get("tools"), kind)
-            elif not isinstance(kind, str | None):
-                self.unpriced.append(name)
-            elif kind is not None and not _CLIENT_TOOLS.fullmatch(kind):
-                self.unpriced.append(_tool_name(kind))
+            self._count_tool(tool, name)
+
+    def _count_tool(self, tool: Mapping[str, Any], name: str) -> None:
+        kind = tool.get("type")
+        if kind == "namespace" and name != kind:
+            self._count_tools(tool.get("tools"), kind)
+        elif not isinstance(kind, str | None) or (kind is None and not _is_untyped_tool(tool)):
+            self.unpriced.append(name)
+        elif kind is not None and not _CLIENT_TOOLS.fullmatch(kind):
+            self.unpriced.append(_tool_name(kind))
+        unknown = tool.keys() - _TOOL_MEMBERS
+        self.unpriced += sorted(each for each in unknown if tool[each] is not None)
 
     def _note_cache(self, part: Mapping[str, Any]) -> None:
         control = part.get("cache_control")
@@ -539,6 +655,33 @@ class _PartCounter:
         mark = part.get("prompt_cache_breakpoint")
         if isinstance(mark, dict) and mark.get("ttl") not in (None, "30m"):
             self.unpriced.append("prompt_cache_breakpoint")
+
+
+def _may_be_billed(name: str, value: object) -> bool:
+    """Return whether an unknown member of a message may be billed as more than its bytes."""
+    if not value or not isinstance(value, dict | list | str):
+        return False
+    return any(_BILLED_NAME.search(each) for part in _walk({name: value}) for each in part)
+
+
+def _walk(value: object) -> Iterator[Mapping[str, Any]]:
+    """Yield all objects in a value."""
+    waiting = [value]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, dict):
+            yield part
+            waiting += part.values()
+        elif isinstance(part, list):
+            waiting += part
+
+
+def _is_untyped_tool(tool: Mapping[str, Any]) -> bool:
+    """Return whether a tool without a type is one of the client: they are described by a schema."""
+    if isinstance(tool.get("function"), dict):
+        return True
+    schemas = (tool.get("input_schema"), tool.get("parameters"))
+    return isinstance(tool.get("name"), str) and any(isinstance(s, dict) for s in schemas)
 
 
 def _objects(values: object, name: str) -> Iterator[Mapping[str, Any]]:
@@ -567,4 +710,4 @@ def _inline_image_bytes(operation: ApiOperation, part: Mapping[str, Any]) -> int
 
 
 def _malformed(why: str) -> CallRefused:
-    return CallRefused(RefusalReason.MALFORMED, f"under a cap this request is refused: {why}.")
+    return refuse_body(f"its price has no bound, and this run has a cap: {why}")

@@ -6,12 +6,13 @@ This copy in memory decides which calls wait, and spares the database the attemp
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
 from forum.errors import CapReached
 from forum.ledger.ports import NO_LIMIT, Amount, BudgetSliceCharge, Spend
+from forum.ledger.strand import Strand
+from forum.work.report_kinds import ReportBeginFacts
 
 WAIT_SECONDS = 60.0
 """How long a call waits that would fit once the calls in flight have settled."""
@@ -26,6 +27,36 @@ class _WaitingCall:
     def is_granted(self) -> bool:
         """Whether the amount is reserved for the call, even if it has not been told yet."""
         return self.granted.done() and not self.granted.cancelled() and self.granted.result()
+
+
+def expire(limit: asyncio.Timeout) -> None:
+    """Let a time limit be over now."""
+    with suppress(RuntimeError):  # it is over already
+        limit.reschedule(asyncio.get_running_loop().time())
+
+
+@dataclass(slots=True, eq=False)
+class OpenCall:
+    """A call that was recorded and not yet settled."""
+
+    strand: Strand
+    facts: ReportBeginFacts
+    charges: tuple[BudgetSliceCharge, ...] = ()
+    limit: asyncio.Timeout | None = None
+    """The time limit of the call, once it is made."""
+    is_ended: bool = False
+    """Whether the call must not be made, or not go on, because of the bill of another one."""
+
+    @property
+    def scopes(self) -> set[str]:
+        """The caps over many runs that the call has reserved of."""
+        return {charge.slice.scope for charge in self.charges}
+
+    def end(self) -> None:
+        """Let the time of the call be over."""
+        self.is_ended = True
+        if self.limit is not None:
+            expire(self.limit)
 
 
 class Reservations:
@@ -118,21 +149,33 @@ class Reservations:
 
 
 class CallsInFlight:
-    """What the calls in flight of a process have reserved of caps over many runs."""
+    """The calls in flight of a process, and what they have reserved of caps over many runs."""
 
     def __init__(self) -> None:
         self._reserved: dict[str, Spend] = {}
         """By the scope of a cap."""
+        self._calls: set[OpenCall] = set()
 
-    def add(self, charges: Sequence[BudgetSliceCharge]) -> None:
+    def add(self, call: OpenCall) -> None:
         """Count a call that is recorded."""
-        for charge in charges:
+        self._calls.add(call)
+        for charge in call.charges:
             self._change(charge, 1)
 
-    def remove(self, charges: Sequence[BudgetSliceCharge]) -> None:
+    def remove(self, call: OpenCall) -> None:
         """Count a call that is settled."""
-        for charge in charges:
+        self._calls.discard(call)
+        for charge in call.charges:
             self._change(charge, -1)
+
+    def end_others(self, overrun: OpenCall) -> None:
+        """End the calls, of any run, that share a cap with one that was billed above its bound.
+
+        Their bounds cannot hold either, and what they cost more would pass the cap.
+        """
+        for call in self._calls - {overrun}:
+            if call.scopes & overrun.scopes:
+                call.end()
 
     def may_give_back(self, error: CapReached) -> bool:
         """Return whether a refused amount fits if the calls in flight turn out to cost nothing."""

@@ -10,10 +10,13 @@ from typing import Protocol
 
 from starlette.types import Receive, Scope, Send
 
+from forum.errors import ProcessFull, ShareExceeded
 from forum.gateway.refusals import CallRefused, RefusalReason
-from forum.gateway.relay import GatewayRequest, Relay, send_body, send_refusal
+from forum.gateway.relay import GatewayRequest, Relay, send_body, send_busy, send_refusal
 from forum.gateway.relayed_run import RelayedRun
 from forum.gateway.routes import ApiProvider
+from forum.limits.admission import HeldShares, SoleAdmission
+from forum.limits.shares import Requester
 
 _PREFIXES = {ApiProvider.OPENAI: "/openai/v1", ApiProvider.ANTHROPIC: "/anthropic"}
 _TOKEN_HEADERS = frozenset({b"authorization", b"x-api-key"})
@@ -43,11 +46,19 @@ class RunGateway:
     ) -> None:
         self._relay, self._run, self._token = relay, run, token.encode()
         self._extensions = extensions
+        self._admission, self._client = SoleAdmission(), Requester("", run.run)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         if scope["type"] != "http":
             return
+        held = HeldShares(self._admission)
+        try:
+            await self._answer(scope, receive, send, held)
+        finally:
+            held.give_back()
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send, held: HeldShares) -> None:
         # The undecoded path: what is escaped is no separator, here or at the provider.
         path = bytes(scope.get("raw_path") or scope["path"].encode()).decode("latin-1")
         shown, inner = self._split_token(path)
@@ -65,14 +76,24 @@ class RunGateway:
                     provider=provider,
                     path=inner.removeprefix(prefix),
                     token=self._token,
+                    take_bytes=held.take_bytes,
                 )
                 if is_known:
-                    await self._relay.handle(request, self._run)
+                    await self._relay_within(request, held)
                 else:
                     why = "this gateway serves one run, and needs its token as the API key."
                     await send_refusal(request, CallRefused(RefusalReason.CREDENTIAL, why))
                 return
         await send_body(send, 404, b"", ())
+
+    async def _relay_within(self, request: GatewayRequest, held: HeldShares) -> None:
+        """Relay a call within what the program may have in use at once."""
+        try:
+            held.admit(self._client)
+        except (ShareExceeded, ProcessFull) as error:
+            await send_busy(request, error)
+            return
+        await self._relay.handle(request, self._run)
 
     def _split_token(self, path: str) -> tuple[bool, str]:
         """Return whether the path begins with the token, and the rest of the path."""

@@ -1,8 +1,10 @@
 """The settings of the gateway: `[gateway]` in forum.toml, and the providers' own variables."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 from forum.config import PROJECT_FILE, Settings
@@ -39,6 +41,8 @@ PROVIDER_SECRETS = frozenset(
     }
 )  # fmt: skip
 """Variables with keys of model providers: with one of them a program could call past the cap."""
+_FORUM_KEY = re.compile(r"PRIVATE\+KEY\+|forum/write-key/|forum-operator_|forum_[0-9a-f]{8}_")
+_PROVIDER_KEY = re.compile(r"[!-~]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,29 +66,53 @@ class GatewaySettings:
         """Whether Forum has a key for none of the providers."""
         return all(address.key_header is None for address in self.addresses)
 
+    def find_keyless(self, provider: ApiProvider) -> str:
+        """Return why a server does not relay to a provider; empty if it does.
+
+        A server on this machine, which the settings name, needs no key.
+        """
+        address = next(a for a in self.addresses if a.provider is provider)
+        if address.key_header is not None or (
+            provider in self.explicit and is_loopback(address.url)
+        ):
+            return ""
+        return (
+            f"this ledger has no key for {provider.value}. Its operator can name one: "
+            f"{provider}_key_env or {provider}_key_file in [gateway] of its forum.toml."
+        )
+
     @property
     def missing_keys(self) -> tuple[str, ...]:
         """The variables of the providers for which Forum has no key."""
         return tuple(KEY_VARIABLES[a.provider] for a in self.addresses if a.key_header is None)
 
 
-def read_gateway_settings(settings: Settings, environ: Mapping[str, str]) -> GatewaySettings:
-    """Read the settings of the gateway.  Raises `BadSettings`."""
+def read_gateway_settings(
+    settings: Settings, environ: Mapping[str, str], *, is_tenant: bool = False
+) -> GatewaySettings:
+    """Read the settings of the gateway.  Raises `BadSettings`.
+
+    `is_tenant` tells that the project is served beside that of the operator.  Then the operator's
+    own keys, variables and files are not its own.
+    """
     table = _Table(settings)
     addresses, explicit = [], set()
     for provider in ApiProvider:
         variable = BASE_URL_VARIABLES[provider]
-        named = environ.get(variable) or table.text(f"{provider}_url")
+        own, shared = table.text(f"{provider}_url"), environ.get(variable)
+        # A tenant's own key goes to the address that the tenant names.
+        named = (own or shared) if is_tenant else (shared or own)
         url = (named or DEFAULT_URLS[provider]).rstrip("/")
         if not url.startswith(("http://", "https://")) or not host_of(url):
             raise BadSettings(variable, f"{url!r} is no address; write https://HOST")
-        if named:
+        # An address of the operator's on this machine may be a proxy that has keys.
+        if own if is_tenant else named:
             explicit.add(provider)
         addresses.append(
             ProviderAddress(
                 provider=provider,
                 url=url,
-                key_header=_key_header(provider, environ),
+                key_header=_read_key(table, provider, environ, is_tenant=is_tenant),
                 is_free=table.flag("free_loopback") and is_loopback(url),
             )
         )
@@ -102,21 +130,48 @@ def read_gateway_settings(settings: Settings, environ: Mapping[str, str]) -> Gat
     )
 
 
+def _read_key(
+    table: "_Table", provider: ApiProvider, environ: Mapping[str, str], *, is_tenant: bool
+) -> tuple[bytes, bytes] | None:
+    """Return the header with the key of a ledger for a provider, or None if it has none."""
+    if not is_tenant:
+        key = table.secret(f"{provider}_key", environ)
+        return _make_header(provider, key) or _key_header(provider, environ)
+    key = table.tenant_secret(provider, environ)
+    operators = {environ.get(name, "").strip() for name in PROVIDER_SECRETS} - {""}
+    if key in operators:
+        raise table.bad(f"{provider}_key_env", "a key of this ledger, not the server's own key")
+    return _make_header(provider, key)
+
+
 def _key_header(provider: ApiProvider, environ: Mapping[str, str]) -> tuple[bytes, bytes] | None:
-    """Return the header with Forum's key for a provider, or None if it has none."""
+    """Return the header with the key in the provider's own variable, or None if it has none."""
     key = environ.get(KEY_VARIABLES[provider], "").strip()
-    if provider is ApiProvider.OPENAI:
-        return (b"authorization", b"Bearer " + key.encode()) if key else None
-    if key:
-        return (b"x-api-key", key.encode())
     token = environ.get(_TOKEN_VARIABLE, "").strip()
-    return (b"authorization", b"Bearer " + token.encode()) if token else None
+    if provider is ApiProvider.ANTHROPIC and not key and token:
+        return (b"authorization", b"Bearer " + token.encode())
+    return _make_header(provider, key)
+
+
+def _make_header(provider: ApiProvider, key: str) -> tuple[bytes, bytes] | None:
+    if not key:
+        return None
+    if provider is ApiProvider.OPENAI:
+        return (b"authorization", b"Bearer " + key.encode())
+    return (b"x-api-key", key.encode())
+
+
+def tenant_variable(folder: str, provider: ApiProvider) -> str:
+    """Return the variable by which an operator gives a tenant in a folder a key of its own."""
+    name = re.sub("[^A-Z0-9]", "_", folder.upper())
+    return f"FORUM_TENANT_{name}_{provider.upper()}_KEY"
 
 
 class _Table:
     """The section `[gateway]`, read setting by setting."""
 
     def __init__(self, settings: Settings) -> None:
+        self._settings = settings
         self._values: Mapping[str, Any] = settings.doors.get("gateway", {})
         self._file = str(settings.file or settings.user_file or PROJECT_FILE)
 
@@ -124,21 +179,70 @@ class _Table:
         """Return a text; empty if it is not set."""
         value = self._values.get(name, "")
         if not isinstance(value, str):
-            raise self._bad(name, "a text")
+            raise self.bad(name, "a text")
         return value
 
     def texts(self, name: str) -> list[str]:
         """Return a list of texts; empty if it is not set."""
         values = self._values.get(name, [])
         if not isinstance(values, list) or not all(isinstance(v, str) for v in values):
-            raise self._bad(name, "a list of texts")
+            raise self.bad(name, "a list of texts")
         return values
+
+    def secret(self, name: str, environ: Mapping[str, str]) -> str:
+        """Return a secret from the variable or the file that a setting names; empty if neither."""
+        variable, file = self.text(f"{name}_env"), self.text(f"{name}_file")
+        if variable and file:
+            raise self.bad(f"{name}_env", f"left out where {name}_file is set")
+        if variable:
+            if not (value := environ.get(variable, "").strip()):
+                raise self.bad(f"{name}_env", f"the name of a variable; {variable} is not set")
+            return self._check_key(f"{name}_env", value)
+        if not file:
+            return ""
+        try:
+            value = Path(file).read_text().strip()
+        except (OSError, UnicodeError) as error:
+            raise self.bad(f"{name}_file", f"a file with a key ({error})") from None
+        if not value:
+            raise self.bad(f"{name}_file", f"a file with a key; {file} is empty")
+        return self._check_key(f"{name}_file", value)
+
+    def _check_key(self, name: str, value: str) -> str:
+        """Return a key of a provider.  Raises `BadSettings` for anything else, which stays here."""
+        if _FORUM_KEY.search(value):
+            raise self.bad(name, "the key of a provider; that is a key of Forum")
+        if not _PROVIDER_KEY.fullmatch(value):
+            raise self.bad(name, "the key of a provider: one word in ASCII")
+        return value
+
+    def tenant_secret(self, provider: ApiProvider, environ: Mapping[str, str]) -> str:
+        """Return the secret of a tenant; empty if its own file names none.
+
+        It may name the variable that the operator has made for it, and a file in its own folder:
+        whatever else the server can read belongs to the operator or to other tenants.
+        """
+        name = f"{provider}_key"
+        project = self._settings.file
+        origins = self._settings.origins
+        if project is None or not any(
+            origins.get(f"gateway.{name}_{kind}") == str(project) for kind in ("env", "file")
+        ):
+            return ""  # the user's own settings are the operator's
+        granted = tenant_variable(project.parent.name, provider)
+        if self.text(f"{name}_env") not in ("", granted):
+            why = f"{granted}, which the server's operator sets; no other variable is this ledger's"
+            raise self.bad(f"{name}_env", why)
+        file = self.text(f"{name}_file")
+        if file and not Path(file).resolve().is_relative_to(project.parent.resolve()):
+            raise self.bad(f"{name}_file", "a file in the folder of this forum.toml")
+        return self.secret(name, environ)
 
     def flag(self, name: str) -> bool:
         """Return a flag; False if it is not set."""
         value = self._values.get(name, False)
         if not isinstance(value, bool):
-            raise self._bad(name, "true or false")
+            raise self.bad(name, "true or false")
         return value
 
     def number(self, name: str, unit: int, default: int = NO_LIMIT) -> int:
@@ -147,28 +251,29 @@ class _Table:
         if value is None:
             return default
         if isinstance(value, bool) or not isinstance(value, int | Decimal) or value < 0:
-            raise self._bad(name, "a number, 0 or more")
+            raise self.bad(name, "a number, 0 or more")
         return min(int(value * unit), NO_LIMIT)
 
     def prices(self) -> dict[str, NamedModelPrice]:
         """Return the declared prices of models."""
         declared = self._values.get("prices", {})
         if not isinstance(declared, dict):
-            raise self._bad("prices", _PRICE_FORM)
+            raise self.bad("prices", _PRICE_FORM)
         return {model: self._price(model, price) for model, price in declared.items()}
 
     def _price(self, model: str, price: object) -> NamedModelPrice:
         if not isinstance(price, dict) or price.keys() != {"input", "output"}:
-            raise self._bad(f"prices.{model}", _PRICE_FORM)
+            raise self.bad(f"prices.{model}", _PRICE_FORM)
         for value in price.values():
             if isinstance(value, bool) or not isinstance(value, int | Decimal) or value < 0:
-                raise self._bad(f"prices.{model}", _PRICE_FORM)
+                raise self.bad(f"prices.{model}", _PRICE_FORM)
         read, written = (
             -int(-price[name] * _PICO_USD_PER_MILLION // 1) for name in ("input", "output")
         )
         return declared_price(read, written)
 
-    def _bad(self, name: str, form: str) -> BadSettings:
+    def bad(self, name: str, form: str) -> BadSettings:
+        """Return the error of a setting that is not in its form."""
         return BadSettings(self._file, f"[gateway] {name} is {form}")
 
 

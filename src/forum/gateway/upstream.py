@@ -1,7 +1,7 @@
 """The providers behind the gateway: their addresses, their credentials, and the headers they get.
 
-Provider keys stay with Forum.  Where Forum has no key, the client's own credential passes, and is
-not recorded: headers never are.
+Provider keys stay with Forum.  Where Forum has no key, the client's own credential passes.  No
+credential is recorded.
 """
 
 import ssl
@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import httpx2
 
 from forum.gateway.routes import ApiProvider
+from forum.gateway.sent_parts import CREDENTIALS, HOP_BY_HOP
 from forum.models.provider_http import system_ssl_context
 from forum.models.urls import is_loopback
 
@@ -20,18 +21,7 @@ CONNECT_TIMEOUT_S = 10.0
 READ_TIMEOUT_S = 600.0
 """How long a provider may send nothing: a model that thinks is silent for minutes."""
 
-# RFC 9110, section 7.6.1: these are about one connection, not about the message.
-_HOP_BY_HOP = frozenset(
-    {
-        b"connection", b"keep-alive", b"proxy-authenticate", b"proxy-authorization",
-        b"proxy-connection", b"te", b"trailer", b"transfer-encoding", b"upgrade",
-    }
-)  # fmt: skip
-_CREDENTIALS = frozenset({b"authorization", b"x-api-key", b"api-key", b"cookie"})
-_OWN_REQUEST_HEADERS = frozenset(
-    # The gateway reads replies, so it asks for them uncompressed.  `expect` is answered here.
-    {b"host", b"content-length", b"accept-encoding", b"expect", b"forum-run"}
-)
+_HOP_BY_HOP = frozenset(name.encode() for name in HOP_BY_HOP)
 _DROPPED_REPLY_HEADERS = frozenset({b"set-cookie", b"alt-svc"})
 """Cookies belong to the connection between Forum and the provider."""
 
@@ -47,6 +37,11 @@ class ProviderAddress:
     """None if clients bring credentials of their own."""
     is_free: bool = False
     """Whether the operator has declared that calls cost nothing."""
+
+    @property
+    def secret(self) -> bytes:
+        """Forum's key for the provider; empty if it has none."""
+        return self.key_header[1].removeprefix(b"Bearer ") if self.key_header else b""
 
 
 DEFAULT_URLS: Mapping[ApiProvider, str] = {
@@ -70,23 +65,25 @@ def make_client(address: ProviderAddress, connections: int) -> httpx2.AsyncClien
     )
 
 
-def request_headers(received: Iterable[tuple[bytes, bytes]], address: ProviderAddress,
-                    token: bytes) -> Headers:  # fmt: skip
-    """Return the headers for the provider: the client's, without those that are not meant for it.
+def request_headers(
+    composed: Mapping[str, str],
+    received: Iterable[tuple[bytes, bytes]],
+    address: ProviderAddress,
+    token: bytes,
+) -> Headers:
+    """Return the headers for the provider: those that were composed, and a credential.
 
     `token` is the credential of the run, which no provider may see.
     """
-    received = list(received)
-    dropped = _HOP_BY_HOP | _OWN_REQUEST_HEADERS | _named_in_connection(received)
-    if address.key_header is not None:
-        dropped |= _CREDENTIALS
-    headers = [
-        (name, value)
-        for name, value in received
-        if name.lower() not in dropped and (not token or token not in value)
-    ]
+    headers = [(name.encode(), value.encode()) for name, value in composed.items()]
     if address.key_header is not None:
         headers.append(address.key_header)
+    else:
+        headers += [
+            (name, value)
+            for name, value in received
+            if name.decode("latin-1").lower() in CREDENTIALS and not (token and token in value)
+        ]
     return [*headers, (b"accept-encoding", b"identity")]
 
 

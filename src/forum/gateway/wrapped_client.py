@@ -16,10 +16,13 @@ from typing import Any, TypeVar
 
 from forum import errors
 from forum.app.model_prices import CallPrice
+from forum.gateway.call_plan import PriceBook
+from forum.gateway.composed_body import check_media, set_member
 from forum.gateway.refusals import CallRefused
 from forum.gateway.reply_reader import ReplyReader, UsageHider
-from forum.gateway.request_reader import ReadRequest, insert_member, read_loosely, read_request
+from forum.gateway.request_reader import ReadRequest, read_loosely, read_request
 from forum.gateway.routes import ApiOperation, ApiProvider, ApiRoute, find_route
+from forum.gateway.sent_parts import AllowedNames, compose_headers, compose_query
 from forum.ledger.kinds import Outcome
 from forum.ledger.ports import NO_LIMIT, Amount
 from forum.models.output_limits import max_output_tokens
@@ -148,7 +151,7 @@ class GuardedCall:
     """One HTTP request of a client, from its bound to what it cost."""
 
     def __init__(self, guard: ClientGuard, route: ApiRoute, request: Any) -> None:  # noqa: ANN401
-        self._guard, self.route = guard, route
+        self._guard, self.route, self._url = guard, route, str(request.url)
         body: bytes = request.read() if not hasattr(request, "_content") else request.content
         self.content = _to_json(body)
         self._refusal = ""
@@ -157,18 +160,20 @@ class GuardedCall:
             self._refusal = f"the path {route.path!r} has no bounded price"
         else:
             try:
-                self.read = read_request(route.operation, body, "")
+                self.read = read_request(route.operation, body)
+                _check_parts(route, request)
             except CallRefused as refusal:
                 self._refusal = str(refusal)
+            else:
+                # What was read is what is sent, to the byte.
+                _replace_body(request, self.read.body)
         self._price = self._find_price()
         self._reserved, self._kept = Amount(), bytearray()
         self.hider: UsageHider | None = None
         if self.read.streams and not self.read.asks_usage:
             options = {**(self.read.stream_options or {}), "include_usage": True}
-            changed = insert_member(body, self.read, "stream_options", options)
-            if changed is not None:
-                _replace_body(request, changed)
-                self.hider = UsageHider()
+            _replace_body(request, set_member(self.read.body, "stream_options", options))
+            self.hider = UsageHider()
         # What is compressed could not be read.
         request.headers["accept-encoding"] = "identity"
         self._reader = ReplyReader(route.operation, streams=self.read.streams)
@@ -229,8 +234,13 @@ class GuardedCall:
                 self.step.outcome = Outcome.FAILED
             return
         tokens, hour = billed
-        cost = self._price.cost(tokens, hour) if self._price else 0
-        price = CallPrice(cost, tokens.input + tokens.output, self._price.id if self._price else "")
+        model, url = self.read.model, self._url
+        by_reply, _ = PriceBook({}).judge_reply(self._price, model, self._reader.model, url)
+        stated = self._reader.stated_usd
+        # A cost that cannot be read is believed to be the highest one.
+        stated = self._reserved.usd if stated is None else stated
+        cost = max(by_reply.cost(tokens, hour) if by_reply else 0, stated)
+        price = CallPrice(cost, tokens.input + tokens.output, by_reply.id if by_reply else "")
         self.step.settle(price, (tokens.input, tokens.output))
         self._guard.settle(self._reserved, Amount(cost, price.tokens, 1))
 
@@ -251,7 +261,7 @@ class GuardedCall:
     def _find_price(self) -> NamedModelPrice | None:
         with suppress(errors.UnknownPrice):
             embeds = self.route.operation is ApiOperation.EMBEDDINGS
-            return price_by_name(self.read.model, embeds=embeds)
+            return price_by_name(self.read.model, url=self._url, embeds=embeds)
         return None
 
 
@@ -413,6 +423,13 @@ def _stream_class(http: Any, base: str, kind: type[Any]) -> type[Any]:  # noqa: 
         if name in ("httpx", "httpx2")
     )
     return type(kind.__name__, (kind, getattr(import_module(library), base)), {})
+
+
+def _check_parts(route: ApiRoute, request: Any) -> None:  # noqa: ANN401  of httpx or httpx2
+    """Raise `CallRefused` for a header or a query by which another call could be made."""
+    check_media(request.headers.get("content-type", ""), "")
+    compose_headers(request.headers.raw, AllowedNames(), b"")
+    compose_query(request.url.query, route, request.method, AllowedNames(), b"")
 
 
 def _replace_body(request: Any, body: bytes) -> None:  # noqa: ANN401  of httpx or httpx2

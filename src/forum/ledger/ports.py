@@ -97,7 +97,7 @@ class BudgetSlice(NamedTuple):
 
     scope: str
     period: str
-    """A day (`2026-11-16`) or a month (`2026-11`), in UTC by the clock of the database."""
+    """A day (`2026-11-16`) or a month (`2026-11`), in UTC by the database's clock, or `run`."""
     owner: str
     """The process that holds the slice; empty for the usage of processes that have ended."""
 

@@ -48,6 +48,8 @@ class Attachment(msgspec.Struct, frozen=True):
     name: str
     content: Content
     type: str = "text/plain"
+    salt: bytes = b""
+    """That of another entry's body with this content, so that the commitments are equal."""
 
 
 class Draft(msgspec.Struct, frozen=True):
@@ -370,7 +372,7 @@ class Strand:
         names = sorted(attachment.name for attachment in attachments)
         if len(set(names)) != len(names):
             raise errors.Malformed("draft", f"two bodies of one name: {', '.join(names)}")
-        bodies = [Body(a.name, a.type, a.content, self._pen.salts()) for a in attachments]
+        bodies = [Body(a.name, a.type, a.content, a.salt or self._pen.salts()) for a in attachments]
         return tuple(sorted(bodies, key=lambda body: body.name))
 
     def _adopt_existing(self, drafts: Sequence[Draft]) -> tuple[RecordedEntry, ...]:

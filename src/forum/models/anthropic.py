@@ -2,6 +2,10 @@
 
 A structured output is requested as a tool that the model must call, which every model of this API
 supports; the arguments of that tool are the output.
+
+The provider stores what a request marks with `cache_control`: tools, system and messages, in this
+order, up to that mark.  Storing costs more than reading, so only what further calls send again is
+marked, and only where the price of it is known.
 """
 
 from typing import Any
@@ -10,7 +14,7 @@ import msgspec
 
 from forum.engine import ModelCall
 from forum.models import wire
-from forum.models.prices import BilledTokens
+from forum.models.prices import BilledTokens, has_cache_price
 from forum.work.policy import OPERATION_PATHS, Api, Chat
 from forum.work.prompt import MessageRole
 from forum.work.server_sent_events import SseEvent
@@ -92,6 +96,8 @@ class AnthropicWire(wire.Wire):
         fields: dict[str, Any] = {"messages": _messages(call), "max_tokens": self.spec.max_tokens}
         if system := wire.system_of(call):
             fields["system"] = system
+        if has_cache_price(self.spec):
+            _mark_prefixes(fields, call)
         tools = [_tool(offer.name, offer.description, offer.schema) for offer in call.offers]
         if self._answer is not None:
             tools.append(_tool(self._answer, "Give the final answer.", call.schema))
@@ -186,6 +192,28 @@ def _answer_name(call: ModelCall) -> str:
     while name in offered:
         name += "_"
     return name
+
+
+_CACHE: dict[str, Any] = {"cache_control": {"type": "ephemeral"}}
+
+
+def _mark_prefixes(fields: dict[str, Any], call: ModelCall) -> None:
+    """Mark what further calls begin with: the request that tasks share, and, with tools, all."""
+    shared = next((message.shared for message in wire.messages_of(call) if message.shared), 0)
+    if not shared and not call.offers:
+        return
+    if "system" in fields:
+        fields["system"] = [{"type": "text", "text": fields["system"]} | _CACHE]
+    first, last = (fields["messages"][place]["content"] for place in (0, -1))
+    if shared:
+        text = first[0]["text"]
+        first[:1] = [
+            {"type": "text", "text": text[:shared]} | _CACHE,
+            first[0] | {"text": text[shared:]},
+        ]
+    if call.offers and last:
+        # The results of tools are added to the conversation, which is sent again with them.
+        last[-1] = last[-1] | _CACHE
 
 
 def _tool(name: str, description: str, schema: bytes) -> dict[str, Any]:

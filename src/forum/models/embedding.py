@@ -17,6 +17,7 @@ from typing import Final
 from forum.models.numpy_arrays import NDArray, np
 from forum.models.weights import find_weights, verify_weights
 from forum.work.model_weights import MINILM, MINILM_TENSORS, MINILM_VOCABULARY
+from forum.work.unicode_forms import normalize_text
 
 Floats = NDArray[np.float32]
 
@@ -159,7 +160,7 @@ def _batches(rows: list[int], ids: list[list[int]]) -> list[list[int]]:
 def _words(text: str) -> list[str]:
     """Return lower-case words without accents; punctuation and ideographs are separate words."""
     plain = "".join(map(_clean_character, text)).lower()
-    plain = unicodedata.normalize("NFD", plain)
+    plain = normalize_text("NFD", plain)
     return "".join(map(_separate_symbols, plain)).split()
 
 

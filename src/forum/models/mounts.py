@@ -9,13 +9,19 @@ or beside it, never appears inside.
 
 A rebuilt folder is read-only, also where programs may write.  A program can change the entries that
 are bound there, but it cannot rename, replace or add one: what leads to a secret stays in place.
+
+Secrets that are not of Forum, such as a file with variables, are covered nevertheless where their
+folder need not be rebuilt: a program that works beside one must be able to make files there.  The
+folders that lead to a covered file are pinned: a program that renamed one while another program is
+started could keep that one from covering the file.
 """
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 from forum.errors import NotConfined
+from forum.models.secret_paths import FoundSecret
 
 MAX_ENTRIES = 1000
 """Maximum number of entries in rebuilt folders: each is a mount, and each mount takes time."""
@@ -25,9 +31,11 @@ _MAX_LINKS = 40  # the kernel's own limit
 class SecretFilter:
     """Knows which paths are secret, and binds folders without them."""
 
-    def __init__(self, secrets: Iterable[Path], empty: Path) -> None:
-        """Take the paths of secrets, and an empty file that replaces secret files."""
-        self._empty = empty
+    def __init__(
+        self, secrets: Iterable[Path], empty: Path, covered: Iterable[FoundSecret] = ()
+    ) -> None:
+        """Take the paths of secrets, an empty file that replaces them, and files to be covered."""
+        self._empty, self._covered = empty, {secret.path: secret for secret in covered}
         self._hidden: set[Path] = set()
         self._rebuilt: set[Path] = set()
         self._entries = 0
@@ -40,7 +48,33 @@ class SecretFilter:
 
     def hides(self, path: Path) -> bool:
         """Return whether a path without symbolic links is a secret or inside one."""
-        return any(place in self._hidden or self._is_copy(place) for place in (path, *path.parents))
+        places = (path, *path.parents)
+        return any(place in self._hidden or self._is_copy(place) for place in places)
+
+    def holds(self, path: Path) -> bool:
+        """Return whether no program can rename or replace the entries of a folder."""
+        return path in self._rebuilt
+
+    def cover(self, writable: Collection[Path]) -> Iterator[str]:
+        """Yield the arguments of `sandbox_start` that cover files, before anything is bound.
+
+        No program can move what leads to one: folders below those of `writable` are pinned.
+        """
+        paths = [p for p in self._covered if p.parent not in self._rebuilt and not self.hides(p)]
+        if not paths:
+            return
+        pinned = {
+            folder
+            for path in paths
+            for folder in path.parents
+            if any(folder != top and folder.is_relative_to(top) for top in writable)
+        }
+        for folder in sorted(pinned - self._rebuilt):
+            yield from ("--pin", str(folder))
+        yield from ("--empty", str(self._empty))
+        for path in sorted(paths):
+            secret = self._covered[path]
+            yield from ("--cover", f"{secret.device},{secret.number},{path}")
 
     def bind(self, how: str, source: Path, target: Path) -> Iterator[str]:
         """Yield the arguments that show a file or folder, bound with `--bind` or `--ro-bind`.
@@ -66,7 +100,7 @@ class SecretFilter:
         for entry in entries:
             path, place = source / entry.name, str(target / entry.name)
             is_folder = entry.is_dir(follow_symlinks=False)
-            if path in self._hidden or self._is_copy(path):
+            if path in self._hidden or path in self._covered or self._is_copy(path):
                 # Only the name stays visible, so that programs
                 # that search for a project find this one.
                 yield from ("--dir", place) if is_folder else ("--ro-bind", str(self._empty), place)

@@ -4,8 +4,10 @@ The table is that of the installed package `genai-prices`; it is never downloade
 only for a model without a declared price.  Some of its prices depend on the time of day.
 """
 
+import re
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import ROUND_CEILING
@@ -18,6 +20,7 @@ import msgspec
 from forum.engine import ModelCall
 from forum.errors import UnknownPrice
 from forum.ledger.ports import Amount
+from forum.models.token_bounds import count_normalized_bytes
 from forum.models.urls import is_loopback
 from forum.work.policy import Chat, Library
 
@@ -26,6 +29,8 @@ _MAX_NANO_USD: Final = (1 << 53) - 1
 
 _MAX_CLOCK_SKEW_S: Final = 60.0
 """Assumed maximum difference between a provider's clock and ours, in seconds."""
+
+_OLLAMA_NAME: Final = re.compile(r"(?!ft:)[^/:]+:[^/:]+")
 
 _MAX_NAMES: Final = 1024
 """Names of models whose price is remembered: clients choose the names."""
@@ -179,7 +184,13 @@ def price_of(spec: Chat | Library) -> Price:
     if spec.input_usd is not None or spec.output_usd is not None:
         raise UnknownPrice(spec.model, "only one of input_usd and output_usd is set")
     if isinstance(spec, Chat) and is_loopback(spec.url):
-        return FREE_PRICE
+        # A proxy or a tunnel on this machine may be a paid provider, and then the names of its
+        # models are those of the table.  A model that runs here has a name of its own, or one with
+        # a tag, as Ollama has it.
+        listed = _find_listed_price(spec.model, None, None)
+        if isinstance(listed, str) or _OLLAMA_NAME.fullmatch(spec.model):
+            return FREE_PRICE
+        return listed
     _check_options(spec)
     match spec:
         case Chat():
@@ -190,6 +201,15 @@ def price_of(spec: Chat | Library) -> Price:
     if isinstance(found, str):
         raise UnknownPrice(spec.model, found)
     return found
+
+
+def has_cache_price(spec: Chat) -> bool:
+    """Return whether the table has what it costs to write to the cache of the model's provider."""
+    price = price_of(spec)
+    if not isinstance(price, ListedPrice):
+        return False  # a declared price has no such part, so a call may cost more than reserved
+    rates = price.rates.find(0)
+    return rates.cache_write > rates.input > rates.cache_read
 
 
 def find_price(model: str, provider: str = "") -> Price:
@@ -285,11 +305,11 @@ def declared_price(input_pico: int, output_pico: int, name: str = "declared") ->
 
 
 @lru_cache(_MAX_NAMES)
-def price_by_name(model: str, *, embeds: bool = False) -> NamedModelPrice:
-    """Return the price of a model in the table by its name alone.  Raises `UnknownPrice`.
+def price_by_name(model: str, *, url: str = "", embeds: bool = False) -> NamedModelPrice:
+    """Return the price of a model in the table.  Raises `UnknownPrice`.
 
     Several providers may serve a model of that name.  If its name does not tell whose model it is,
-    the most expensive one counts.
+    the most expensive one counts.  So does the price at the address, if the table knows that.
     """
     table: Any = import_module("genai_prices")
     snapshot = import_module("genai_prices.data_snapshot").get_snapshot()
@@ -297,6 +317,9 @@ def price_by_name(model: str, *, embeds: bool = False) -> NamedModelPrice:
         found = [snapshot.find_provider_model(model, None, None, None)]
     except LookupError:
         found = [(p, m) for p in snapshot.providers for m in p.models if m.is_match(model)]
+    if url:
+        with suppress(LookupError):
+            found.append(snapshot.find_provider_model(model, None, None, url))
     priced = [
         NamedModelPrice(
             id=f"genai-prices/{table.__version__}",
@@ -310,7 +333,23 @@ def price_by_name(model: str, *, embeds: bool = False) -> NamedModelPrice:
     priced = [p for p in priced if p.find_rates(0).input and (embeds or p.find_rates(0).output)]
     if not priced:
         raise UnknownPrice(model, "the table does not have it")
-    return max(priced, key=lambda price: price.find_rates(0).input + price.find_rates(0).output)
+    if not url:
+        return max(priced, key=lambda price: price.find_rates(0).input + price.find_rates(0).output)
+    return dearest_price(priced)
+
+
+def dearest_price(prices: Sequence[NamedModelPrice]) -> NamedModelPrice:
+    """Return a price that is in no part below any of these; the first is the one that it names."""
+    first, *others = prices
+    if not others:
+        return first
+
+    def find_rates(input_tokens: int) -> TokenRates:
+        rates = (msgspec.structs.astuple(price.find_rates(input_tokens)) for price in prices)
+        return TokenRates(*map(max, *rates))
+
+    context = max(price.context_tokens for price in prices)
+    return NamedModelPrice(first.id, first.provider, context, find_rates)
 
 
 def _size_rates(prices: Any) -> _SizedRates:  # noqa: ANN401  # a class of the table
@@ -359,8 +398,9 @@ def _to_nano_usd(pico: int) -> int:
 def bound_of(price: Price, call: ModelCall, max_tokens: int) -> Amount:
     """Return the upper bound of the cost of a call.
 
-    No tokenizer produces more tokens than a text has bytes.  Whether the provider reads from or
-    writes to its cache is not known in advance, so the most expensive case is assumed.
+    No tokenizer produces more tokens than a text has bytes, before or after it is normalized.
+    Whether the provider reads from or writes to its cache is not known in advance, so the most
+    expensive case is assumed.
     """
     return bound_tokens(price, _max_input_tokens(call), max_tokens, call.seconds)
 
@@ -384,20 +424,22 @@ def _max_input_tokens(call: ModelCall) -> int:
         + _sent_bytes(turn.text)
         # Measured as sent: JSON may escape one character to six bytes.
         + sum(
-            _TURN_OVERHEAD + len(msgspec.json.encode((use.tool, use.arguments)))
+            _TURN_OVERHEAD + _sent_bytes(msgspec.json.encode((use.tool, use.arguments)))
             for use in turn.uses
         )
         for turn in call.turns
     )
     offers = sum(
-        _TOOL_OVERHEAD + len((offer.name + offer.description).encode()) + len(offer.schema)
+        _TOOL_OVERHEAD
+        + count_normalized_bytes(offer.name + offer.description)
+        + _sent_bytes(offer.schema)
         for offer in call.offers
     )
     prompt = max(turns, sum(_sent_bytes(chunk) for chunk in call.prompt.chunks()))
     tools = _TOOLS_OVERHEAD if call.offers or call.schema else 0
-    return _CALL_OVERHEAD + prompt + offers + len(call.schema) + tools
+    return _CALL_OVERHEAD + prompt + offers + _sent_bytes(call.schema) + tools
 
 
 def _sent_bytes(text: bytes) -> int:
     """Return the size as sent: an invalid byte becomes U+FFFD, which has three bytes in UTF-8."""
-    return len(text) if text.isascii() else len(text.decode(errors="replace").encode())
+    return len(text) if text.isascii() else count_normalized_bytes(text.decode(errors="replace"))

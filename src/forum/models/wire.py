@@ -147,6 +147,8 @@ class SentMessage(NamedTuple):
     calls: list[SentToolCall]
     answers: SentToolCall | None
     """The tool call whose result this message is, if any."""
+    shared: int = 0
+    """How many characters at the beginning of the text other calls of the run send too."""
 
 
 def messages_of(call: engine.ModelCall) -> Iterator[SentMessage]:
@@ -166,7 +168,8 @@ def messages_of(call: engine.ModelCall) -> Iterator[SentMessage]:
             yield SentMessage(turn.who, text, calls, None)
         else:
             is_result = turn.who is MessageRole.TOOL and turn.use < len(calls)
-            yield SentMessage(turn.who, text, [], calls[turn.use] if is_result else None)
+            shared = len(turn.text[: turn.shared].decode(errors="replace"))
+            yield SentMessage(turn.who, text, [], calls[turn.use] if is_result else None, shared)
 
 
 def system_of(call: engine.ModelCall) -> str:

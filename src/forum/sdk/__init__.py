@@ -50,7 +50,7 @@ from forum.sdk.named_parts import agent, model, tool
 from forum.sdk.recorder import Recorder
 from forum.sdk.report_items import MAX_BATCH_ITEMS, ReportItem, ReportResult
 from forum.sdk.report_writer import ReportWriter
-from forum.sdk.run_results import CouncilOutcome, RunResult, TaskOutcome, TaskVerdict
+from forum.sdk.run_results import CouncilOutcome, Dissent, RunResult, TaskOutcome, TaskVerdict
 from forum.sdk.run_scope import RunBudgetLeft, RunScope, SpanContext, StepScope
 from forum.sdk.step_queue import LossPolicy
 from forum.sdk.submitted_run import SubmittedRun
@@ -61,6 +61,7 @@ __all__ = [
     "Cause",
     "CouncilOutcome",
     "DeliberateArguments",
+    "Dissent",
     "EngineSession",
     "FigureDifference",
     "Figures",

@@ -26,7 +26,7 @@ from forum.sdk.plan_values import PlanValue, read_budget, read_plan_value
 from forum.sdk.submitted_run import SubmittedRun
 from forum.sdk.typed_values import AnswerType
 from forum.spelling import suggest_or_list
-from forum.work.panel import COUNCIL_VERSION, Council, Panel, Seat
+from forum.work.panel import COUNCIL_VERSION, Council, Panel, Seat, count_seats
 from forum.work.plan import write_plan
 from forum.work.policy import Chat, Policy, ToolSpec, write_policy
 from forum.work.routing import Route
@@ -42,12 +42,14 @@ class DeliberateArguments(TypedDict, total=False):
     agents: Sequence[AgentChoice]
     """The agents that take the seats in turn; without them, those of `forum.toml` do."""
     seats: int
-    """How many sit on the council; else as many as agents, and at least three."""
+    """How many sit on the council; else as many as agents, or five for one or none."""
     options: Sequence[str]
     """The possible answers; without them any text may be one."""
     usd: float | str | None
     """The most that the run may cost, in dollars."""
     calls: int | None
+    about: str | None
+    """The run on whose answer the council deliberates; the question is about it, or empty."""
 
 
 class SubmitArguments(TypedDict, total=False):
@@ -167,25 +169,30 @@ class EngineSession:
         return await asyncio.to_thread(lambda: self.submit(request, result=result, **options))
 
     def deliberate(
-        self, question: str, **options: Unpack[DeliberateArguments]
+        self, question: str = "", **options: Unpack[DeliberateArguments]
     ) -> SubmittedRun[None]:
         """Have a council of agents deliberate on a question, and return its run.
 
-        See `DeliberateArguments`.  Raises `BadPlan`, `Malformed`, `AgentUnusable`.
+        See `DeliberateArguments`.  Raises `BadPlan`, `Malformed`, `AgentUnusable`; with `about`
+        also `NoSuchEntry`, `AnswerNotFinal`, `NoAnswer`, `BodyGone`.
         """
         _check_options("deliberate", options, DeliberateArguments)
         agents = options.get("agents", ())
         named = [named_agent(choice, self._registry.base_policy.agents) for choice in agents]
         policy = self._policy(named, {}, ())
         names = [found.name for found in named] or [""]
-        count = options.get("seats") or max(len(agents), 3)
+        count = count_seats(options.get("seats"), models=len(agents))
         council: Panel = Council(
             seats=tuple(Seat(names[number % len(names)]) for number in range(count)),
             options=tuple(options.get("options", ())),
             version=COUNCIL_VERSION,
         )
         limits = {"usd": options.get("usd"), "calls": options.get("calls")}
-        order = RunRequest(question, None, policy, read_budget(limits, "deliberate"))
+        about = options.get("about")
+        subject = self._forum.reads.read_answer_reference(about) if about else None
+        asked = subject.compose_question(question) if subject else question
+        budget = read_budget(limits, "deliberate")
+        order = RunRequest(asked, None, policy, budget, about=subject)
         decided = self._registry.decide(order, CallerAuthority.OPERATOR, panel=council)
         return self._submit(decided, "", None)
 
@@ -318,7 +325,7 @@ async def asubmit(
     return await asyncio.to_thread(lambda: submit(request, result=result, **options))
 
 
-def deliberate(question: str, **options: Unpack[DeliberateArguments]) -> SubmittedRun[None]:
+def deliberate(question: str = "", **options: Unpack[DeliberateArguments]) -> SubmittedRun[None]:
     """Have a council deliberate in the current folder; see `EngineSession.deliberate`."""
     return default_engine().deliberate(question, **options)
 

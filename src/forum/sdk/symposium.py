@@ -35,6 +35,7 @@ from forum.deliberation.symposium.transcript import message_text, message_type, 
 from forum.engine import RunRequest
 from forum.errors import PinningViolation
 from forum.planning import AgentRegistry, CallerAuthority
+from forum.sdk.named_parts import find_agent
 from forum.sdk.plan_values import read_budget
 from forum.work.panel import Symposium
 from forum.work.policy import Agent
@@ -266,7 +267,7 @@ def _seat(
             speaking[name] = speaker
         elif speaker is not None:
             speaking[name] = name
-            decorated = getattr(speaker, "__forum_agent__", None)  # of `forum.agent`
+            decorated = find_agent(speaker)
             own[name] = (
                 decorated.agent
                 if decorated is not None
@@ -297,7 +298,12 @@ def _reserve_folder(config: Mapping[str, Any], output: str | Path | None) -> Pat
         raise errors.Malformed("session_id", "it has to be the name of a folder")
     folder = Path(output) / session
     Path(output).mkdir(parents=True, exist_ok=True, mode=0o700)
-    folder.mkdir(mode=0o700)
+    try:
+        folder.mkdir(mode=0o700)
+    except FileExistsError:
+        raise FileExistsError(
+            f"{folder} holds a session already. Give another session_id or another output."
+        ) from None
     return folder
 
 

@@ -6,30 +6,27 @@ threads, and which limits make them sufficient: no single step blocks the other 
 process for long.
 """
 
-import asyncio
 import gc
 import sys
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from time import thread_time
 from typing import Final, TypeVar
 
 from forum.errors import CheckTooExpensive
+from forum.limits.off_loop import run_in_body_thread
 from forum.work.step_limit import limit_steps
 
 T = TypeVar("T")
 
 MAX_CPU_S: Final = 1.0
-_THREADS: Final = 2
 _THREAD_SWITCH_INTERVAL_S: Final = 0.001
 """Time slice of a computing thread.  The event loop waits for one of these per computing thread."""
-
-_pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="forum-prepare")
 
 
 async def run_cpu_bounded(work: Callable[[], T]) -> T:
     """Run work whose cost depends on a client, in a thread.  Raises `CheckTooExpensive`."""
-    return await asyncio.get_running_loop().run_in_executor(_pool, _run_with_cpu_limit, work)
+    return await run_in_body_thread(partial(_run_with_cpu_limit, work))
 
 
 def _run_with_cpu_limit(work: Callable[[], T]) -> T:

@@ -8,6 +8,8 @@ from msgspec import inspect
 from forum.spelling import suggest_or_list
 
 _UNKNOWN = re.compile(r"Object contains unknown field `(.+?)`(?: - at `\$(.*)`)?")
+_OTHER_NAMES = {"problem": "request", "question": "request"}
+"""What other programs, and other surfaces, call a field."""
 _PLACE = re.compile(r"\.([A-Za-z_]\w*)|\[[^\]]*\]")
 
 
@@ -18,6 +20,8 @@ def describe_field_error(error: Exception, into: Any) -> str:  # noqa: ANN401  a
         return str(error)
     name, place = match.groups(default="")
     names = sorted(_names_at(inspect.type_info(into), place))
+    if not place and _OTHER_NAMES.get(name) in names:
+        return f"{error}; it is called `{_OTHER_NAMES[name]}` here, for every kind of run"
     return f"{error}; {suggest_or_list(name, names)}" if names else str(error)
 
 

@@ -1,17 +1,36 @@
 """What an approval and a rejection at a gate lead to, in sentences for every surface."""
 
 from collections.abc import Iterable
+from typing import assert_never
 
 import msgspec
 from msgspec import Struct
 
 from forum.app import ExplainedGate
-from forum.surfaces.formatting import pluralize
+from forum.app.formatting import pluralize
+from forum.work.panel import Council
 from forum.work.plan import Plan, Task, read_plan
 from forum.work.policy import Policy
+from forum.work.report_kinds import Provenance
 
 _MAX_NAMES = 12
 """Maximum number of names that a sentence lists."""
+
+
+def describe_asker(provenance: Provenance, asked_by: str) -> str:
+    """Say who asks at a gate, and how Forum knows of it."""
+    by = asked_by or "unknown"
+    match provenance:
+        case Provenance.DRIVEN:
+            return f"a run of Forum, submitted by {by}"
+        case Provenance.RELAYED:
+            return f"a gateway of Forum, for {by}"
+        case Provenance.WRAPPED:
+            return f"NOT a run of Forum: the program of {by} asks through the SDK"
+        case Provenance.REPORTED:
+            return f"NOT a run of Forum: reported by {by}"
+        case _:
+            assert_never(provenance)
 
 
 class GateEffects(Struct, frozen=True):
@@ -90,7 +109,7 @@ def _task_effects(name: str, plan: Plan | None, policy: Policy) -> GateEffects:
 
 def _describe_worker(task: Task, policy: Policy) -> str:
     if task.panel is not None:
-        return ", by a council"
+        return ", by a council" if isinstance(task.panel, Council) else ", by a symposium"
     if task.tasks:
         return f", as a run of its own with {pluralize(len(task.tasks), 'task')}"
     agent, tools = policy.worker_of(task), policy.tools_of(task)

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Iterator
 from decimal import Decimal
 from enum import StrEnum
 from itertools import cycle, islice
-from typing import Annotated, TypeVar
+from typing import Annotated, TypeVar, assert_never
 
 import msgspec
 from msgspec import Meta, Struct
@@ -14,7 +14,7 @@ from forum.app import Forum, new_run_id
 from forum.deliberation import seating
 from forum.deliberation.symposium.prompts import build_briefing
 from forum.deliberation.symposium.schemas import Persona
-from forum.engine import RunRequest
+from forum.engine import AnswerReference, RunRequest
 from forum.errors import BadPlan, NoSuchEntry
 from forum.ledger.access import has_scope
 from forum.ledger.body import text_content
@@ -30,6 +30,8 @@ from forum.work.panel import (
     Panel,
     Seat,
     Symposium,
+    count_seats,
+    draft_decision,
 )
 from forum.work.plan import Plan, RunBudget, Task
 from forum.work.plan_limits import MAX_TASKS, check_plan_size
@@ -127,7 +129,16 @@ Ladder = Annotated[
 ]
 NamedPanels = Annotated[
     dict[str, PanelAsk],
-    Meta(description="Councils by name, with which the ladder can end."),
+    Meta(description="Panels by name, with which the ladder can end."),
+]
+
+
+About = Annotated[
+    Annotated[str, Meta(min_length=1, max_length=128)] | None,
+    Meta(
+        description="The run on whose answer the panel deliberates; the request is the question "
+        "about it. The run has ended. Needs the scope read."
+    ),
 ]
 
 
@@ -144,6 +155,13 @@ class TaskAsk(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tru
     tasks: tuple["TaskAsk", ...] = ()
     budget: BudgetAsk | None = None
     panel: Annotated[PanelAsk | None, Meta(description="Who deliberates on it.")] = None
+    decide: Annotated[
+        Options,
+        Meta(
+            description="Options, one of which a configured panel chooses: that which `agent` "
+            "names, or else the first."
+        ),
+    ] = ()
 
 
 class GateAsk(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -172,6 +190,7 @@ class AskForm(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tru
     panel: PanelAsk | None = None
     ladder: Ladder = ()
     panels: NamedPanels = {}
+    about: About = None
 
 
 class PreviewAsk(AskForm, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -209,10 +228,28 @@ class KeyAsk(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True
     ) = None
 
 
+def read_subject(forum: Forum, form: AskForm, scopes: Collection[Scope]) -> AnswerReference | None:
+    """Return the answer that a form is about, if it names one.
+
+    Whoever may not read runs learns nothing of them from what a panel says. Raises `BadPlan`, and
+    what `read_answer_reference` raises.
+    """
+    if form.about is None:
+        return None
+    if form.panel is None:
+        raise BadPlan("about: a panel deliberates on the answer of a run; say which with panel")
+    if not has_scope(scopes, {Scope.READ}):
+        raise BadPlan("about: to deliberate on the answer of a run requires the scope read")
+    return forum.reads.read_answer_reference(form.about)
+
+
 def run_request_from_form(
-    form: AskForm, staff: AgentRegistry, authority: CallerAuthority
+    form: AskForm,
+    staff: AgentRegistry,
+    authority: CallerAuthority,
+    about: AnswerReference | None = None,
 ) -> RunRequest:
-    """Return what will be carried out for a form.
+    """Return what will be carried out for a form; `about` is what `read_subject` returned for it.
 
     Raises `BadPlan`, `Malformed`, `AgentUnusable`, `ServerUnusable`.
     """
@@ -227,22 +264,23 @@ def run_request_from_form(
         raise BadPlan(f"the panels of a plan have up to {MAX_PLAN_SEATS} seats together")
     budget = budget_from_form(form.budget)
     tasks = tuple(map(_task_from_form, form.tasks))
-    panel: Panel | None = None
-    if form.panel and form.panel.protocol is Protocol.SYMPOSIUM:
-        panel = symposium_from_form(form.panel, form.request, budget)
-    elif form.panel:
-        panel = council_from_form(form.panel)
+    request = about.compose_question(form.request) if about else form.request
+    panel = panel_from_form(form.panel, request, budget) if form.panel else None
+    if isinstance(panel, Symposium) and panel.require is not Requirement.MAJORITY:
+        raise BadPlan("panel.require: only a task with a panel passes or fails; leave it out")
+    current = staff.current_policy()
+    named = {name: panel_from_form(ask, name, RunBudget()) for name, ask in form.panels.items()}
     policy = replace_given(
-        staff.current_policy(),
+        current,
         gates=form.gates and form.gates.what,
         gate_milliseconds=form.gates and form.gates.seconds and 1000 * form.gates.seconds,
         gate_default=form.gates and form.gates.default,
         parallel=form.parallel,
         retries=form.retries,
         ladder=form.ladder or None,
-        panels={name: council_from_form(ask) for name, ask in form.panels.items()} or None,
+        panels=current.panels | named if named else None,
     )
-    order = RunRequest(form.request, Plan(tasks) if tasks else None, policy, budget)
+    order = RunRequest(request, Plan(tasks) if tasks else None, policy, budget, about=about)
     return staff.decide(
         order, authority, lane=form.lane, team=form.team, route=form.route, panel=panel
     )
@@ -254,10 +292,19 @@ def replace_given(value: StructT, **wished: object) -> StructT:
     return msgspec.structs.replace(value, **changes) if changes else value
 
 
+def panel_from_form(form: PanelAsk, problem: str, budget: RunBudget) -> Panel:
+    """Return the panel of a form.  Raises `BadPlan`."""
+    match form.protocol:
+        case Protocol.COUNCIL:
+            return council_from_form(form)
+        case Protocol.SYMPOSIUM:
+            return symposium_from_form(form, problem, budget)
+        case _:
+            assert_never(form.protocol)
+
+
 def council_from_form(form: PanelAsk) -> Council:
     """Return the council of a form.  Raises `BadPlan`."""
-    if form.protocol is not Protocol.COUNCIL:
-        raise BadPlan(f"a {form.protocol} deliberates on whole requests, not on a task of a plan")
     usual, seats = Council(), _count_seats(form)
     names = islice(cycle(form.models or ("",)), seats)
     texts = [build_briefing(persona) for persona in _resolve_personas(form)[:seats]] or [""]
@@ -277,7 +324,7 @@ def council_from_form(form: PanelAsk) -> Council:
 def symposium_from_form(form: PanelAsk, problem: str, budget: RunBudget) -> Symposium:
     """Return the symposium of a form.  Raises `BadPlan`."""
     usual = PanelAsk()
-    for name in ("options", "baseline", "threshold", "judge", "require"):
+    for name in ("options", "baseline", "threshold", "judge"):
         if getattr(form, name) != getattr(usual, name):
             raise BadPlan(f"panel.{name}: only a council counts ballots; leave it out")
     rounds = seating.DEFAULT_ROUNDS if form.rounds is None else form.rounds
@@ -287,7 +334,8 @@ def symposium_from_form(form: PanelAsk, problem: str, budget: RunBudget) -> Symp
         raise BadPlan("the request is empty")
     personas = _resolve_personas(form) or seating.DEFAULT_PERSONAS
     sitting = list(islice(cycle(personas), _count_seats(form)))
-    return seating.draft_symposium(new_run_id(), problem, sitting, form.models, rounds, budget)
+    drafted = seating.draft_symposium(new_run_id(), problem, sitting, form.models, rounds, budget)
+    return replace_given(drafted, require=form.require)
 
 
 def _resolve_personas(form: PanelAsk) -> list[Persona]:
@@ -307,8 +355,7 @@ def _walk_tasks(tasks: Iterable[TaskAsk]) -> Iterator[TaskAsk]:
 
 
 def _count_seats(form: PanelAsk) -> int:
-    several = len(form.models) if len(form.models) > 1 else 0
-    return form.seats or len(form.personas) or several or len(Council().seats)
+    return count_seats(form.seats, models=len(form.models), personas=len(form.personas))
 
 
 def check_gate_authority(gates: GateAsk | None, scopes: Collection[Scope]) -> None:
@@ -392,11 +439,15 @@ def _task_from_form(form: TaskAsk) -> Task:
     )
     # msgspec omits a default only if it is the same object.  An equal copy of the default budget
     # would be recorded as `{}`, and equal plans would have different digests.
-    return replace_given(
-        task,
-        budget=form.budget and budget_from_form(form.budget),
-        panel=form.panel and council_from_form(form.panel),
-    )
+    budget = form.budget and budget_from_form(form.budget)
+    if form.panel and form.decide:
+        raise BadPlan(f"task {form.id!r}: a configured panel decides; leave out panel, or decide")
+    panel: Panel | None = None
+    if form.panel:
+        panel = panel_from_form(form.panel, form.instruction, budget or RunBudget())
+    elif form.decide:
+        panel = draft_decision(form.decide)
+    return replace_given(task, budget=budget, panel=panel)
 
 
 class ScoreAsk(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

@@ -22,7 +22,7 @@ from forum.telemetry.spans import MalformedSpan, SpanSource, is_trace_id
 PROTOBUF: Final = "application/x-protobuf"
 JSON: Final = "application/json"
 MAX_BODY_BYTES: Final = 16 << 20
-"""Limit of a request, packed and unpacked."""
+"""Limit of a request when it is unpacked; a server may accept less."""
 _GZIP_WINDOW: Final = 31
 """The value for zlib that stands for the gzip format with the largest window."""
 _HEX_MEMBERS: Final = frozenset({"traceId", "spanId", "parentSpanId"})
@@ -53,15 +53,11 @@ def check_headers(content_type: str, encoding: str) -> tuple[str, ContentEncodin
         raise RefusedExport(415, "send gzip or no content encoding") from None
 
 
-def decode_message(
-    body: bytes, media_type: str, encoding: ContentEncoding, message: Message
-) -> list[MalformedSpan]:
-    """Fill a message from a body; return the parts of a JSON body that have no valid form.
+def decode_message(body: bytes, media_type: str, message: Message) -> list[MalformedSpan]:
+    """Fill a message from an unpacked body; return the parts that have no valid form.
 
     Raises `RefusedExport` (400, 413).
     """
-    if encoding is ContentEncoding.GZIP:
-        body = unpack_gzip(body, MAX_BODY_BYTES)
     if len(body) > MAX_BODY_BYTES:
         raise _too_large()
     try:

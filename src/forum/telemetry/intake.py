@@ -1,4 +1,4 @@
-"""Record what programs report: one trace is one run, and every span is one strand of it.
+"""Record what programs report: one trace of one reporter is one run, and a span one strand of it.
 
 A span is the first entry of the strand `span/ID`, and a position can be taken once.  So a span that
 is sent again, to this process or another, before or after a restart, is recorded once.  Each
@@ -27,6 +27,7 @@ from forum.work.report_closing import CLOSE_TIMER, DEFAULT_PATIENCE, ReportPatie
 from forum.work.report_comparison import says_same
 from forum.work.report_drafts import gap_draft, source_draft, step_draft
 from forum.work.report_kinds import (
+    MAX_REPORTER_CHARS,
     GapReason,
     ReportBatchFacts,
     ReportGapFacts,
@@ -110,9 +111,10 @@ class TelemetryIntake:
         return counts
 
     def _commit(self, by_trace: dict[str, list[Report]], by: str) -> IntakeCounts:
+        by = derive_reporter(by)
         for _ in range(_MAX_ATTEMPTS):
-            request = _Request(self.ledger, self._rules, derive_reporter(by))
-            states = [self._cache.take(trace) for trace in by_trace]
+            request = _Request(self.ledger, self._rules, by)
+            states = [self._cache.take(trace, by) for trace in by_trace]
             try:
                 for state in states:
                     request.add_trace(state, by_trace[state.trace])
@@ -130,7 +132,7 @@ class TelemetryIntake:
 
 def derive_reporter(by: str) -> str:
     """Return the name of a reporter in facts."""
-    return by[:128] or "unknown"
+    return by[:MAX_REPORTER_CHARS] or "unknown"
 
 
 class _Request:

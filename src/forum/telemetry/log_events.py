@@ -36,7 +36,7 @@ _ERROR_SEVERITY: Final = 17
 """The lowest severity number of an error."""
 
 
-class SkippedRecord(msgspec.Struct, frozen=True):
+class SkippedRecord(msgspec.Struct, frozen=True, tag=True):
     """A log record that is no event of an agent."""
 
     trace: str

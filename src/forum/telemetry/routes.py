@@ -1,5 +1,6 @@
 """Routes for an ASGI application that receives telemetry and has an authentication of its own."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final
 
@@ -9,17 +10,24 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from forum.app import Forum
-from forum.telemetry.decoding import MAX_BODY_BYTES
+from forum.errors import ForumError
+from forum.limits.off_loop import read_by_size, run_in_body_thread
+from forum.telemetry.decoding import JSON, MAX_BODY_BYTES
 from forum.telemetry.intake import IntakeRules, TelemetryIntake
 from forum.telemetry.receiver import (
     ExportAnswer,
     ExportRequest,
     Signal,
-    answer_export,
+    read_export,
+    record_export,
+    refusal_of,
     refuse_export,
+    unpack_export,
 )
 from forum.work.telemetry_settings import read_telemetry_settings
 
+_JSON_WEIGHT: Final = 4
+_BODY_TIMEOUT_S: Final = 20.0
 _UNAUTHORIZED: Final = {"WWW-Authenticate": 'Bearer realm="forum"'}
 
 Authenticate = Callable[[Request], Awaitable[str | None]]
@@ -53,16 +61,43 @@ def make_otlp_routes(forum: Forum, authenticate: Authenticate) -> list[Route]:
             if by is None:
                 refused = refuse_export(401, "show a key", _content_type(request))
                 return to_response(refused, _UNAUTHORIZED)
-            body = await _read_body(request)
+            try:
+                body = await _read_body(request)
+            except TimeoutError:
+                why = f"the body did not come within {_BODY_TIMEOUT_S:.0f} s"
+                return to_response(refuse_export(408, why, _content_type(request)))
             if body is None:
                 why = f"at most {MAX_BODY_BYTES} bytes"
                 return to_response(refuse_export(413, why, _content_type(request)))
             export = read_request(request, signal, body)
-            return to_response(await run_in_threadpool(answer_export, holder.get(), export, by))
+            return to_response(await answer_by_size(holder.get(), export, by))
 
         return Route(signal.value, handle, methods=["POST"])
 
     return [route(signal) for signal in Signal]
+
+
+async def answer_by_size(
+    intake: TelemetryIntake,
+    request: ExportRequest,
+    by: str,
+    unpacked: Callable[[int], None] = lambda _: None,
+) -> ExportAnswer:
+    """Record what an exporter sends, whatever its size.
+
+    `unpacked` is told the size of a body that was packed, and may raise an error.  Raises
+    `BodyTooExpensive`, `WorkerLost`.
+    """
+    try:
+        form, body = await run_in_body_thread(lambda: unpack_export(request))
+    except ForumError as error:
+        return refusal_of(error, request.content_type)
+    if body is not request.body:
+        unpacked(len(body))
+    # Reading JSON into messages is slow: it counts as a larger body.
+    size = len(body) * (_JSON_WEIGHT if form.media_type == JSON else 1)
+    export = await read_by_size(read_export, body, form, size=size)
+    return await run_in_threadpool(record_export, intake, request, export, by)
 
 
 def read_request(request: Request, signal: Signal, body: bytes) -> ExportRequest:
@@ -82,10 +117,14 @@ def _content_type(request: Request) -> str:
 
 
 async def _read_body(request: Request) -> bytes | None:
-    """Return the body of a request, or None as soon as it is too large."""
+    """Return the body of a request, or None as soon as it is too large.
+
+    Raises `TimeoutError` if it does not come.
+    """
     data = bytearray()
-    async for chunk in request.stream():
-        data += chunk
-        if len(data) > MAX_BODY_BYTES:
-            return None
+    async with asyncio.timeout(_BODY_TIMEOUT_S):
+        async for chunk in request.stream():
+            data += chunk
+            if len(data) > MAX_BODY_BYTES:
+                return None
     return bytes(data)

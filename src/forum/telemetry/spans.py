@@ -77,7 +77,7 @@ class ReportedSpan(msgspec.Struct, frozen=True):
     """False if `trace` is not the id of a trace."""
 
 
-class MalformedSpan(msgspec.Struct, frozen=True):
+class MalformedSpan(msgspec.Struct, frozen=True, tag=True):
     """A part of a request that cannot be recorded: it has no valid id, or no valid form."""
 
     trace: str

@@ -36,10 +36,10 @@ class KnownSpan(NamedTuple):
 
 
 class TraceState:
-    """The runs of a trace, and the ids of everything that was reported of it."""
+    """The runs of a trace, and the ids of everything that one reporter has told of it."""
 
-    def __init__(self, trace: str) -> None:
-        self.trace = trace
+    def __init__(self, trace: str, by: str) -> None:
+        self.trace, self.by = trace, by
         self.run = f"{TRACE_RUN_PREFIX}{trace}"
         self.number = 1
         """The runs of a trace are numbered: a closed or full one is continued by another."""
@@ -78,11 +78,11 @@ class TraceState:
         self.main, self.spans = None, 0
 
 
-def read_trace_state(ledger: Ledger, trace: str) -> TraceState:
-    """Read everything that is recorded of a trace."""
-    state = TraceState(trace)
+def read_trace_state(ledger: Ledger, trace: str, by: str) -> TraceState:
+    """Read everything that a reporter has told of a trace."""
+    state = TraceState(trace, by)
     while True:
-        if _is_foreign(ledger, state.run):
+        if _is_foreign(ledger, state.run, by):
             before = state.continues
             state.begin_next_run()
             state.continues = before
@@ -92,15 +92,17 @@ def read_trace_state(ledger: Ledger, trace: str) -> TraceState:
             return state
 
 
-def _is_foreign(ledger: Ledger, run: str) -> bool:
-    """Return whether a run has the name of a trace, and was not opened for one.
+def _is_foreign(ledger: Ledger, run: str, by: str) -> bool:
+    """Return whether a run has the name of a trace, and another opened it, or not for a trace.
 
-    Spans that join it would be taken for what its own writer did.
+    Spans that join it would be taken for what its own writer did: the id of a trace is no secret.
     """
     data = ledger.store.read_strand(run, MAIN_STRAND)
     facts = [entry.facts for entry in map(ledger.kinds.read, islice(data, 2))]
     return bool(facts) and not any(
-        isinstance(fact, ReportSourceFacts) and fact.told is ReportProvenance.REPORTED
+        isinstance(fact, ReportSourceFacts)
+        and fact.told is ReportProvenance.REPORTED
+        and fact.by == by
         for fact in facts
     )
 
@@ -140,23 +142,24 @@ class TraceCache:
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
-        self._states: OrderedDict[str, TraceState] = OrderedDict()
+        self._states: OrderedDict[tuple[str, str], TraceState] = OrderedDict()
+        """By trace and reporter."""
         self._size = 0
 
-    def take(self, trace: str) -> TraceState:
-        """Remove and return the state of a trace.
+    def take(self, trace: str, by: str) -> TraceState:
+        """Remove and return the state of a trace of a reporter.
 
         It is removed so that a failure before `put` leaves no state that runs ahead of the record.
         """
-        state = self._states.pop(trace, None)
+        state = self._states.pop((trace, by), None)
         if state is None:
-            return read_trace_state(self._ledger, trace)
+            return read_trace_state(self._ledger, trace, by)
         self._size -= state.size
         return state
 
     def put(self, state: TraceState) -> None:
         """Keep a state that agrees with the record, and drop the oldest if there are too many."""
-        self._states[state.trace] = state
+        self._states[state.trace, state.by] = state
         self._size += state.size
         while self._size > _MAX_CACHED_IDS and len(self._states) > 1:
             _, oldest = self._states.popitem(last=False)

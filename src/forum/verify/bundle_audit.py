@@ -25,6 +25,8 @@ from forum.verify.session_checker import SessionChecker
 from forum.verify.trust import NO_KEY, Trust
 
 Progress = Callable[[int, int], None]
+FindBundle = Callable[[str], BundleReader | None]
+"""Finds the bundle of another run.  Raises `Malformed`."""
 
 _COMPLETE_REASON = (
     "the run is closed, and no strand has a gap; "
@@ -35,17 +37,23 @@ of the whole log can detect that."""
 
 
 def verify_bundle(
-    source: ByteSource, kinds: Kinds, trust: Trust, progress: Progress = lambda _done, _all: None
+    source: ByteSource,
+    kinds: Kinds,
+    trust: Trust,
+    progress: Progress = lambda _done, _all: None,
+    find_bundle: FindBundle = lambda _run: None,
 ) -> report.Report:
     """Check one bundle, and return the report; unreadable content is a finding, not an exception.
 
-    The bundle is read piece by piece, never into memory as a whole.
+    The bundle is read piece by piece, never into memory as a whole. What its run says of another
+    one, such as the accord of a panel, is compared with the bundle that `find_bundle` returns,
+    which the caller has to check by itself.
     """
     try:
         bundle = BundleReader(source)
         if foreign := trust.describe_foreign(bundle.origin, "bundle"):
             return report.foreign_report(bundle.origin, foreign)
-        return _BundleAudit(bundle, kinds, trust).run(progress)
+        return _BundleAudit(bundle, kinds, trust, find_bundle).run(progress)
     except Malformed as error:
         findings = report.Findings()
         findings.add(report.Problem.BUNDLE_ALTERED, error.why)
@@ -58,7 +66,12 @@ def verify_bundle(
 class _BundleAudit:
     """The state of one verification of a bundle."""
 
-    def __init__(self, bundle: BundleReader, kinds: Kinds, trust: Trust) -> None:
+    def __init__(
+        self, bundle: BundleReader, kinds: Kinds, trust: Trust, find_bundle: FindBundle
+    ) -> None:
+        self._find_bundle = find_bundle
+        self._other_bodies: dict[tuple[int, str], BundleReader] = {}
+        """The bundle of each body of the other runs that were read."""
         self._keys = read_bundle_log_keys(bundle, kinds, trust)
         trust = self._keys.trust
         self._bundle, self._kinds, self._trust = bundle, kinds, trust
@@ -74,11 +87,7 @@ class _BundleAudit:
         self._chronicle = EntryChecker(
             bundle.origin, findings, self._body, self._is_before, whole=bundle.run
         )
-        self._sessions = SessionChecker(
-            self._body,
-            findings,
-            lambda _run: (),  # a bundle holds one run
-        )
+        self._sessions = SessionChecker(self._session_body, findings, self._other_entries)
         # The beginning of a span is in the bundle, before its end.
         self._reports = ReportChecker(findings, lambda _entry: None)
         self._tallies = RunTallies()
@@ -194,6 +203,22 @@ class _BundleAudit:
 
     def _body(self, index: int, _position: Position, name: str) -> StoredBody | None:
         return self._bundle.body(index, name) if (index, name) in self._bodies else None
+
+    def _session_body(self, index: int, position: Position, name: str) -> StoredBody | None:
+        """Return a body of this run, or of another one that it was compared with."""
+        other = self._other_bodies.get((index, name))
+        return other.body(index, name) if other else self._body(index, position, name)
+
+    def _other_entries(self, run: str) -> Iterator[IndexedEntry]:
+        """Yield the entries of another run, if its bundle is at hand."""
+        other = self._find_bundle(run)
+        if other is None:
+            return
+        self._other_bodies |= dict.fromkeys(other.bodies, other)
+        for index in other.indexes:
+            data = other.entry(index)
+            if (entry := self._kinds.read(data)).run == run:
+                yield IndexedEntry(index, tlog.hash_leaf(data), entry)
 
     def _report(self, cosignatures: tuple[tlog.Cosignature, ...]) -> report.Report:
         chronicle, findings, checkpoint = self._chronicle, self._findings, self._checkpoint

@@ -193,6 +193,7 @@ class _PackAudit:
         self._end = tlog.parse_checkpoint(self._part.end)
         self._findings: list[PackFinding] = []
         self._not_checked: list[str] = []
+        self._bundle_files: dict[str, str] = {}
 
     def run(self, known_maps: Mapping[str, ControlMap], progress: Progress) -> PackResult:
         """Check the log part, the figures, the maps, the bundles and the attestation."""
@@ -340,6 +341,7 @@ class _PackAudit:
 
     def _check_bundles(self, report: PackReport, progress: Progress) -> None:
         expected = {bundle.file: bundle.run for bundle in report.bundles}
+        self._bundle_files = {run: file for file, run in expected.items()}
         for file in sorted(self._pack.bundles - expected.keys()):
             self._add(PackProblem.SAMPLE_CHANGED, file, "this run was neither drawn nor named")
         entries = self._entries_of(set(expected.values()))
@@ -362,9 +364,10 @@ class _PackAudit:
     def _check_bundle(self, file: str, run: str, entries: dict[int, bytes]) -> None:
         """Check a bundle, and that it holds what the log part holds of its run."""
         data = self._pack.read(file)
-        result = verify_bundle(data, self._kinds, self._trust)
+        result = verify_bundle(data, self._kinds, self._trust, find_bundle=self._find_bundle)
         for finding in result.findings[:3]:
             self._add(PackProblem.BUNDLE_REJECTED, file, str(finding))
+        self._not_checked += [f"{file}: {missing}" for missing in result.not_checked]
         try:
             bundle = BundleReader(data)
             own = {index: bundle.entry(index) for index in bundle.indexes}
@@ -380,6 +383,11 @@ class _PackAudit:
             self._add(
                 PackProblem.BUNDLE_REJECTED, file, "its entries are not those of the log part"
             )
+
+    def _find_bundle(self, run: str) -> BundleReader | None:
+        """Return the bundle of a run in this pack.  Raises `Malformed`."""
+        file = self._bundle_files.get(run, "")
+        return BundleReader(self._pack.read(file)) if file in self._pack.bundles else None
 
     def _check_attestation(self, report: PackReport | None) -> ClaimResult:
         """Check the signature about the manifest, by a key that the log published."""

@@ -104,7 +104,7 @@ class SessionChecker:
         inorder = sorted(entries, key=lambda item: item.index)
         recorded = SessionEntries(run, inorder, self._read_recorded_body)
         if any(self._shows_session(item.index, item.entry) for item in inorder):
-            audit = session_audit.audit_session(recorded)
+            audit = session_audit.audit_session(recorded, self._read_other_run)
             self._played += audit.is_session and not audit.not_checked
             for fault in audit.faults:
                 problem = Problem(f"session-{fault.breach}")

@@ -603,12 +603,13 @@ accepted/1 usd:count=9007199254740991 tokens:count=9007199254740991 calls:count=
     fork_run:text="" fork_index:count=0 +policy +request
 route/1 lane:text basis:Basis confidence:count=0 runner_up:text="" margin:count=0 roster:text=""
     +evidence
+about/1 run:text entry:text +answer +request
 plan/1 tasks:count +plan
 call/1 agent:text model:text attempt:count turn:count usd:count=0 tokens:count=0
-    milliseconds:count=0 role:text="" +offers +prompt +schema
+    milliseconds:count=0 role:text="" calls:count=1 +offers +prompt +schema
 reply/1 outcome:Outcome why:Why="" usd:count=0 tokens:count=0 milliseconds:count=0 code:text=""
     overrun_usd:count=0 overrun_tokens:count=0 source:ReplyOrigin="live" input_tokens:count=0
-    model:text="" prices:text="" pause:count=0 +error +output +uses
+    model:text="" prices:text="" pause:count=0 calls:count=1 +error +output +uses
 intent/1 tool:text again:text="" +arguments
 outcome/1 outcome:Outcome why:Why="" code:text="" known:text="" +error +result
 verdict/1 attempt:count outcome:Outcome check:Check next:Next reason:text="" pause:count=0
@@ -626,7 +627,7 @@ run.interrupted/1
 run.resumed/1
 delegate/1 run:text usd:count=9007199254740991 tokens:count=9007199254740991
     calls:count=9007199254740991
-accord/1 run:text accord:Accord blockers:count=0 +findings
+accord/1 run:text accord:Accord blockers:count=0 role:text="" +findings
 check/1 subject:text outcome:Outcome check:Check reason:text="" judge:text=""
     independence:Independence="" +detail
 answer/1 outcome:Outcome parts:count claims:count=0 unverified:count=0 +answer +claims
@@ -1611,6 +1612,7 @@ class BundleVerifier:
         self._unknown: list[str] = []
         """The kind of each entry of an unknown kind."""
         self._has_turns = self._has_request = False
+        self._subjects: list[str] = []
         self._tree = self._open(bundle.checkpoint) if self._keys else None
         self._seen = self._verify_cosignatures(bundle.checkpoint)
 
@@ -1736,6 +1738,8 @@ class BundleVerifier:
             self._committed.update((index, name) for name in entry.bodies)
             self._has_turns = self._has_turns or entry.strand.startswith("turn/")
             self._has_request = self._has_request or entry.kind == "accepted/1"
+            if entry.kind == "about/1" and entry.strand == "main":
+                self._subjects.append(entry.facts["run"])
             self._reports.check_entry(index, entry)
 
     def _check_strays(self) -> None:
@@ -1769,6 +1773,11 @@ class BundleVerifier:
         not_checked = [unknown.format(kinds.count(kind), kind) for kind in sorted(set(kinds))]
         if self._has_turns:
             not_checked.append(f"the deliberation of run {bundle.run}: `forum verify` plays it")
+            not_checked += [
+                f"the deliberation of run {bundle.run}: whether what it is about is the answer of "
+                f"run {other}, which is not there"
+                for other in self._subjects
+            ]
         elif self._has_request:
             not_checked.append(f"the calls of run {bundle.run}: `forum verify` replays them")
         claims = self._judge_claims()
@@ -2851,8 +2860,10 @@ class PackVerifier:
                 self._add("bundle-missing", file, f"the bundle of run {run} is missing")
                 continue
             data = self._archive.read(file)
-            for finding in verify(data, self._trust)["findings"][:3]:
+            checked = verify(data, self._trust)
+            for finding in checked["findings"][:3]:
                 self._add("bundle-rejected", file, describe(finding))
+            self._not_checked += [f"{file}: {missing}" for missing in checked["not_checked"]]
             try:
                 bundle = BundleContents(data)
                 own = {i: e for i in bundle.entries if (e := bundle.entry(i)[0]) and i >= first}

@@ -1,5 +1,6 @@
 """HTTP server of a witness, for logs on other machines (`forum witness serve`)."""
 
+import asyncio
 from collections.abc import Callable, Iterable
 from hashlib import sha256
 
@@ -12,7 +13,7 @@ from starlette.routing import Route
 from forum.witness.witness import TEXT_MEDIA_TYPE, Witness
 
 _MAX_REQUEST_BYTES = 1 << 16
-
+_BODY_TIMEOUT_S = 10.0
 
 LatestAudit = Callable[[str], bytes | None]
 """Returns the last audit report of a log as JSON, or None before the first audit."""
@@ -25,11 +26,9 @@ def build_witness_app(
     by_hash = {sha256(origin.encode()).hexdigest(): origin for origin in origins}
 
     async def add_checkpoint(request: Request) -> Response:
-        body = b""
-        async for chunk in request.stream():
-            body += chunk
-            if len(body) > _MAX_REQUEST_BYTES:
-                return Response("the request is too large\n", 413, media_type=TEXT_MEDIA_TYPE)
+        body = await _read_body(request)
+        if isinstance(body, Response):
+            return body
         reply = await run_in_threadpool(witness.add_checkpoint, body)
         # Set the header directly: Starlette adds a charset to a text media type, and clients
         # compare the value exactly.
@@ -58,3 +57,21 @@ def build_witness_app(
             Route("/{origin}/audit", audit),
         ]
     )
+
+
+async def _read_body(request: Request) -> bytes | Response:
+    """Return the body of a request, or the refusal of one that is too large or too slow."""
+    data = bytearray()
+    try:
+        async with asyncio.timeout(_BODY_TIMEOUT_S):
+            async for chunk in request.stream():
+                data += chunk
+                if len(data) > _MAX_REQUEST_BYTES:
+                    return _refuse(413, "the request is too large")
+    except TimeoutError:
+        return _refuse(408, f"the body did not come within {_BODY_TIMEOUT_S:.0f} s")
+    return bytes(data)
+
+
+def _refuse(status: int, why: str) -> Response:
+    return Response(f"{why}\n", status, {"Connection": "close"}, TEXT_MEDIA_TYPE)

@@ -80,3 +80,13 @@ def _count_facts(text: str) -> dict[str, int]:
 def _facts(text: str) -> Iterator[str]:
     for match in _FACT.finditer(text):
         yield match.group().casefold().rstrip(".,:;-/")
+
+
+_ANY_MARK = re.compile(
+    rb"^--- (?:[0-9]{8}|[0-9a-f]{32}) (?:begin: [^\n]*|end)[ \t]*$", re.MULTILINE
+)
+
+
+def has_marks(text: bytes) -> bool:
+    """Tell whether a text has a line that looks like the mark of a quotation."""
+    return _ANY_MARK.search(text) is not None

@@ -1,6 +1,7 @@
 """Asks: the parts of a request that an answer has to meet, as far as code can find them."""
 
 import re
+from collections.abc import Iterable
 from itertools import pairwise
 
 from forum.work.answer_checks import term_coverage
@@ -40,7 +41,36 @@ _JOINED_ORDER = re.compile(
     r"|wann|wo|warum|wie)\b",
     re.IGNORECASE,
 )
+_MANNER = re.compile(
+    r"(?:please |bitte )?(?:"
+    r"(?:answer|reply|respond|write|say|state|give|list|name|report|show|tell)\s+(?:it|them|nothing|"
+    r"only|just|briefly|concisely|(?:me\s+)?(?:in|with|from|as|using|by|at most|no more)\b)"
+    r"|(?:give|write|state)\s+(?:the|your)\s+(?:answer|reply|result)\b"
+    r"|(?:show|explain|give|state|list|describe)\s+your\s+(?:work|working|steps|reasoning|answer|"
+    r"calculations?|sources?)\b"
+    r"|antworte\s+(?:in|mit|auf|aus|nur|kurz)\b|schreibe?\s+(?:in|nur|kurz|auf)\b"
+    r"|(?:sag|sage|nenne)\s+(?:nichts|nur)\b)",
+    re.IGNORECASE,
+)
+"""An order about the answer itself, such as its length or language: it asks for nothing more."""
 _LIST_ITEM = re.compile(r"(?m)^[ \t]*(?:[-*+\u2022]|\(?[0-9a-z]{1,2}[.)])[ \t]+\S")
+_NUMBERED_QUESTION = re.compile(
+    r"(?m)^[ \t]*(?P<number>[0-9]{1,2})[.)][ \t]+(?P<question>[^\n?]+\?)"
+)
+_ANSWER_LIST = re.compile(r"(?:[Pp]lease |[Bb]itte )?(?:[Aa]nswer|[Bb]eantworte)\b")
+_REFERENCES = frozenset(
+    _WORD.findall(
+        """
+        it its they them their this that these those he she his her him same former latter
+        previous above question answer other others another then there er sie es ihr ihre sein
+        seine dies diese diesem diesen dieser dieses dort dann derselbe dieselbe dasselbe vorige
+        vorigen frage
+        """
+    )
+)
+"""Words of a question that may refer to another one."""
+MAX_LISTED = 8
+"""Above this number of questions, a task for each of them costs too much."""
 _MIN_TERM_SHARE = 0.5
 """The share of a question's terms that an answer to it mentions."""
 
@@ -59,20 +89,60 @@ def find_questions(request: str) -> tuple[str, ...]:
 def is_single_ask(request: str) -> bool:
     """Tell whether a request asks for one thing, so that one task does all of it.
 
-    It does if it has one question or one order, and no list. Sentences that ask for nothing are
-    background. Where the words leave it open, the answer is no: a Coordinator decides.
+    It does if it has one question or one order, and no list. Sentences that ask for nothing, or
+    say how to answer, are background. Where the words leave it open, the answer is no: a
+    Coordinator decides.
     """
     if len(request) > _MAX_SINGLE_CHARS:
         return False
     text = _FENCE.sub("", request)
     if len(_LIST_ITEM.findall(text)) > 1:
         return False
-    sentences = [match.group().strip() for match in _SENTENCE.finditer(text)]
-    sentences = [sentence for sentence in sentences if _WORD.search(sentence)]
-    asking = [each for each in sentences if each.endswith("?") or _ORDER.match(each)]
+    sentences = _find_sentences(text)
+    sentences = [each for each in sentences if not _MANNER.match(each)] or sentences[:1]
+    asking = _find_asking(sentences)
     if not asking:
         return len(sentences) == 1 and not _JOINED_ORDER.search(sentences[0])
     return len(asking) == 1 and not _JOINED_ORDER.search(asking[0])
+
+
+def _find_sentences(text: str) -> list[str]:
+    sentences = (match.group().strip() for match in _SENTENCE.finditer(text))
+    return [sentence for sentence in sentences if _WORD.search(sentence)]
+
+
+def _find_asking(sentences: Iterable[str]) -> list[str]:
+    return [each for each in sentences if each.endswith("?") or _ORDER.match(each)]
+
+
+def split_questions(request: str) -> tuple[str, ...]:
+    """Return, for each question of a numbered list, the request with this question alone.
+
+    Return nothing unless the list is all that the request asks for, and no question refers to
+    another one: then only a Coordinator can say what belongs together.
+    """
+    if len(request) > _MAX_SINGLE_CHARS:
+        return ()
+    items = list(_NUMBERED_QUESTION.finditer(request))
+    if not 1 < len(items) <= MAX_LISTED or len(_LIST_ITEM.findall(request)) != len(items):
+        return ()
+    gaps = [request[before.end() : after.start()] for before, after in pairwise(items)]
+    numbers = [int(item["number"]) for item in items]
+    if "".join(gaps).strip() or numbers != list(range(1, len(items) + 1)):
+        return ()
+    if any(_REFERENCES & set(_normalize(item["question"]).split()) for item in items):
+        return ()
+    head, tail = request[: items[0].start()], request[items[-1].end() :]
+    around = [*_find_sentences(head), *_find_sentences(tail)]
+    if _find_asking(s for s in around if not (_MANNER.match(s) or _ANSWER_LIST.match(s))):
+        return ()
+    return tuple(f"{head}{item['question']}{tail}" for item in items)
+
+
+def is_question_list(instructions: Iterable[str], request: str) -> bool:
+    """Tell whether these are the instructions of tasks for each question of a request."""
+    listed = split_questions(request)
+    return bool(listed) and tuple(instructions) == listed
 
 
 def is_echo(request: str, answer: str) -> bool:

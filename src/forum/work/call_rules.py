@@ -188,7 +188,7 @@ class CallTracker:
 
 def _receive_reply(policy: Policy, state: CallState, event: ReplyReceived) -> CallState:
     reply = event.reply
-    spent = state.spent.plus(Amount(reply.usd, reply.tokens, 1))
+    spent = state.spent.plus(reply.spent)
     state = replace(state, calls=state.calls + 1, spent=spent, move=Move.REPEAT)
     may_repeat = not spent.exceeds(state.question.allowance)
     if reply.why is kinds.Why.LOST and may_repeat:

@@ -84,6 +84,10 @@ def meets_requirement(accord: Accord, required: Requirement) -> bool:
             assert_never(required)
 
 
+UNDECIDED = (Accord.SPLIT, Accord.BLOCKED)
+"""The accords that leave the answer undecided."""
+
+
 def as_undecided(accord: Accord | None) -> Accord | None:
     """Return an accord if it leaves the answer undecided (split or blocked), else None."""
-    return accord if accord in (Accord.SPLIT, Accord.BLOCKED) else None
+    return accord if accord in UNDECIDED else None

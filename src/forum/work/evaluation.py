@@ -218,7 +218,7 @@ def _model_uses(state: run_fold.Run) -> tuple[ModelUse, ...]:
         use = uses.get(name) or ModelUse(name, 0, 0, 0, 0)
         uses[name] = ModelUse(
             model=name,
-            calls=use.calls + 1,
+            calls=use.calls + call.spent.calls,
             usd=use.usd + call.spent.usd,
             tokens=use.tokens + call.spent.tokens,
             milliseconds=use.milliseconds + (call.replied.milliseconds if call.replied else 0),

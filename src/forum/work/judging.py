@@ -5,8 +5,12 @@ import re2
 
 from forum.ledger.kinds import Outcome
 from forum.work import acceptance_criteria
+from forum.work.answer_checks import has_marks
 from forum.work.council_end import Accord, Requirement, meets_requirement
+from forum.work.panel import ACCEPTED, normalize_answer
 
+MARKS = "marks"
+"""The reason why a result that repeats the marks of its prompt is rejected."""
 MAX_READ_BYTES = 1 << 20
 """How much of an output is examined."""
 
@@ -19,12 +23,14 @@ class Judgement(msgspec.Struct, frozen=True):
     reason: str = ""
 
 
-def judge_output(done_when: str, outcome: Outcome, output: bytes) -> Judgement:
+def judge_output(
+    done_when: str, outcome: Outcome, output: bytes, *, refuses_marks: bool = False
+) -> Judgement:
     """Judge an output by the criteria that need nothing but the output.
 
     Criteria that need a tool or a model are skipped here; `judge_tool_result` and a judging model
     check them afterwards. If no criterion was checked, the judgement names the call's outcome as
-    its check.
+    its check. With `refuses_marks` an output that repeats the marks of a prompt is no result.
     """
     if outcome is not Outcome.OK:
         return Judgement(
@@ -32,6 +38,8 @@ def judge_output(done_when: str, outcome: Outcome, output: bytes) -> Judgement:
         )
     if not output.strip():
         return Judgement(passed=False, check=acceptance_criteria.Check.OUTCOME, reason="empty")
+    if refuses_marks and has_marks(output):
+        return Judgement(passed=False, check=acceptance_criteria.Check.OUTCOME, reason=MARKS)
     text, check = output.decode(errors="replace"), acceptance_criteria.Check.OUTCOME
     for demand in acceptance_criteria.parse_criteria(done_when):
         if (
@@ -103,6 +111,24 @@ def judge_accord(accord: Accord | None, required: Requirement) -> Judgement:
     passed = accord is not None and meets_requirement(accord, required)
     reason = "" if passed else accord.value if accord else "no-accord"
     return Judgement(passed=passed, check=acceptance_criteria.Check.OUTCOME, reason=reason)
+
+
+NOT_ACCEPTED = "not-accepted"
+"""Why a result did not pass that a judge has rejected."""
+
+
+def judge_by_panel(
+    accord: Accord | None, required: Requirement, outcome: Outcome, decision: bytes
+) -> Judgement:
+    """Judge by what a panel decided that was asked to accept or reject a result.
+
+    It passes only if the seats agree as far as they have to, and on accepting it.
+    """
+    agreed = judge_accord(accord if outcome is Outcome.OK else None, required)
+    accepts = normalize_answer(decision.decode(errors="replace")) == ACCEPTED
+    passed = agreed.passed and accepts
+    reason = agreed.reason or ("" if passed else NOT_ACCEPTED)
+    return Judgement(passed=passed, check=acceptance_criteria.Check.MODEL, reason=reason)
 
 
 class CountedTests(msgspec.Struct, frozen=True):

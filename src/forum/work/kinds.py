@@ -119,8 +119,23 @@ class RouteFacts(Facts, frozen=True):
     """The digest of the roster that was used."""
 
 
+# Not a part of `accepted/1`, whose facts are released. It names no parent: a bundle holds one run,
+# and a parent that is not in it would be a finding.
+class AboutFacts(Facts, frozen=True):
+    """A panel deliberates on the answer of another run, which has ended.
+
+    Bodies: the request and the answer of that run, with the same commitments as there.
+    """
+
+    run: str
+    entry: str
+    """The id of the entry with the answer, in hexadecimal digits."""
+
+
 SINGLE_ASK_STEP = "plan/one-ask"
 """The step of a plan that code made although there is a Coordinator: the request is one ask."""
+LISTED_ASKS_STEP = "plan/listed-asks"
+"""The step of a plan that code made for a team without a Coordinator: a task for each question."""
 
 
 class PlanFacts(Facts, frozen=True):
@@ -160,11 +175,13 @@ class CallFacts(Facts, frozen=True):
     """The time limit of the call."""
     role: str = ""
     """The role that makes the call; empty for the task's own work."""
+    calls: Count = 1
+    """The reserved number of calls: of an inner run those that it may make, 0 without a limit."""
 
     @property
     def reserved(self) -> Amount:
         """The reserved amount."""
-        return Amount(self.usd, self.tokens, 1)
+        return Amount(self.usd, self.tokens, self.calls)
 
 
 class ReplyOrigin(StrEnum):
@@ -197,6 +214,13 @@ class ReplyFacts(Facts, frozen=True):
     """The price table from which the cost was computed."""
     pause: Count = 0
     """The delay before the next call that the provider asked for, in milliseconds."""
+    calls: Count = 1
+    """How many calls count as made: of an inner run those within it."""
+
+    @property
+    def spent(self) -> Amount:
+        """The cost of the call."""
+        return Amount(self.usd, self.tokens, self.calls)
 
 
 class IntentFacts(Facts, frozen=True):
@@ -267,6 +291,11 @@ COVERAGE = "coverage"
 It is recorded only where it flags the answer, and a flag fails nothing: its outcome is
 `indeterminate`.
 """
+FORM = "form"
+"""The subject of the check whether an answer has the form that its request states.
+
+It is a flag too.
+"""
 NOT_CONFIRMED = "not-confirmed"
 """The reason of a finding of the intent judge that the words of the answer do not confirm."""
 
@@ -275,7 +304,7 @@ class CheckFacts(Facts, frozen=True):
     """The answer was looked at before it was given.  Body: what was said of it."""
 
     subject: str
-    """`coverage`, `intent`, `delivery`, or the name of the verifying tool."""
+    """`coverage`, `form`, `intent`, `delivery`, or the name of the verifying tool."""
     outcome: Outcome
     check: Check
     reason: str = ""
@@ -452,6 +481,8 @@ class AccordFacts(Facts, frozen=True):
     accord: Accord
     blockers: Count = 0
     """The number of objections that must be answered first."""
+    role: str = ""
+    """The role in which the panel was asked; empty for the task's own work."""
 
 
 class AnswerFacts(Facts, frozen=True):
@@ -547,6 +578,7 @@ WORK_KINDS = Kinds(
     [
         Kind("accepted/1", AcceptedFacts, frozenset({"request", "policy"})),
         Kind("route/1", RouteFacts, frozenset({"evidence"})),
+        Kind("about/1", AboutFacts, frozenset({"request", "answer"})),
         Kind("plan/1", PlanFacts, frozenset({"plan"})),
         Kind("call/1", CallFacts, frozenset({"prompt", "schema", "offers"})),
         Kind("reply/1", ReplyFacts, frozenset({"output", "uses", "error"})),

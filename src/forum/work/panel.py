@@ -1,17 +1,20 @@
 """Panels: the agents that deliberate on a request and their rules, recorded with the policy."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import cycle
 from typing import Any
 
 import msgspec
 
+from forum.errors import BadPlan
 from forum.ledger.entry import Count
 from forum.work.council_end import Requirement
 
 MAX_SEATS = 100
 MAX_ROUNDS = 10
 MAX_SHARE = 1000
+MIN_OPTIONS = 2
+"""How many options a decision needs."""
 COUNCIL_VERSION = 2
 """The version of the rules that a new council follows."""
 
@@ -77,6 +80,8 @@ class Symposium(
     """The configuration of the protocol; `forum.deliberation` reads it."""
     agents: dict[str, str] = {}
     """The agent of the policy for each id of the configuration."""
+    require: Requirement = Requirement.MAJORITY
+    """How far the panel has to agree, so that a task with it passes."""
 
     @property
     def speakers(self) -> frozenset[str]:
@@ -85,6 +90,47 @@ class Symposium(
 
 
 Panel = Council | Symposium
+
+ACCEPTED, REJECTED = "accept", "reject"
+"""The answers between which a panel chooses that judges the work of others."""
+
+
+def as_judge(panel: Council) -> Council:
+    """Return a panel that judges: it accepts or rejects, whatever it decides on otherwise."""
+    return msgspec.structs.replace(panel, options=(ACCEPTED, REJECTED), check="")
+
+
+def draft_decision(options: Sequence[str]) -> Council:
+    """Return a council that chooses one of these options, whose seats are to be filled.
+
+    Raises `BadPlan` for fewer than two options.
+    """
+    if len(options) < MIN_OPTIONS:
+        raise BadPlan(f"decide: {len(options)} options; a decision is between two or more")
+    lines = tuple(" ".join(option.split()) for option in options)
+    return Council(seats=(), options=lines, version=COUNCIL_VERSION)
+
+
+def seat_decision(draft: Council, panels: Mapping[str, Panel], name: str = "") -> Council:
+    """Return the council of this name with the options of a decision; without a name, the first.
+
+    Raises `BadPlan`.
+    """
+    councils = {each: panel for each, panel in panels.items() if isinstance(panel, Council)}
+    if not councils:
+        raise BadPlan("decide: no panel is configured; write [panels.NAME] in forum.toml")
+    if name and name not in councils:
+        raise BadPlan(f"decide: no panel is called {name!r}; known: {', '.join(sorted(councils))}")
+    # By name, because that is how the recorded policy sorts them.
+    return msgspec.structs.replace(councils[name or min(councils)], options=draft.options)
+
+
+def count_seats(asked: int | None, *, models: int, personas: int = 0) -> int:
+    """Return how many sit on a panel: as many as asked for, or as personas, or as models, or five.
+
+    One model takes as many seats as usual.
+    """
+    return asked or personas or (models if models > 1 else len(Council().seats))
 
 
 def fill_seats(council: Council, agents: Sequence[str]) -> Council:

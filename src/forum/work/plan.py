@@ -15,7 +15,7 @@ from forum.errors import BadPlan, Malformed
 from forum.ledger.entry import Count
 from forum.ledger.ports import NO_LIMIT, Amount
 from forum.work.acceptance_criteria import check_criterion, parse_criteria
-from forum.work.panel import Council
+from forum.work.panel import Council, Panel, seat_decision
 from forum.work.plan_limits import MAX_NESTING, MAX_TASKS, check_plan_size
 from forum.work.step_limit import count_step
 
@@ -61,7 +61,7 @@ class Task(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
     """The limit of the inner plan."""
     lane: str = ""
     """The lane whose instructions, tools and agent the task uses."""
-    panel: Council | None = None
+    panel: Panel | None = None
     """The panel that deliberates on the task, in a run of its own with a part of the budget."""
 
     @property
@@ -155,6 +155,25 @@ def check_task_name(name: str) -> None:
             f"{name!r} is no name for a task: letters, digits, and _.- between them, "
             "up to 40 of them"
         )
+
+
+def seat_decision_task(task: Task, panels: Mapping[str, Panel]) -> Task:
+    """Return a task that decides between options with the council that sits for it.
+
+    The agent of the task names the council; without one it is the first. Any other task stays as it
+    is. Raises `BadPlan`.
+    """
+    draft = task.panel
+    if not isinstance(draft, Council) or draft.seats:
+        return task
+    try:
+        council = seat_decision(draft, panels, task.agent)
+    except BadPlan as error:
+        raise BadPlan(f"task {task.id!r}: {error.why}") from None
+    # Code can tell that an option was chosen, so no agent alone judges what the council decided.
+    chosen = "|".join(re.escape(option) for option in draft.options)
+    done_when = task.done_when or f"matches ^(?:{chosen})$"
+    return msgspec.structs.replace(task, panel=council, agent="", done_when=done_when)
 
 
 def single_task_plan(request: str, lane: str = "") -> Plan:

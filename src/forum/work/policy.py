@@ -50,7 +50,7 @@ COVERAGE_RULES = 3
 A finding is recorded as a flag, and fails a run only together with a judge of the intent.
 """
 
-PROMPT_VERSION = 3
+PROMPT_VERSION = 4
 """The version of the role prompts. A change of any of them is a new version.
 
 A run that was recorded with another version is replayed with its recorded prompts.
@@ -58,6 +58,12 @@ A run that was recorded with another version is replayed with its recorded promp
 
 SHORT_MARK_PROMPTS = 3
 """The version of the prompts since which their marks are short, and derived under a secret."""
+
+GIVEN_TEXT_PROMPTS = 4
+"""The version of the prompts since which code demands only texts of the request in a result.
+
+A text that the Coordinator invented is left to the judge.
+"""
 
 ASK_TOOL = "ask"
 """The tool by which an agent asks another one; the call is paid by the same run."""
@@ -277,6 +283,10 @@ class Role(StrEnum):
     """Shortens a result that does not fit into the prompt of another role or task."""
 
 
+PANEL_ROLES = frozenset({Role.VALIDATOR, Role.INTENT})
+"""The roles that a panel can play: those that judge the work of others."""
+
+
 class LaneBrief(_PolicyPart, frozen=True):
     """The part of a lane that a run needs."""
 
@@ -307,7 +317,7 @@ class Policy(_PolicyPart, frozen=True):
     """MCP servers; their tools are added to `tools` when a request is accepted."""
     lanes: dict[str, LaneBrief] = {}
     roles: dict[Role, str] = {}
-    """The agent of each role; a role without an agent is skipped."""
+    """The agent of each role; a role without one is skipped. Panels can play the `PANEL_ROLES`."""
     context: tuple[str, ...] = ()
     """Tools that are called for background before planning and before each task."""
     verifiers: tuple[str, ...] = ()
@@ -337,8 +347,8 @@ class Policy(_PolicyPart, frozen=True):
     """The operator's rules, set when the run is accepted; a submitter cannot change them."""
     panel: Panel | None = None
     """The panel that deliberates on the request; None: the request is planned and executed."""
-    panels: dict[str, Council] = {}
-    """Panels by name; the ladder can end with them."""
+    panels: dict[str, Panel] = {}
+    """Panels by name; the ladder can end with them, and councils can judge in a role."""
     rules: Count = 0
     """The version of the call rules, set when the run is accepted; 0: none was recorded."""
     prompts: Count = 0
@@ -366,8 +376,9 @@ class Policy(_PolicyPart, frozen=True):
             self._check_panel(panel)
         seated = {name for panel in panels if panel for name in panel.speakers}
         self._check_named_panels()
-        ladder = {name for name in self.ladder if name not in self.panels}
-        self._check_agents({*workers, *seated, *ladder, *self.roles.values()})
+        self._check_panel_roles()
+        named = {name for name in (*self.ladder, *self.roles.values()) if name not in self.panels}
+        self._check_agents({*workers, *seated, *named})
         self._check_tools(tasks)
         # A gate before a task that does not exist would guard nothing, and its submitter would rely
         # on it. Without a plan the names are not known yet.
@@ -418,6 +429,16 @@ class Policy(_PolicyPart, frozen=True):
                     "overrules a panel, so panels come last"
                 )
 
+    def _check_panel_roles(self) -> None:
+        """Refuse a panel in a role that it cannot play."""
+        for role, name in self.roles.items():
+            can_judge = role in PANEL_ROLES and isinstance(self.panels.get(name), Council)
+            if name in self.panels and not can_judge:
+                raise BadPlan(
+                    f"roles: the panel {name!r} cannot be the {role.value}; a panel that is a "
+                    f"council can judge, as {' or '.join(sorted(PANEL_ROLES))}"
+                )
+
     def _check_panel_tool(self, tool: str) -> None:
         """Refuse a tool that a panel cannot use to check its answer."""
         if tool not in self.tools:
@@ -464,6 +485,11 @@ class Policy(_PolicyPart, frozen=True):
         return frozenset(agents)
 
     @property
+    def can_decide(self) -> bool:
+        """Whether there is a council that can choose between the options of a task."""
+        return any(isinstance(panel, Council) for panel in self.panels.values())
+
+    @property
     def counts_accord(self) -> bool:
         """Whether a task with a panel passes only if its seats agree as far as they have to."""
         return self.rules >= ACCORD_RULES
@@ -493,6 +519,21 @@ class Policy(_PolicyPart, frozen=True):
         return self.rules >= COVERAGE_RULES and self.panel is None
 
     @property
+    def splits_questions(self) -> bool:
+        """Whether a list of questions becomes a task for each: a team that nobody plans for."""
+        return self.is_team and self.checks_coverage and Role.COORDINATOR not in self.roles
+
+    @property
+    def refuses_marks(self) -> bool:
+        """Whether a result that repeats the marks of its prompt is rejected."""
+        return self.is_team and self.checks_coverage
+
+    @property
+    def demands_given_texts(self) -> bool:
+        """Whether code checks a text that a Coordinator demands only if the request has it."""
+        return self.prompts >= GIVEN_TEXT_PROMPTS
+
+    @property
     def read_bytes(self) -> int:
         """How much of a text is read for a prompt; in a team, the prompt's tokens limit it then."""
         return MAX_READ_BYTES if self.is_team else self.input_bytes
@@ -517,13 +558,14 @@ class Policy(_PolicyPart, frozen=True):
         return dict(ranked)
 
     def judge_of(self, role: Role, producers: Iterable[str]) -> str | None:
-        """Return the agent that judges the work of some agents; None if nobody has the role.
+        """Return the agent or panel that judges the work of some agents; None if nobody does.
 
         Another model than those of the producers is preferred. If there is none, the agent of the
-        role judges, and its verdict records that it is not independent.
+        role judges, and its verdict records that it is not independent. A panel that was given the
+        role is replaced by nobody.
         """
         judge = self.roles.get(role)
-        if judge is None or self.rules < TEAM_RULES:
+        if judge is None or self.rules < TEAM_RULES or judge in self.panels:
             return judge
         models = {
             model
@@ -545,6 +587,18 @@ class Policy(_PolicyPart, frozen=True):
             name for name in candidates if models_of(self.agents[name]).isdisjoint(models)
         )
         return next(independent, judge)
+
+    def judging_panel(self, name: str) -> Council:
+        """Return the panel that has a role. Raises `BadPlan` for one that cannot judge."""
+        panel = self.panels[name]
+        if not isinstance(panel, Council):
+            raise BadPlan(f"the panel {name!r} is no council, and cannot judge")
+        return panel
+
+    def summarizer_of(self, reader: str) -> str:
+        """Return the agent that shortens texts for an agent or a panel."""
+        first = min(self.panels[reader].speakers) if reader in self.panels else reader
+        return self.roles.get(Role.SUMMARIZER, first)
 
     def tools_of(self, task: Task) -> tuple[str, ...]:
         """Return the tools that the agent of a task may use.
@@ -596,7 +650,11 @@ class Policy(_PolicyPart, frozen=True):
             else msgspec.structs.replace(agent, context_tokens=0)
             for name, agent in self.agents.items()
         }
-        roles = {role: agent for role, agent in self.roles.items() if role is not Role.SUMMARIZER}
+        roles = {
+            role: agent
+            for role, agent in self.roles.items()
+            if role is not Role.SUMMARIZER and agent not in self.panels
+        }
         ladder = tuple(name for name in self.ladder if name not in self.panels)
         return msgspec.structs.replace(
             self,
@@ -620,20 +678,28 @@ class Policy(_PolicyPart, frozen=True):
         """Return the names of those who may work on a task, one after the other.
 
         A task with a panel of its own begins with that (the first name is empty or an agent's),
-        and can come to another panel only: no agent alone overrules a panel.
+        and can come to another panel above it only: no agent alone overrules a panel.
         """
         if task.tasks:
             return (self.worker_of(task),)
         if task.panel is None:
             return self.ladder_of(self.worker_of(task))
-        above = (name for name in self.ladder if name in self.panels)
-        return (self.worker_of(task), *above)
+        panels = [name for name in self.ladder if name in self.panels]
+        alike = [n for n, name in enumerate(panels) if self._is_panel_of(name, task.panel)]
+        return (self.worker_of(task), *panels[alike[-1] + 1 if alike else 0 :])
 
-    def panel_of(self, task: Task, level: int) -> Council | None:
+    def panel_of(self, task: Task, level: int) -> Panel | None:
         """Return the panel that works on a task at this level of its rungs, or None."""
         if level == 0 and task.panel is not None:
             return task.panel
         return self.panels.get(self.rungs_of(task)[level])
+
+    def _is_panel_of(self, name: str, panel: Panel) -> bool:
+        """Return whether a named panel is that of a task, which may decide on its own options."""
+        named = self.panels[name]
+        if isinstance(named, Council) and isinstance(panel, Council):
+            named = msgspec.structs.replace(named, options=panel.options)
+        return named == panel
 
     def ladder_of(self, name: str) -> tuple[str, ...]:
         """Return the agents that may work on a task, weakest first, without repeating one."""
@@ -661,9 +727,8 @@ class Policy(_PolicyPart, frozen=True):
         Otherwise seats would deliberate on a truncated question without notice.
         """
         most = max(self.input_bytes, len(question.encode(errors="replace")))
-        if isinstance(panel, Council):
-            # What the accord is worth is decided by the task, and not within the session.
-            panel = msgspec.structs.replace(panel, require=Requirement.MAJORITY)
+        # What the accord is worth is decided by the task, and not within the session.
+        panel = msgspec.structs.replace(panel, require=Requirement.MAJORITY)
         policy = msgspec.structs.replace(self, panel=panel, input_bytes=most)
         return policy.with_rules(policy.rules)
 

@@ -43,6 +43,8 @@ class PromptMessage(msgspec.Struct, frozen=True):
     """The tool calls that the agent requested with this message."""
     use: int = 0
     """For a tool result: the position of its request, the first being 0."""
+    shared: int = 0
+    """How many bytes at its beginning other calls of the run send too, after the same system."""
 
 
 class Quotation(msgspec.Struct, frozen=True):
@@ -73,11 +75,13 @@ MATERIAL_NOTICE = (
 )
 """The notice in the system messages of a team: small models quote it if it is near the texts."""
 
-_BEGIN = re.compile(rb"^--- ([0-9a-f]{32}) begin: [^\n]*\n", re.MULTILINE)
+_MARK_LINE = re.compile(
+    rb"^--- (?:([0-9a-f]{32}) begin: [^\n]*\n|([0-9a-f]{32}) end(?=\n))", re.MULTILINE
+)
 _SHORT_MARK = re.compile(rb"^--- [0-9]{8} (begin: |end$)", re.MULTILINE)
 _MARK_CHARS, _SHORT_DIGITS = 32, 8
-_MAX_FALSE_MARKS = 64
-"""How many lines of a prompt may look like marks and be none; the marks after them stay long."""
+_MAX_HASHED = 64
+"""How often each byte of a prompt is hashed at most to find its quotations."""
 
 
 def quote(quoted: Quotation) -> bytes:
@@ -142,6 +146,22 @@ class Prompt(msgspec.Struct, frozen=True):
             b"gives. Write the whole result again with this mended.",
         )
 
+    def with_plain_rejection(self, result: Quotation, why: str, *, is_quoted: bool) -> "Prompt":
+        """Return the prompt for another attempt, in which the result is a turn of its author.
+
+        The reason is quoted if a judge wrote it: it must not act as an instruction.
+        """
+        reason = quote(quote_whole("the judge", why)) if is_quoted else why.encode(errors="replace")
+        note = reason + b"\n\nWrite the whole result again with this mended."
+        if not result.text.strip():
+            return self._with_more(note)  # there is no turn without words
+        turns = (
+            PromptMessage(MessageRole.AGENT, result.text),
+            PromptMessage(MessageRole.USER, note),
+        )
+        text = b"\n\n".join([self.text, quote(result), note])
+        return Prompt(text, (*self.turns, *turns), self.grown)
+
     def with_repair(self, reply: Quotation, fault: str) -> "Prompt":
         """Return the prompt that quotes an unusable reply, says why, and asks for another."""
         return self._with_more(
@@ -155,7 +175,8 @@ class Prompt(msgspec.Struct, frozen=True):
 
         The mark of a message, or of what was added to one, is derived from all texts up to its
         end. So a prompt that goes on keeps the marks that it had, and a provider can reuse what it
-        computed for them.
+        computed for them. What calls share has a mark of its own for the same reason. An author who
+        has seen it in another call may write it, and then it is derived again.
         """
         if not secret:
             return self
@@ -163,22 +184,29 @@ class Prompt(msgspec.Struct, frozen=True):
         seen: list[bytes] = []
         turns = []
         for place, turn in enumerate(self.turns):
-            cuts = [0, *(length for where, length in self.grown if where == place), len(turn.text)]
-            pieces = [turn.text[start:end] for start, end in pairwise(cuts)]
-            shown = b"".join(_shorten_marks(piece, secret, marks, seen) for piece in pieces)
-            turns.append(msgspec.structs.replace(turn, text=shown))
+            shared = turn.text[: turn.shared]
+            shared = _shorten_marks(shared, secret, marks, seen, self.text)
+            grown = (length for where, length in self.grown if where == place)
+            pieces = [
+                _shorten_marks(turn.text[start:end], secret, marks, seen)
+                for start, end in pairwise((turn.shared, *grown, len(turn.text)))
+            ]
+            text = b"".join((shared, *pieces))
+            turns.append(msgspec.structs.replace(turn, text=text, shared=len(shared)))
         return Prompt(_shorten_marks(self.text, secret, marks, seen), tuple(turns))
 
     def _with_more(self, *parts: bytes) -> "Prompt":
         """Return the prompt with more text at the end of its last message."""
         more = b"\n\n" + b"\n\n".join(parts)
         *before, last = self.turns
-        turns = (*before, PromptMessage(last.who, last.text + more))
+        turns = (*before, msgspec.structs.replace(last, text=last.text + more))
         return Prompt(self.text + more, turns, (*self.grown, (len(before), len(last.text))))
 
 
-def _shorten_marks(text: bytes, secret: str, marks: dict[bytes, bytes], seen: list[bytes]) -> bytes:
-    """Return a text with short marks around its quotations.
+def _shorten_marks(
+    text: bytes, secret: str, marks: dict[bytes, bytes], seen: list[bytes], whole: bytes = b""
+) -> bytes:
+    """Return a text with short marks around its quotations, which do not occur in `whole` either.
 
     `marks` maps the long marks to short ones, and `seen` holds the texts that were quoted so far;
     both are added to.
@@ -186,7 +214,7 @@ def _shorten_marks(text: bytes, secret: str, marks: dict[bytes, bytes], seen: li
     found = list(_find_quotations(text))
     new = [text[start:end] for mark, _, start, end in found if mark not in marks]
     seen += new
-    short = _derive_mark(secret, seen) if new else b""
+    short = _derive_mark(secret, seen, whole) if new else b""
     parts, at = [], 0
     for mark, place, start, end in found:
         name = marks.setdefault(mark, short)
@@ -202,16 +230,33 @@ def _find_quotations(text: bytes) -> Iterator[tuple[bytes, int, int, int]]:
     What looks like one and does not have the digest of its text is none. Quotations within
     quotations are part of the text.
     """
-    at, false = 0, 0
-    while false < _MAX_FALSE_MARKS and (match := _BEGIN.search(text, at)):
-        mark, start = match[1], match.end()
-        end = text.find(b"\n--- " + mark + b" end\n", start)
-        if end >= 0 and sha256(text[start:end]).hexdigest()[:_MARK_CHARS].encode() == mark:
-            yield mark, match.start(1), start, end
+    at, budget = 0, _MAX_HASHED * len(text)
+    for mark, place, start, end in _pair_marks(text):
+        # What stands within a quotation is text of its author. The budget bounds the time for
+        # false marks that enclose each other; the marks after them stay long.
+        if place < at or budget < end - start:
+            continue
+        budget -= end - start
+        if sha256(text[start:end]).hexdigest()[:_MARK_CHARS].encode() == mark:
+            yield mark, place, start, end
             at = end
-        else:
-            false += 1
-            at = start
+
+
+def _pair_marks(text: bytes) -> list[tuple[bytes, int, int, int]]:
+    """Return each beginning with the next end of the same mark, unless it begins again before.
+
+    No text contains its own digest, so a true quotation has neither line of its mark within.
+    """
+    opened: dict[bytes, tuple[int, int]] = {}
+    pairs = []
+    for match in _MARK_LINE.finditer(text):
+        if match[1]:
+            opened[match[1]] = (match.start(1), match.end())
+        elif match[2] in opened:
+            place, start = opened.pop(match[2])
+            # The line before the end is the last of the text, without its line break.
+            pairs.append((match[2], place, start, match.start() - 1))
+    return sorted(pairs, key=lambda pair: pair[1])
 
 
 def remove_marks(text: bytes) -> bytes:
@@ -219,22 +264,25 @@ def remove_marks(text: bytes) -> bytes:
     return _SHORT_MARK.sub(rb"--- \1", text)
 
 
-def _derive_mark(secret: str, texts: Sequence[bytes]) -> bytes:
-    """Return eight digits that follow from a secret and texts, and occur in none of them."""
+def _derive_mark(secret: str, texts: Sequence[bytes], whole: bytes) -> bytes:
+    """Return digits that follow from a secret and texts, and occur neither there nor in `whole`."""
     digest = sha256(b"".join(sha256(text).digest() for text in texts)).digest()
     number = 0
     while True:
         drawn = hmac.digest(bytes.fromhex(secret), digest + number.to_bytes(8), "sha256")
         mark = f"{int.from_bytes(drawn) % 10**_SHORT_DIGITS:0{_SHORT_DIGITS}d}".encode()
-        if not any(mark in text for text in texts):
+        if not any(mark in text for text in (*texts, whole)):
             return mark
         number += 1
 
 
-def build_prompt(briefing: str, text: bytes) -> Prompt:
-    """Return the first prompt of a task: the lane's instructions and the text."""
+def build_prompt(briefing: str, text: bytes, shared: int = 0) -> Prompt:
+    """Return the first prompt of a task: the lane's instructions and the text.
+
+    So many bytes at the beginning of the text are `shared` with other calls of the run.
+    """
     brief = briefing.strip().encode()
+    user = PromptMessage(MessageRole.USER, text, shared=shared)
     if not brief:
-        return Prompt(text, (PromptMessage(MessageRole.USER, text),))
-    turns = (PromptMessage(MessageRole.SYSTEM, brief), PromptMessage(MessageRole.USER, text))
-    return Prompt(brief + b"\n\n" + text, turns)
+        return Prompt(text, (user,))
+    return Prompt(brief + b"\n\n" + text, (PromptMessage(MessageRole.SYSTEM, brief), user))

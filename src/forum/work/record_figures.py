@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 
 from forum.ledger.entry import LOG_RUN, Entry
-from forum.ledger.kinds import RunCloseFacts
 from forum.ledger.ports import Amount
 from forum.work import kinds
+from forum.work.run_fold import RunState
 from forum.work.run_summary import SummaryTally
 
 
@@ -41,7 +41,7 @@ class RecordFigures(msgspec.Struct, frozen=True):
     kinds: Mapping[str, int]
     """The number of entries of each kind."""
     outcomes: Mapping[str, int]
-    """The number of closed runs by their outcome."""
+    """The number of closed runs by the word for how they ended."""
     models: tuple[ModelFigures, ...]
     """The calls by model, the one with the highest cost first."""
     verdicts: Mapping[str, int]
@@ -99,8 +99,6 @@ class RecordTally:
             case kinds.StopFacts() as facts:
                 # A run that is stopped by a task records the stop of the task again.
                 self._run_stops.setdefault(entry.run, set()).add((facts.reason, facts.by))
-            case RunCloseFacts() as facts:
-                self._outcomes[facts.outcome.value] += 1
             case _:
                 pass
 
@@ -109,8 +107,10 @@ class RecordTally:
 
         A log may have more runs than fit into memory otherwise.
         """
-        summary = self._summaries.pop(run, None)
-        for cost in summary.own_costs() if summary is not None else ():
+        summary = self._summaries.pop(run, None) or SummaryTally()
+        if summary.outcome is not None:
+            self._outcomes[summary.result().choose_word(RunState.ENDED)] += 1
+        for cost in summary.own_costs():
             sofar = self._models.get(cost.model) or ModelFigures(cost.model)
             self._models[cost.model] = ModelFigures(
                 cost.model, sofar.spent.plus(cost.amount), sofar.unpriced + cost.unpriced

@@ -5,10 +5,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from forum.ledger.body import Content
 from forum.ledger.entry import Entry
 from forum.ledger.log import Ledger, read_body
 from forum.ledger.strand import Attachment
-from forum.work.report_kinds import ReportStepFacts
+from forum.work.report_kinds import ReportBeginFacts, ReportStepFacts
 
 
 def says_same(
@@ -24,18 +25,26 @@ def says_same(
     Costs are left aside where the server computes them: prices differ from one day to the next.
     """
     mask = ledger.mask
-    if not isinstance(entry.facts, ReportStepFacts) or not isinstance(facts, ReportStepFacts):
+    if type(entry.facts) is not type(facts):
+        return False
+    if not isinstance(facts, ReportBeginFacts | ReportStepFacts):
         return False
     told = mask.mask_facts(facts) if mask else facts
-    if not with_costs:
+    if not with_costs and isinstance(entry.facts, ReportStepFacts):
         told = replace(told, usd=entry.facts.usd, prices=entry.facts.prices)
     by_name = {body.name: body for body in bodies}
     if entry.facts != told or entry.bodies.keys() != by_name.keys():
         return False
-    for name, body in by_name.items():
-        content = mask.mask_content(body.content) if mask else body.content
-        recorded = read_body(ledger.store, entry, name)
-        # An erased body can be compared with nothing, and is not to be reported again.
-        if recorded is not None and recorded != b"".join(content.chunks()):
-            return False
-    return True
+    return all(
+        holds_same_body(ledger, entry, name, body.content) is not False
+        for name, body in by_name.items()
+    )
+
+
+def holds_same_body(ledger: Ledger, entry: Entry[Any], name: str, content: Content) -> bool | None:
+    """Return whether a recorded body has this content; None if it was erased."""
+    recorded = read_body(ledger.store, entry, name)
+    if recorded is None:
+        return None
+    masked = ledger.mask.mask_content(content) if ledger.mask else content
+    return recorded == b"".join(masked.chunks())

@@ -13,6 +13,7 @@ facts hold only labels that are derived from them.
 """
 
 import re
+import string
 from enum import StrEnum
 from hashlib import sha256
 
@@ -28,8 +29,10 @@ TRACE_RUN_PREFIX = "otel-"
 SESSION_RUN_PREFIX = "claude-"
 """The beginning of the name of a run that `forum hook` records: a session of Claude Code."""
 MAX_LABEL_CHARS = 64
+MAX_REPORTER_CHARS = 128
 NOT_MADE = "not-made"
 """The code of a step that was prepared, and cancelled before it was made."""
+_RUN_ID = "00000000-0000-0000-0000-000000000000"
 _NOT_IN_LABELS = re.compile(r"[^A-Za-z0-9._:-]+")
 
 
@@ -249,6 +252,37 @@ def derive_label(name: str) -> str:
     """
     label = _NOT_IN_LABELS.sub("-", name)[:MAX_LABEL_CHARS].strip("-.:")
     return label or f"name-{sha256(name.encode(errors='replace')).hexdigest()[:8]}"
+
+
+def derive_reporter_label(by: str) -> str:
+    """Return the name of a reporter in facts, which no other reporter has.
+
+    A label is taken only where it loses nothing but slashes: two keys with one long name would
+    share it, and each could add to the runs of the other.
+    """
+    label = derive_label(by)
+    return label if label == by.replace("/", "-") else by[:MAX_REPORTER_CHARS]
+
+
+def is_run_id(name: str) -> bool:
+    """Return whether a name has the form of the ids that Forum gives to runs."""
+    return len(name) == len(_RUN_ID) and _begins_like_id(name) and name == name.lower()
+
+
+def looks_like_run_id(name: str) -> bool:
+    """Return whether a name may be taken for the id of another run, or for its beginning.
+
+    People and programs type the beginning of an id: Forum prints no more in many places.  A whole
+    id is no beginning of another one.
+    """
+    return _begins_like_id(name) and not is_run_id(name)
+
+
+def _begins_like_id(name: str) -> bool:
+    return all(
+        char == "-" if form == "-" else char in string.hexdigits
+        for char, form in zip(name, _RUN_ID, strict=False)
+    )
 
 
 def encode_names(name: str, agent: str = "") -> bytes:

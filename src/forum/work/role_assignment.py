@@ -9,12 +9,15 @@ from collections.abc import Collection, Mapping
 import msgspec
 
 from forum.errors import BadPlan
+from forum.work.asks import split_questions
 from forum.work.kinds import Basis, RouteFacts
 from forum.work.plan import Plan, Task
 from forum.work.policy import LaneBrief, Policy, Role, models_of
 from forum.work.roster import Lane, Roster, Tier
 from forum.work.routing import Route
 
+MIN_PLAN_CHARS = 1600
+"""Below this length, a reply has room for one task only."""
 MAX_CANDIDATES = 8
 """How many lanes a Classifier or a Coordinator can choose from."""
 
@@ -35,6 +38,17 @@ def plan_single_task(request: str, lane: str, agents: Collection[str]) -> Plan:
     """Return a plan with one task in a lane; without a lane it is for the capable agent."""
     worker = "" if lane else agent_for(Tier.CAPABLE, agents)
     return Plan((Task("answer", request, lane=lane, agent=worker),))
+
+
+def plan_listed_asks(request: str, lane: str, agents: Collection[str]) -> Plan | None:
+    """Return a plan with a task for each question that a request lists; None if it lists none."""
+    single = plan_single_task(request, lane, agents).tasks[0]
+    tasks = (
+        msgspec.structs.replace(single, id=f"answer-{number}", instruction=part)
+        for number, part in enumerate(split_questions(request), 1)
+    )
+    listed = tuple(tasks)
+    return Plan(listed) if listed else None
 
 
 def build_team_policy(
@@ -65,7 +79,8 @@ def build_team_policy(
     if not roles:
         return filled
     assigned = _assign_roles(filled, agents)
-    chosen = {role: agent for role, agent in assigned.items() if role not in off}
+    idle = _find_idle_roles(filled, assigned)
+    chosen = {role: agent for role, agent in assigned.items() if role not in {*off, *idle}}
     # A judge that nobody named costs a call for each answer, so it is asked only in doubt.
     return msgspec.structs.replace(
         filled, roles=chosen | policy.roles, doubted=Role.INTENT not in policy.roles
@@ -114,6 +129,24 @@ def _assign_roles(policy: Policy, agents: Collection[str]) -> dict[Role, str]:
         Role.REVISER: agent_for(Tier.CHEAP, agents),
         Role.SUMMARIZER: agent_for(Tier.CHEAP, agents),
     }
+
+
+def _find_idle_roles(policy: Policy, roles: Mapping[Role, str]) -> set[Role]:
+    """Return the roles that would only cost calls, unless somebody names them.
+
+    A model whose replies are too short for a plan with two tasks needs no Coordinator: the request
+    is one task, and its result is the answer, which is checked as such. A Classifier then changes
+    nothing if all lanes have the same agent and tools, nor does a judge that is the same model.
+    """
+    if policy.max_reply_chars(roles[Role.COORDINATOR]) >= MIN_PLAN_CHARS:
+        return set()
+    idle = {Role.COORDINATOR}
+    if len({(lane.agent, lane.tools) for lane in policy.lanes.values()}) <= 1:
+        idle.add(Role.CLASSIFIER)
+    judged = msgspec.structs.replace(policy, roles=dict(roles))
+    if not is_independent(judged, Role.VALIDATOR):
+        idle.add(Role.VALIDATOR)
+    return idle
 
 
 def is_independent(policy: Policy, role: Role) -> bool:

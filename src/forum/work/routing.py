@@ -15,7 +15,6 @@ or clock, so that every process on every machine computes the same.
 
 import math
 import re
-import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
@@ -24,6 +23,7 @@ import msgspec
 
 from forum.work.feature_table import FeatureTable, pack_features
 from forum.work.roster import ELSEWHERE, Lane, Roster
+from forum.work.unicode_forms import normalize_text
 
 MAX_REQUEST_CHARS = 4000
 """How many characters of a request are read: three quarters from its start, one from its end."""
@@ -265,7 +265,7 @@ def split_words(text: str) -> list[str]:
     if len(text) > MAX_REQUEST_CHARS:
         text = f"{text[: MAX_REQUEST_CHARS * 3 // 4]} {text[-MAX_REQUEST_CHARS // 4 :]}"
     # NFKC makes full-width and composed forms equal before the words are compared.
-    text = unicodedata.normalize("NFKC", text)
+    text = normalize_text("NFKC", text)
     return re.findall(_WORD, _HUMP.sub(" ", text).casefold())
 
 

@@ -11,6 +11,7 @@ from forum.work import kinds, report_kinds
 _RUN_SPECIFIC_FACTS: Mapping[type[Facts], frozenset[str]] = {
     kinds.AcceptedFacts: frozenset({"parent_run", "parent_task", "fork_run", "fork_index"}),
     kinds.DelegationFacts: frozenset({"run"}),
+    kinds.CallFacts: frozenset({"calls"}),  # its delegation says the same; older calls have none
     kinds.GateDecisionFacts: frozenset({"digest"}),
     kinds.GateDecisionByFacts: frozenset({"digest"}),
     kinds.GateEditFacts: frozenset({"replaces"}),

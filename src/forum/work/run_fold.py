@@ -18,7 +18,7 @@ from forum.ledger.ports import NO_LIMIT, UNLIMITED, Amount, Position
 from forum.tlog import Hash
 from forum.work import kinds, report_fold
 from forum.work.acceptance_criteria import Check
-from forum.work.council_end import Accord, CouncilCloseFacts, as_undecided
+from forum.work.council_end import UNDECIDED, Accord, CouncilCloseFacts, as_undecided
 from forum.work.policy import Answer, Role
 from forum.work.report_kinds import Provenance, ReportGapFacts, ReportSourceFacts
 
@@ -62,12 +62,17 @@ class CallRecord(msgspec.Struct, frozen=True):
     ended: int = 0
 
     @property
+    def is_child_run(self) -> bool:
+        """Whether a run within was asked, and no agent."""
+        return self.called.agent == kinds.CHILD_RUN == self.called.model
+
+    @property
     def spent(self) -> Amount:
         """The cost of the call, or its reservation while there is no reply."""
         if self.replied is None:
             # An open call may still be billed in full, so its reservation counts as spent.
             return self.called.reserved
-        return Amount(self.replied.usd, self.replied.tokens, 1)
+        return self.replied.spent
 
 
 class ToolUseRecord(msgspec.Struct, frozen=True):
@@ -81,6 +86,14 @@ class ToolUseRecord(msgspec.Struct, frozen=True):
     outcome: Hash | None = None
 
 
+class PanelVerdict(msgspec.Struct, frozen=True):
+    """How far a panel agreed that judged an attempt; its findings are a body of the entry."""
+
+    attempt: int
+    accord: kinds.AccordFacts
+    at: Position
+
+
 class TaskRun(msgspec.Struct, frozen=True):
     """A task as far as it has come."""
 
@@ -91,10 +104,13 @@ class TaskRun(msgspec.Struct, frozen=True):
     verdicts: tuple[kinds.VerdictFacts, ...] = ()
     skipped: kinds.SkipFacts | None = None
     stopped: kinds.StopFacts | None = None
-    delegated: kinds.DelegationFacts | None = None
+    children: tuple[kinds.DelegationFacts, ...] = ()
+    """The runs within: one for each call of `kinds.CHILD_RUN`."""
     accord: kinds.AccordFacts | None = None
     """How far the last panel that worked on the task agreed."""
     accord_at: Position | None = None
+    judged: tuple["PanelVerdict", ...] = ()
+    """What panels said that judged the task, or the answer of the run."""
     last: Hash | None = None
     """The task's last entry, which is the cause of entries that depend on the task."""
 
@@ -110,11 +126,23 @@ class TaskRun(msgspec.Struct, frozen=True):
         return self.verdicts[-1] if self.verdicts else None
 
     @property
+    def delegated(self) -> kinds.DelegationFacts | None:
+        """The last run within that did the work of the task; those that judge it do not count."""
+        roles = [call.called.role for call in self.calls if call.is_child_run]
+        # The run is named before its call.
+        own = [
+            child
+            for number, child in enumerate(self.children)
+            if number >= len(roles) or not roles[number]
+        ]
+        return own[-1] if own else None
+
+    @property
     def open_run(self) -> str | None:
         """The run within that has not replied yet, or None."""
-        if self.delegated is None or all(call.replied is not None for call in self.calls):
+        if not self.children or not self.calls or not self.calls[-1].is_child_run:
             return None
-        return self.delegated.run
+        return self.children[-1].run if self.calls[-1].replied is None else None
 
     @property
     def attempts(self) -> int:
@@ -169,6 +197,8 @@ class Run(msgspec.Struct, frozen=True):
     ended: int = 0
     route: Hash | None = None
     routed: kinds.RouteFacts | None = None
+    about: kinds.AboutFacts | None = None
+    """The answer of another run, on which a panel deliberates."""
     plan: Hash | None = None
     planned: int = 0
     """The number of tasks in the plan."""
@@ -313,11 +343,12 @@ def last_reply_position(task: TaskRun) -> Position | None:
 
 
 def opinion_positions(task: TaskRun) -> dict[int, Position]:
-    """Return the position of the judge's last reply in each attempt of a task, by attempt."""
+    """Return the position of the judging agent's last reply in each attempt, by attempt."""
     return {
         call.called.attempt: call.reply_at
         for call in task.calls
         if call.called.role == Role.VALIDATOR and call.reply_at is not None
+        if not call.is_child_run
     }
 
 
@@ -365,22 +396,34 @@ def inner_stop_reason(task: TaskRun) -> kinds.StopReason | None:
 def undecided_accord(run: Run) -> Accord | None:
     """Return the accord of the council that left an ended run undecided: split, blocked or None.
 
-    The council deliberated on the request, or on a task that failed because of it.
+    The council deliberated on the request, or worked on a task that failed because of it, or
+    judged a result or the answer.
     """
     if run.outcome is None or run.stopped is not None:
         return None
     if run.outcome is Outcome.OK:
         return as_undecided(run.accord)
-    vetoed = (task.accord for task in run.tasks.values() if is_undecided_task(task))
-    accords = (as_undecided(facts.accord) for facts in vetoed if facts)
+    failed = (task for task in run.tasks.values() if task.state is TaskState.FAILED)
+    judged: tuple[kinds.VerdictFacts | kinds.CheckFacts, ...] = (
+        *(task.verdict for task in failed if task.verdict),
+        *(facts for _, facts in run.checks),
+    )
+    accords = map(vetoed_accord, judged)
     return next((accord for accord in accords if accord is not None), None)
 
 
 def is_undecided_task(task: TaskRun) -> bool:
-    """Return whether a task was not accepted because its panel did not agree far enough."""
-    if task.accord is None or task.verdict is None or task.state is not TaskState.FAILED:
-        return False
-    return task.verdict.check is Check.OUTCOME and task.verdict.reason == task.accord.accord
+    """Return whether a task failed because a panel that worked on it or judged it is undecided."""
+    is_failed = task.state is TaskState.FAILED
+    return is_failed and task.verdict is not None and vetoed_accord(task.verdict) is not None
+
+
+def vetoed_accord(verdict: kinds.VerdictFacts | kinds.CheckFacts) -> Accord | None:
+    """Return the accord because of which something was not accepted: split, blocked or None."""
+    # Only panels give these reasons: by their own answer, or as the judge of another's.
+    if verdict.check not in (Check.OUTCOME, Check.MODEL):
+        return None
+    return next((accord for accord in UNDECIDED if accord == verdict.reason), None)
 
 
 IdentifiedEntry = tuple[Hash, Entry[Any]]
@@ -503,13 +546,15 @@ class _RunFolder:
 
 
 def _fold_reported(run: Run, leaf: Hash, entry: Entry[Any]) -> Run:
-    """Return the run after an entry of its main strand that the engine does not write."""
+    """Return the run after an entry of its main strand that few runs have."""
     match entry.facts:
         case RunOpenFacts():
             report = replace(run.report, label=entry.actor)
             return replace(run, opened=True, begun=entry.ts, report=report)
         case kinds.EvalOpenFacts():
             return replace(run, is_evaluation=True)
+        case kinds.AboutFacts() as facts:
+            return replace(run, about=facts)
         case CouncilCloseFacts() as facts:
             return replace(run, accord=facts.accord)
         case ReportSourceFacts() | ReportGapFacts():
@@ -560,12 +605,18 @@ def _fold_task(task: TaskRun, leaf: Hash, entry: Entry[Any]) -> TaskRun:
         case kinds.StopFacts() as facts:
             task = replace(task, stopped=facts, state=TaskState.STOPPED)
         case kinds.DelegationFacts() as facts:
-            task = replace(task, delegated=facts)
+            task = replace(task, children=(*task.children, facts))
         case kinds.AccordFacts() as facts:
-            task = replace(task, accord=facts, accord_at=_position_of(entry))
+            task = _fold_accord(task, facts, _position_of(entry))
         case _:
             pass
     return task
+
+
+def _fold_accord(task: TaskRun, facts: kinds.AccordFacts, at: Position) -> TaskRun:
+    if not facts.role:
+        return replace(task, accord=facts, accord_at=at)
+    return replace(task, judged=(*task.judged, PanelVerdict(task.attempts, facts, at)))
 
 
 def _fold_call(

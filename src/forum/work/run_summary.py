@@ -14,7 +14,6 @@ from forum.ledger.entry import MAIN_STRAND, Commitment, Entry
 from forum.ledger.kinds import NoteFacts, Outcome, RunCloseFacts, RunOpenFacts
 from forum.ledger.ports import NO_LIMIT, Amount, RunSummaryRow
 from forum.work import kinds
-from forum.work.acceptance_criteria import Check
 from forum.work.council_end import Accord, CouncilCloseFacts, as_undecided
 from forum.work.report_drafts import OVERRUN
 from forum.work.report_fold import span_of_strand
@@ -26,7 +25,8 @@ from forum.work.report_kinds import (
     ReportSourceFacts,
     ReportStepFacts,
 )
-from forum.work.run_words import is_cap_refusal
+from forum.work.run_fold import RunState, vetoed_accord
+from forum.work.run_words import choose_run_word, is_cap_refusal
 
 SUMMARY_VERSION = 3
 """The version of the rules in this module; another summary of the same entries needs another.
@@ -46,7 +46,7 @@ SUMMARY_FACTS = (
     *(NoteFacts, RunOpenFacts, RunCloseFacts),
     *(kinds.AcceptedFacts, kinds.RouteFacts, kinds.PlanFacts, kinds.EvalOpenFacts),
     *(kinds.CallFacts, kinds.ReplyFacts),
-    *(kinds.VerdictFacts, kinds.SkipFacts, kinds.StopFacts, CouncilCloseFacts),
+    *(kinds.VerdictFacts, kinds.SkipFacts, kinds.StopFacts, kinds.CheckFacts, CouncilCloseFacts),
     *(ReportSourceFacts, ReportGapFacts, ReportBeginFacts, ReportStepFacts),
 )
 """The facts that a summary follows from; all other entries leave it unchanged."""
@@ -187,6 +187,17 @@ class RunSummary(msgspec.Struct, frozen=True, array_like=True):
         """The number of calls whose price is not known."""
         return sum(cost.unpriced for cost in self.own_costs)
 
+    def choose_word(self, state: RunState, *, waits: bool = False) -> str:
+        """Return the one word for the run in this state."""
+        return choose_run_word(
+            state,
+            self.outcome,
+            self.stopped,
+            waits=waits,
+            has_overrun=self.overruns > 0,
+            accord=self.accord,
+        )
+
 
 class _Bill(msgspec.Struct, frozen=True, array_like=True):
     """What a call has cost, or has reserved while there is no reply."""
@@ -230,7 +241,7 @@ class SummaryTally(msgspec.Struct):
     accord: Accord | None = None
     """How far the council agreed that deliberated on the request."""
     vetoes: dict[str, Accord] = {}
-    """The strands of tasks that failed because their panel is split or blocked."""
+    """The strands of tasks that failed because a panel is split or blocked, and `_LAST_VETO`."""
     request: BodyReference | None = None
     plan: BodyReference | None = None
     names: BodyReference | None = None
@@ -278,12 +289,15 @@ class SummaryTally(msgspec.Struct):
                 self._add_reported(entry)
 
     def _add_reported(self, entry: Entry[Any]) -> None:
-        """Count an entry of the strand main that no engine writes."""
+        """Count an entry of the strand main that few runs have."""
         match entry.facts:
             case kinds.EvalOpenFacts():
                 self.evaluates = True
             case CouncilCloseFacts() as facts:
                 self.accord = facts.accord
+            case kinds.CheckFacts() as facts:
+                if (accord := vetoed_accord(facts)) is not None:
+                    self.vetoes[_LAST_VETO] = accord
             case ReportSourceFacts() as facts if not self.told:
                 self.told, self.label = facts.told.value, entry.actor
                 self.names = _refer(entry, "names")
@@ -299,9 +313,8 @@ class SummaryTally(msgspec.Struct):
                 has_passed = True
             case kinds.VerdictFacts(next=kinds.Next.GIVE_UP) as facts:
                 has_passed = False
-                # Only the accord of a panel is such a reason of this check.
-                if facts.check is Check.OUTCOME and facts.reason in _UNDECIDED:
-                    self.vetoes[entry.strand] = Accord(facts.reason)
+                if (accord := vetoed_accord(facts)) is not None:
+                    self.vetoes[entry.strand] = accord
             case kinds.SkipFacts() | kinds.StopFacts():
                 has_passed = False
             case _:
@@ -322,7 +335,7 @@ class SummaryTally(msgspec.Struct):
             case kinds.ReplyFacts() as facts:
                 is_taken_over = facts.source is kinds.ReplyOrigin.RECORDED  # it was paid before
                 is_priced = is_taken_over or bool(facts.usd or facts.prices)
-                bill = _bill(entry, Amount(facts.usd, facts.tokens, 1), is_priced=is_priced)
+                bill = _bill(entry, facts.spent, is_priced=is_priced)
                 if (call := self.open_calls.pop(strand, None)) is not None:
                     self._add_cost(call.agent, call.model, bill)
             case _:
@@ -428,6 +441,10 @@ class SummaryTally(msgspec.Struct):
         return self.vetoes[min(self.vetoes)] if self.outcome and self.vetoes else None
 
 
+_LAST_VETO = "~"
+"""Where a panel stands that judges the answer: after all strands of tasks."""
+
+
 def tally_entries(entries: Iterable[Entry[Any]]) -> SummaryTally:
     """Return the tally of all entries of a run."""
     tally = SummaryTally()
@@ -448,7 +465,6 @@ def read_summary_row(row: RunSummaryRow) -> RunSummary:
 
 
 _DECODER = msgspec.json.Decoder(RunSummary)
-_UNDECIDED = frozenset(accord.value for accord in Accord if as_undecided(accord))
 
 
 _PROMPT_RANKS = {Operation.MODEL: 0, Operation.AGENT: 1}

@@ -25,6 +25,14 @@ class Period(StrEnum):
     MONTH = "month"
 
 
+class GatePeriod(StrEnum):
+    """For how long a gate rule adds up amounts; a day is one of the caps."""
+
+    USE = "use"
+    RUN = "run"
+    DAY = "day"
+
+
 class SharedCap(msgspec.Struct, frozen=True):
     """One cap of an operator; it applies separately to each key or lane that fits its pattern."""
 
@@ -55,14 +63,14 @@ class SharedCap(msgspec.Struct, frozen=True):
             case "lane":
                 return bool(self.lane) and self.scope_of("", name) == scope
             case _:
-                return not self.key and not self.lane
+                return scope == LEDGER and not self.key and not self.lane
 
 
 class Limit(msgspec.Struct, frozen=True):
     """The limits of one scope in a period."""
 
     scope: str
-    per: Period
+    per: Period | GatePeriod
     cap: Spend
 
     def counts(self, amount: Spend) -> bool:

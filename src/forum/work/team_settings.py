@@ -7,8 +7,9 @@ of nano-dollars is refused instead of rounded.
 
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from decimal import Decimal, InvalidOperation, Overflow
+from itertools import cycle, islice
 from typing import Any, TypeVar
 
 import msgspec
@@ -19,10 +20,11 @@ from forum.spelling import closest_names, suggest_or_list
 from forum.work import policy
 from forum.work.cli_agents import CLI_AGENTS, CliAgent
 from forum.work.gate_rules import GateRule
+from forum.work.panel import COUNCIL_VERSION, MAX_SEATS, MAX_SHARE, Council, Panel
 from forum.work.plan import RunBudget
 from forum.work.role_assignment import agent_for
 from forum.work.roster import Tier
-from forum.work.shared_caps import UNCAPPED, Period, SharedCap
+from forum.work.shared_caps import UNCAPPED, GatePeriod, Period, SharedCap
 
 T = TypeVar("T")
 Table = Mapping[str, Any]
@@ -92,7 +94,10 @@ _CLI_SETTINGS = frozenset({"model", "usd", "tokens", "output_bytes", "context_to
 _TOOL_SETTINGS = frozenset({"cmd", "argv", "extension", "seconds", "description", "schema"})
 _SERVER_SETTINGS = frozenset({"cmd", "argv", "url", "env", "key_env"})
 _BUDGET_SETTINGS = frozenset({"per", "key", "lane", "usd", "tokens", "runs"})
-_GATE_SETTINGS = frozenset({"tool", "lane", "argument", "above"})
+_PANEL_SETTINGS = frozenset(
+    {"models", "seats", "options", "rounds", "baseline", "threshold", "judge", "check", "require"}
+)
+_GATE_SETTINGS = frozenset({"tool", "lane", "argument", "above", "per"})
 
 
 class TeamSettings(msgspec.Struct, frozen=True):
@@ -110,6 +115,8 @@ class TeamSettings(msgspec.Struct, frozen=True):
     roster: str = ""
     rung: str = "auto"
     """The routing mode."""
+    panels: dict[str, Panel] = {}
+    """Councils by name: the ladder can end with them, they can judge, and decide in a plan."""
     ceiling: RunBudget = RunBudget()
     """Budget limit of one run that a client of the server submits."""
 
@@ -127,6 +134,7 @@ def read_team_settings(file: str, tables: Mapping[str, Table]) -> TeamSettings:
         # Tasks that name no agent need one: the tier `capable` or its nearest, else the first in
         # the file.
         agents[""] = agents.get(agent_for(Tier.CAPABLE, agents)) or next(iter(agents.values()))
+    panels: dict[str, Panel] = {name: section.council(named) for name, section in each("panels")}
     roles = _Section(file, "roles", tables.get("roles", {}))
     roster = _Section(file, "roster", tables.get("roster", {}))
     is_auto = _Section(file, "submit", tables.get("submit", {})).is_team_automatic()
@@ -134,7 +142,8 @@ def read_team_settings(file: str, tables: Mapping[str, Table]) -> TeamSettings:
         agents=agents,
         tools={name: section.tool() for name, section in each("tools")},
         servers={name: section.server() for name, section in each("servers")},
-        roles=roles.roles(named),
+        roles=roles.roles((*named, *panels)),
+        panels=panels,
         off=roles.roles_off(),
         team=roles.get("team", default=False) or (is_auto and _has_model(agents)),
         roster=roster.get("file", default=""),
@@ -369,8 +378,31 @@ class _Section(msgspec.Struct, frozen=True):
             raise self._error(str(error)) from None
         return server
 
-    def roles(self, agents: Mapping[str, policy.Agent]) -> dict[policy.Role, str]:
-        """Return the agent of each role for which one is named."""
+    def council(self, agents: Collection[str]) -> Council:
+        """Return the council of a section [panels.NAME]."""
+        table = dict(self._checked_table(_PANEL_SETTINGS))
+        models = table.pop("models", [])
+        if not isinstance(models, list) or not all(isinstance(name, str) for name in models):
+            raise self._error('models: write a list of names, such as ["ash", "birch"]')
+        for name in models:
+            if name not in agents:
+                names = ", ".join(agents) or "none"
+                raise self._error(f"models: no model is called {name!r}; [models] has: {names}")
+        seated = ["" if name == DEFAULT_AGENT else name for name in models] or [""]
+        usual = len(models) if len(models) > 1 else len(Council().seats)
+        count = table.pop("seats", usual)
+        if not isinstance(count, int) or not 1 <= count <= MAX_SEATS:
+            raise self._error(f"seats: a number from 1 to {MAX_SEATS}")
+        if "threshold" in table:
+            table["threshold"] = int(MAX_SHARE * Decimal(table["threshold"]))
+        table |= {"seats": [{"agent": name} for name in islice(cycle(seated), count)]}
+        try:
+            return _convert({"version": COUNCIL_VERSION, "protocol": "council", **table}, Council)
+        except ValueError as error:
+            raise self._error(str(error)) from None
+
+    def roles(self, agents: Collection[str]) -> dict[policy.Role, str]:
+        """Return the agent or panel of each role for which one is named."""
         role_names = {role.value for role in policy.Role}
         table = self._checked_table(role_names | {"team"})
         chosen = {
@@ -382,7 +414,7 @@ class _Section(msgspec.Struct, frozen=True):
             if name not in agents:
                 names = ", ".join(agents) or "none"
                 raise self._error(
-                    f"{role}: no model is called {name!r}; [models] has: {names}. "
+                    f"{role}: no model is called {name!r}; [models] and [panels] have: {names}. "
                     f"{role} = false leaves the role out"
                 )
         return {
@@ -440,7 +472,17 @@ class _Section(msgspec.Struct, frozen=True):
                 "an amount needs three settings: the tool, the argument that holds it, and above"
             )
         above = self._amount(table["above"]) if argument else ""
-        return GateRule(name=name, tool=tool, lane=lane, argument=argument, above=above)
+        per, periods = self.get("per", default="use"), [period.value for period in GatePeriod]
+        if per not in periods:
+            raise self._error(f"per: {per!r} is none of {', '.join(periods)}")
+        if "per" in table and not argument:
+            raise self._error("per is about an amount: it needs argument and above")
+        rule = GateRule(
+            name=name, tool=tool, lane=lane, argument=argument, above=above, per=GatePeriod(per)
+        )
+        if rule.per is not GatePeriod.USE and not rule.can_add_up:
+            raise self._error(f"above: {above} is too much to be added up")
+        return rule
 
     def _amount(self, value: object) -> str:
         """Return an amount as it is recorded: a decimal number of any unit."""

@@ -34,7 +34,7 @@ import type { Body } from "../model/body";
 import { placeOf } from "../model/comparison";
 import { type Item, readItem } from "../model/entries";
 import { isListed, queryOf, type RunFilter } from "../model/runs";
-import { client, key, me, signOut } from "./session";
+import { client, fetchAs, me, session, signOut } from "./session";
 
 const PAGE_SIZE = 100;
 
@@ -98,9 +98,9 @@ export function diffRuns(run: string, other: string): Promise<DiffForm> {
   );
 }
 
-/** What would be done for a request; nothing is recorded. */
-export function previewPlan(order: AskForm): Promise<PlanForm> {
-  return guarded(client.value.call("POST /api/v1/plan", { body: order }));
+/** What would be done for a request; with `record` the question and the reply are recorded. */
+export function previewPlan(order: AskForm, record = false): Promise<PlanForm> {
+  return guarded(client.value.call("POST /api/v1/plan", { body: { ...order, record } }));
 }
 
 /** Submit a run. With the same ticket it is submitted once, however often this is called. */
@@ -291,8 +291,10 @@ export function takePack(request: PackRequest): Promise<Uint8Array> {
 
 /** A body with its salt, which the client of the API does not give; `null` if it was erased. */
 export async function getBody(entry: number, name: string): Promise<Body | null> {
-  const response = await fetch(`/api/v1/entries/${entry}/bodies/${encodeURIComponent(name)}`, {
-    headers: { authorization: `Bearer ${key.value || "none"}` },
+  const shown = session.value;
+  const path = `/api/v1/entries/${entry}/bodies/${encodeURIComponent(name)}`;
+  const response = await fetchAs(shown)(path, {
+    headers: { authorization: `Bearer ${shown?.key || "none"}` },
   });
   if (response.status === 410) return null;
   if (response.status === 401) signOut("Your key is no longer accepted.");

@@ -9,7 +9,7 @@ import type { Proof, SeenTree } from "../prover/check";
 import { prove } from "../prover/client";
 import type { Verdict } from "../prover/messages";
 import { keepSeen, readPin, readSeen } from "./memory";
-import { key, me } from "./session";
+import { me, session } from "./session";
 
 /** How long entries are collected before they are checked. */
 const COLLECT_MS = 300;
@@ -52,7 +52,7 @@ export function checkEntries({ origin, policy, run }: CheckTarget): EntryCheck {
     const seen = readSeen(origin);
     const verdict = await prove(
       { origin, policy, seen, run, items },
-      { key: key.value, isFresh, progress: showProgress },
+      { session: session.value, isFresh, progress: showProgress },
     );
     isRunning = false;
     if (isStopped) return;

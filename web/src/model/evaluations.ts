@@ -9,6 +9,7 @@ import type {
   RunLine,
 } from "forumd-client";
 import { formatDollars, formatDuration } from "./format";
+import { stateOf } from "./runs";
 import { roundUp } from "./scale";
 
 /** One thing that is measured of each case. */
@@ -122,7 +123,7 @@ export function countByLane(runs: RunLine[]): LaneOutcomes[] {
       ...{ runs: 0, ok: 0, notOk: 0, open: 0, passed: 0, tasks: 0, usd: 0 },
     };
     row.runs += 1;
-    if (run.outcome === "ok") row.ok += 1;
+    if (stateOf(run) === "ok") row.ok += 1;
     else if (run.outcome === null) row.open += 1;
     else row.notOk += 1;
     row.passed += run.passed;

@@ -1,5 +1,7 @@
 // Numbers, times and texts as pages show them.
 
+import hiddenCharacters from "../../../src/forum/app/hidden_characters.json";
+
 const NANO = 1_000_000_000;
 const EXACT = { minimumFractionDigits: 2, maximumFractionDigits: 9, useGrouping: false };
 
@@ -81,22 +83,32 @@ export function shortId(id: string): string {
   return id.slice(0, 18);
 }
 
-// C0 and C1 controls, zero-width characters, marks that turn the direction of writing, and tags.
-const HIDDEN =
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what it looks for
-  /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb]|[\u{e0000}-\u{e007f}]/u;
+// One list for the terminal and for this page.
+const RANGES = hiddenCharacters.ranges
+  .map(([first, last]) => `\\u{${first}}-\\u{${last}}`)
+  .join("");
+const JOINERS = hiddenCharacters.joiners.map((joiner) => `\\u{${joiner}}`).join("");
+// A row of joiners could carry a hidden text; only U+FE0F and U+200D follow each other in emoji.
+const JOINED = `(?<!(?![${JOINERS}])[\\p{So}\\p{Sk}\\p{Mn}\\p{Mc}])(?<!\\u{FE0F}(?=\\u{200D}))`;
+const HIDDEN = `${JOINED}[${JOINERS}]|(?![${JOINERS}])[${RANGES}]`;
+// More marks than any script puts on one letter: they cover other lines, or stop the browser.
+const STACKED = "\\p{M}{9,}";
+const SPLITTER = new RegExp(`(${STACKED}|${HIDDEN})`, "u");
 
-/** Split a text into pieces that are shown as they are and pieces that would be invisible. */
+/** Split a text into pieces that are shown as they are and pieces that nobody could read. */
 export function splitHidden(text: string): { text: string; hidden: boolean }[] {
+  // Every second piece is what was split at.
   return text
-    .split(new RegExp(`(${HIDDEN.source})`, "u"))
-    .filter((piece) => piece !== "")
-    .map((piece) =>
-      HIDDEN.test(piece)
-        ? {
-            text: `U+${(piece.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, "0")}`,
-            hidden: true,
-          }
+    .split(SPLITTER)
+    .map((piece, number) => ({ piece, isHidden: number % 2 === 1 }))
+    .filter(({ piece }) => piece !== "")
+    .map(({ piece, isHidden }) =>
+      isHidden
+        ? { text: Array.from(piece, nameCodePoint).join(" "), hidden: true }
         : { text: piece, hidden: false },
     );
+}
+
+function nameCodePoint(character: string): string {
+  return `U+${(character.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, "0")}`;
 }

@@ -1,6 +1,6 @@
 // Which runs a list shows, as the address of the page and as the API say it.
 
-import type { Outcome, Provenance, RunForm, RunLine, RunState } from "forumd-client";
+import type { Basis, Outcome, Provenance, RunForm, RunLine, RunState } from "forumd-client";
 
 export const STATES: RunState[] = ["accepted", "running", "waiting", "interrupted", "stopped"];
 export const OUTCOMES: Outcome[] = [
@@ -77,9 +77,10 @@ export function isListed(run: RunLine, { state }: RunFilter): boolean {
 
 /** What a run is shown as in every list. */
 export function titleOf(
-  run: Pick<RunLine, "request" | "title"> & { name?: string | null },
+  run: Pick<RunLine, "request" | "title" | "is_cut"> & { name?: string | null },
 ): string {
-  return run.request ?? run.title ?? run.name ?? "(erased)";
+  const title = run.request ?? run.title ?? run.name ?? "(erased)";
+  return run.is_cut ? `${title}…` : title;
 }
 
 /** Return whether a call of a relayed run came to the gateway, also one that was refused. */
@@ -92,4 +93,33 @@ export function hasRelayedCalls({ spent, refused = 0, spans = 0 }: RunLine | Run
 /** The one word for where a run is, as the server and every other surface says it. */
 export function stateOf(run: Pick<RunLine, "state" | "outcome" | "word">): string {
   return run.word || (run.outcome ?? run.state);
+}
+
+/** By what a lane was chosen, as a part of a sentence. */
+const BASES: Record<Basis, string> = {
+  given: "as was asked for",
+  lexical: "by its words",
+  semantic: "by its meaning",
+  classifier: "by a classifier",
+};
+
+/** The lane of a run, and by what it was chosen; empty where no lane was looked for. */
+export function describeRoute({ route }: Pick<RunForm, "route">): string {
+  if (!route) return "";
+  const { lane, basis, confidence } = route;
+  if (basis === "given") return `lane ${lane}, ${BASES[basis]}`;
+  const sure = confidence > 0 ? `, ${Math.round(confidence * 100)} % sure` : "";
+  return lane
+    ? `lane ${lane}, chosen ${BASES[basis]}${sure}`
+    : `no lane, looked for ${BASES[basis]}`;
+}
+
+/** Whether models planned and judged a run; empty for panels and runs that Forum did not drive. */
+export function describeCare(
+  run: Pick<RunForm, "provenance" | "deliberation" | "planned" | "judged" | "declined_team">,
+): string {
+  if ((run.provenance ?? "driven") !== "driven" || run.deliberation) return "";
+  const declined = run.declined_team?.join(", ");
+  const team = declined ? `, no team: ${declined} gains nothing from one` : "";
+  return `${run.planned ? "planned by a model" : "not planned by a model"}, ${run.judged ? "judged" : "not judged"}${team}`;
 }

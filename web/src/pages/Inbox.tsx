@@ -7,6 +7,7 @@ import { formatNumberOf, shortId } from "../model/format";
 import { titleOfGate } from "../model/gates";
 import { GateCard } from "../parts/GateCard";
 import { Empty, ErrorNote, Loading } from "../parts/Notes";
+import { describeAsker, isForeign } from "../parts/Provenance";
 import { SafeText } from "../parts/Text";
 import { Time } from "../parts/Time";
 import { address, go, type Route, replaceAddress } from "../router";
@@ -95,6 +96,11 @@ function GateLink({ gate, isShown }: { gate: GateForm; isShown: boolean }) {
           </>
         )}
       </span>
+      {isForeign(gate) && (
+        <span class="small tone-bad clip">
+          <SafeText text={describeAsker(gate)} />
+        </span>
+      )}
       <span class="small tone-wait">
         {gate.default === "reject" ? "rejected" : "approved"} <Time at={gate.deadline} /> unless
         decided

@@ -11,7 +11,7 @@ import {
   formatSpent,
   shortId,
 } from "../model/format";
-import { stateOf, titleOf } from "../model/runs";
+import { describeCare, describeRoute, stateOf, titleOf } from "../model/runs";
 import { Badge } from "../parts/Badge";
 import { BodyText } from "../parts/BodyText";
 import { CheckNote } from "../parts/CheckNote";
@@ -183,7 +183,12 @@ function RunBody({ view, items, check, isPast, chosen, choose }: RunBodyProps) {
       <div class="stack">
         {!isPast &&
           view.waits_for.map(({ run, subject }) => (
-            <GateCard key={`${run} ${subject}`} run={run} subject={subject} hasKeys />
+            <GateCard
+              key={`${run} ${subject}`}
+              run={run}
+              subject={subject}
+              hasKeys={view.waits_for.length === 1}
+            />
           ))}
         {view.deliberation?.protocol === "council" && (
           <CouncilCard council={view.deliberation} answer={view.answer} />
@@ -233,6 +238,12 @@ function RunHead({ view, connection, check, items }: RunHeadProps) {
     <div class="run-head">
       <p class="crumbs">
         <a href="#/">Runs</a> / <code>{shortId(view.run)}</code>
+        {view.about && (
+          <>
+            {" · "}
+            about the answer of <a href={address("run", [view.about])}>{shortId(view.about)}</a>
+          </>
+        )}
         {view.within && (
           <>
             {" "}
@@ -281,6 +292,13 @@ function RunHead({ view, connection, check, items }: RunHeadProps) {
           begun <Time at={view.begun} />
         </span>
         <Provenance run={view} />
+        {view.source && (
+          <span class="quiet">
+            by <SafeText text={view.source.by} />
+          </span>
+        )}
+        {describeCare(view) && <span class="quiet">{describeCare(view)}</span>}
+        {describeRoute(view) && <span class="quiet">{describeRoute(view)}</span>}
         {connection !== null && <ConnectionMark connection={connection} />}
         <Badge check={check} items={items} run={view.run} />
       </div>

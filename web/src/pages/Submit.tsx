@@ -1,8 +1,15 @@
-import { type AskForm, type PlanForm, type PlannedForm, ProblemError } from "forumd-client";
+import {
+  type AskForm,
+  type PlanForm,
+  type PlannedForm,
+  ProblemError,
+  type Taken,
+} from "forumd-client";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { listAgents, listLanes, previewPlan, submitRun } from "../api/calls";
 import { useLoad } from "../api/load";
 import { refusalOf } from "../api/session";
+import { shortId } from "../model/format";
 import {
   type Draft,
   describeCap,
@@ -40,7 +47,7 @@ export function Submit() {
   const [faults, setFaults] = useState<Faults>({});
   const [preview, setPreview] = useState<Preview | null>(null);
   const [isBusy, setBusy] = useState(false);
-  const [submitted, setSubmitted] = useState("");
+  const [submitted, setSubmitted] = useState<Taken | null>(null);
   const ticketFor = useMemo(makeTickets, []);
 
   /** What is in the form, also for a reply that comes after a change. */
@@ -78,10 +85,16 @@ export function Submit() {
 
   function submit(order: AskForm) {
     void attempt(order, async () => {
-      const { run } = await submitRun(order, ticketFor(order));
-      const mayRead = !refusalOf("read") || !refusalOf("audit");
-      if (mayRead) go(address("run", [run]));
-      else setSubmitted(run);
+      const taken = await submitRun(order, ticketFor(order));
+      if (taken.worker && mayReadRuns()) go(address("run", [taken.run]));
+      else setSubmitted(taken);
+    });
+  }
+
+  function record({ order }: Preview) {
+    void attempt(order, async () => {
+      const plan = await previewPlan(order, true);
+      if (latest.current === draft) setPreview({ order, plan });
     });
   }
 
@@ -97,20 +110,46 @@ export function Submit() {
         <OrderForm draft={draft} faults={faults} isBusy={isBusy} change={change} show={show} />
         <div class="stack">
           {faults[""] && <ErrorNote error={new Error(faults[""])} />}
-          {submitted && (
-            <p class="note ok" role="status">
-              <StateMark state="ok" label={`Submitted as run ${submitted}.`} /> Your key may not
-              read runs, so it is not shown here.
-            </p>
-          )}
+          {submitted && <SubmittedNote taken={submitted} />}
           {preview ? (
-            <PlanPreview preview={preview} isBusy={isBusy} submit={() => submit(preview.order)} />
+            <PlanPreview
+              preview={preview}
+              isBusy={isBusy}
+              submit={() => submit(preview.order)}
+              record={() => record(preview)}
+            />
           ) : (
             <Steps />
           )}
         </div>
       </div>
     </>
+  );
+}
+
+function mayReadRuns(): boolean {
+  return !refusalOf("read") || !refusalOf("audit");
+}
+
+/** What became of a run whose page is not shown at once. */
+function SubmittedNote({ taken: { run, worker } }: { taken: Taken }) {
+  return (
+    <div class={worker ? "note ok" : "note wait"} role="status">
+      <StateMark state={worker ? "ok" : "waiting"} label={`Submitted as run ${shortId(run)}.`} />
+      {!worker && (
+        <p>
+          No worker is running, so it waits. Start one with <code>forum worker</code>, or serve and
+          work in one process with <code>forum up</code>.
+        </p>
+      )}
+      <p>
+        {mayReadRuns() ? (
+          <a href={address("run", [run])}>See the run</a>
+        ) : (
+          "Your key may not read runs, so it is not shown here."
+        )}
+      </p>
+    </div>
   );
 }
 
@@ -328,9 +367,10 @@ interface PlanPreviewProps {
   preview: Preview;
   isBusy: boolean;
   submit: () => void;
+  record: () => void;
 }
 
-function PlanPreview({ preview: { order, plan }, isBusy, submit }: PlanPreviewProps) {
+function PlanPreview({ preview: { order, plan }, isBusy, submit, record }: PlanPreviewProps) {
   const tasks = useMemo(() => plan.tasks.map(pendingTask), [plan]);
   const shown = useRef<HTMLElement>(null);
   useEffect(() => shown.current?.focus(), [plan]); // on a narrow screen it is below the form
@@ -346,9 +386,15 @@ function PlanPreview({ preview: { order, plan }, isBusy, submit }: PlanPreviewPr
           {!order.tasks && (
             <div>
               <dt>Lane</dt>
-              <dd>{plan.lane ?? "none"}</dd>
+              <dd>
+                {plan.lane ?? (plan.classifier ? `chosen by ${plan.classifier}, a model` : "none")}
+              </dd>
             </div>
           )}
+          <div>
+            <dt>Judged</dt>
+            <dd>{plan.judged ? "yes, by models or verifiers" : "no"}</dd>
+          </div>
           {plan.gates.length > 0 && (
             <div>
               <dt>Waits for</dt>
@@ -368,7 +414,15 @@ function PlanPreview({ preview: { order, plan }, isBusy, submit }: PlanPreviewPr
             <button type="button" class="primary" disabled={isBusy} onClick={submit}>
               Submit the run
             </button>
+            {plan.recorded == null && (
+              <button type="button" disabled={isBusy} onClick={record}>
+                Record this preview
+              </button>
+            )}
           </Permitted>
+          {plan.recorded != null && (
+            <a href={address("run", [plan.recorded])}>Recorded: see the note</a>
+          )}
         </div>
       </section>
       {tasks.length > 0 && <PlanGraph tasks={tasks} />}

@@ -1,5 +1,6 @@
 import type { Answer, ShownGateForm } from "forumd-client";
-import { useEffect, useState } from "preact/hooks";
+import type { RefObject } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
 import {
   decideGate,
   editGate,
@@ -10,14 +11,16 @@ import { refreshGates } from "../api/gates";
 import { useLoad } from "../api/load";
 import { refusalOf } from "../api/session";
 import { digestOf, textOf } from "../model/body";
-import { formatDollars, formatNumberOf } from "../model/format";
+import { formatDollars, formatNumberOf, shortId } from "../model/format";
 import { readGateText, titleOfGate } from "../model/gates";
+import { addRange, isCovered, type Range } from "../model/seen";
 import { Dialog } from "./Dialog";
 import { Diff } from "./Diff";
 import { Field } from "./Field";
 import "./GateCard.css";
 import { Markdown } from "./Markdown";
 import { ErrorNote, Loading } from "./Notes";
+import { describeAsker, isForeign } from "./Provenance";
 import { Mark, StateMark } from "./StateMark";
 import { SafeText, TextBlock } from "./Text";
 import { Time } from "./Time";
@@ -37,10 +40,19 @@ export function GateCard({ run, subject, hasKeys }: GateCardProps) {
   const [said, setSaid] = useState("");
   const [reason, setReason] = useState("");
   const [failure, setFailure] = useState<Error | null>(null);
+  const [isSettled, isSeen, content] = useShown(data?.digest ?? "", isEditing);
   const isOpen =
     data?.digest != null && !data.isAltered && data.content.gate.decided === null && !said;
   const refusal = refusalOf("approve");
   const canDecide = isOpen && !refusal;
+  const canAnswer: Record<Answer, boolean> = {
+    approve: canDecide && isSettled && isSeen,
+    reject: canDecide && isSettled,
+  };
+  const [canApprove, canReject] = [canAnswer.approve, canAnswer.reject];
+
+  // A question that was asked about another content is not answered about this one.
+  useEffect(() => setAsked(null), [data?.digest]);
 
   useEffect(() => {
     if (!hasKeys || !canDecide || isEditing) return;
@@ -48,15 +60,15 @@ export function GateCard({ run, subject, hasKeys }: GateCardProps) {
       const isTyping =
         event.target instanceof Element && event.target.closest("input, textarea, select, dialog");
       if (isTyping || event.ctrlKey || event.metaKey || event.altKey) return;
-      if (event.key === "a") setAsked("approve");
-      else if (event.key === "r") setAsked("reject");
+      if (event.key === "a" && canApprove) setAsked("approve");
+      else if (event.key === "r" && canReject) setAsked("reject");
       else if (event.key === "e") setEditing(true);
       else return;
       event.preventDefault();
     };
     addEventListener("keydown", press);
     return () => removeEventListener("keydown", press);
-  }, [hasKeys, canDecide, isEditing]);
+  }, [hasKeys, canDecide, canApprove, canReject, isEditing]);
 
   if (error) return <ErrorNote error={error} retry={reload} />;
   if (!data) return <Loading what={`what waits at ${subject}`} />;
@@ -65,7 +77,7 @@ export function GateCard({ run, subject, hasKeys }: GateCardProps) {
 
   async function decide(answer: Answer) {
     setAsked(null);
-    if (digest === null) return;
+    if (digest === null || !canAnswer[answer]) return;
     try {
       await decideGate(run, { subject, answer, digest, reason });
       setSaid(`${answer === "approve" ? "Approved" : "Rejected"}. The decision is in the log.`);
@@ -102,13 +114,20 @@ export function GateCard({ run, subject, hasKeys }: GateCardProps) {
         )}
       </div>
       {failure && <ErrorNote error={failure} />}
+      <p class={isForeign(gate) ? "note bad" : "small quiet"}>
+        Asked by <SafeText text={describeAsker(gate)} />.
+        {isForeign(gate) &&
+          " What is below is what that program says. Forum has checked none of it."}
+      </p>
       <GateContext gate={gate} />
       <div class="gate-part">
         <h3>{gate.decided ? "What was decided" : "What you decide"}</h3>
         {isEditing ? (
           <Editor text={data.text} save={save} cancel={() => setEditing(false)} />
         ) : (
-          <GateContent subject={subject} text={data.text} />
+          <div ref={content} class="exact">
+            <GateContent subject={subject} text={data.text} />
+          </div>
         )}
         <DigestLine digest={digest} claimed={gate.digest} isAltered={data.isAltered} />
       </div>
@@ -146,15 +165,30 @@ export function GateCard({ run, subject, hasKeys }: GateCardProps) {
             )}
           </Field>
           <div class="row">
-            <button type="button" class="primary" onClick={() => setAsked("approve")}>
+            <button
+              type="button"
+              class="primary"
+              disabled={!canApprove}
+              onClick={() => setAsked("approve")}
+            >
               Approve {hasKeys && <kbd>a</kbd>}
             </button>
-            <button type="button" class="danger" onClick={() => setAsked("reject")}>
+            <button
+              type="button"
+              class="danger"
+              disabled={!canReject}
+              onClick={() => setAsked("reject")}
+            >
               Reject {hasKeys && <kbd>r</kbd>}
             </button>
             <button type="button" onClick={() => setEditing(true)}>
               Edit {hasKeys && <kbd>e</kbd>}
             </button>
+            {!isSeen && (
+              <span class="small quiet">
+                To approve, read what you decide to its end. All of it must have been on the screen.
+              </span>
+            )}
           </div>
         </>
       )}
@@ -162,6 +196,7 @@ export function GateCard({ run, subject, hasKeys }: GateCardProps) {
         <Confirmation
           answer={asked}
           gate={gate}
+          text={data.text}
           reason={reason}
           digest={digest}
           confirm={() => decide(asked)}
@@ -170,6 +205,47 @@ export function GateCard({ run, subject, hasKeys }: GateCardProps) {
       )}
     </section>
   );
+}
+
+/** How long a content stands before it can be decided: a hand that moves already must not hit it. */
+const SETTLE_MS = 1000;
+
+/** Whether a content has stood for a moment, whether all of it was on the screen, and its place. */
+function useShown(
+  digest: string,
+  isEditing: boolean,
+): [boolean, boolean, RefObject<HTMLDivElement | null>] {
+  const [settled, setSettled] = useState("");
+  const [seen, setSeen] = useState("");
+  const content = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    const timer = setTimeout(() => setSettled(digest), SETTLE_MS);
+    return () => clearTimeout(timer);
+  }, [digest]);
+  useEffect(() => {
+    const element = content.current;
+    if (!element || isEditing || !digest || seen === digest) return;
+    let [ranges, height]: [Range[], number] = [[], 0];
+    const look = () => {
+      if (document.visibilityState !== "visible") return;
+      const place = element.getBoundingClientRect();
+      // In another width the lines are at other heights.
+      if (Math.abs(place.height - height) > 1) [ranges, height] = [[], place.height];
+      const [from, to] = [Math.max(0, -place.top), Math.min(height, innerHeight - place.top)];
+      ranges = addRange(ranges, [from, to]);
+      if (isCovered(ranges, height)) setSeen(digest);
+    };
+    const observer = new ResizeObserver(look);
+    observer.observe(element);
+    addEventListener("scroll", look, { capture: true, passive: true });
+    document.addEventListener("visibilitychange", look);
+    return () => {
+      observer.disconnect();
+      removeEventListener("scroll", look, { capture: true });
+      document.removeEventListener("visibilitychange", look);
+    };
+  }, [digest, seen, isEditing]);
+  return [settled === digest, seen === digest, content];
 }
 
 /** What the decision is about: the request, the results so far, and what the run has cost. */
@@ -214,7 +290,7 @@ function GateContent({ subject, text }: { subject: string; text: string }) {
             <strong>
               <SafeText text={task.id} />
             </strong>
-            <Markdown text={task.instruction} label={`Instruction of ${task.id}`} />
+            <ExactText text={task.instruction} label={`Instruction of ${task.id}`} />
             {task.others && (
               <pre class="small quiet">
                 <SafeText text={task.others} />
@@ -235,11 +311,16 @@ function GateContent({ subject, text }: { subject: string; text: string }) {
           </code>{" "}
           with these arguments:
         </p>
-        <TextBlock text={content.arguments} label="Arguments" />
+        <ExactText text={content.arguments} label="Arguments" />
       </>
     );
   }
-  return <TextBlock text={text} label={`What waits at ${subject}`} />;
+  return <ExactText text={text} label={`What waits at ${subject}`} />;
+}
+
+/** A text that somebody decides about: as it was written, and all of it on the page. */
+function ExactText({ text, label }: { text: string; label: string }) {
+  return <TextBlock text={text} label={label} whole isUncut />;
 }
 
 function DecidedLine({ gate }: { gate: ShownGateForm }) {
@@ -311,23 +392,44 @@ function DigestLine(props: { digest: string | null; claimed: string; isAltered: 
   );
 }
 
+/** Characters of a request that a dialog repeats. */
+const MAX_TITLE = 200;
+
 interface ConfirmationProps {
   answer: Answer;
   gate: ShownGateForm;
+  /** What is decided, as it is on the page. */
+  text: string;
   reason: string;
   digest: string;
   confirm: () => void;
   cancel: () => void;
 }
 
-function Confirmation({ answer, gate, reason, digest, confirm, cancel }: ConfirmationProps) {
+function Confirmation(props: ConfirmationProps) {
+  const { answer, gate, text, reason, digest, confirm, cancel } = props;
   const verb = answer === "approve" ? "Approve" : "Reject";
   const title = `${verb} ${titleOfGate(gate.subject)}?`;
   return (
-    <Dialog label={title} onClose={cancel}>
+    <Dialog label={title} class="confirmation" onClose={cancel}>
       <h2>
         <SafeText text={title} />
       </h2>
+      <p>
+        Run {shortId(gate.run)}
+        {gate.request && (
+          <>
+            : <SafeText text={gate.request.slice(0, MAX_TITLE)} />
+            {gate.request.length > MAX_TITLE && "…"}
+          </>
+        )}
+      </p>
+      <p class={isForeign(gate) ? "note bad" : ""}>
+        Asked by <SafeText text={describeAsker(gate)} />.
+      </p>
+      <div class="exact">
+        <TextBlock text={text} label="What you decide" isUncut />
+      </div>
       <p>
         <SafeText text={answer === "approve" ? gate.if_approved : gate.if_rejected} />
       </p>
@@ -338,7 +440,7 @@ function Confirmation({ answer, gate, reason, digest, confirm, cancel }: Confirm
       )}
       <p class="small quiet">
         Your decision is recorded and cannot be taken back. It is about what you see here and
-        nothing else: its digest is <code>{digest}</code>.
+        nothing else: its digest is <code class="digest">{digest}</code>.
       </p>
       <div class="row">
         <button

@@ -1,4 +1,4 @@
-import type { RunForm, RunLine, Provenance as Source } from "forumd-client";
+import type { GateForm, RunForm, RunLine, Provenance as Source } from "forumd-client";
 import { hasRelayedCalls } from "../model/runs";
 
 const MEANING: Record<Source, string> = {
@@ -15,6 +15,25 @@ export const ORIGINS: Record<Source, string> = {
   wrapped: "recorded in its program",
   reported: "reported afterwards",
 };
+
+/** Who asks at a gate, in the words of a sentence; a program that Forum does not run is named so. */
+export function describeAsker({ provenance, asked_by }: Asker): string {
+  const by = asked_by || "unknown";
+  const words: Record<Source, string> = {
+    driven: `a run of Forum, submitted by ${by}`,
+    relayed: `a gateway of Forum, for ${by}`,
+    wrapped: `NOT a run of Forum: the program of ${by} asks through the SDK`,
+    reported: `NOT a run of Forum: reported by ${by}`,
+  };
+  return words[provenance];
+}
+
+export type Asker = Pick<GateForm, "provenance" | "asked_by">;
+
+/** Whether what a gate shows is only what a program says. */
+export function isForeign({ provenance }: Asker): boolean {
+  return provenance === "reported" || provenance === "wrapped";
+}
 
 /** How Forum knows of a run. A gateway that relayed nothing knows of no call. */
 export function Provenance({ run }: { run: RunLine | RunForm }) {

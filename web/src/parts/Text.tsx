@@ -21,17 +21,18 @@ export function SafeText({ text }: { text: string }) {
   );
 }
 
-/** A block of recorded text; a long one begins with its first part. */
-export function TextBlock({
-  text,
-  label,
-  whole,
-}: {
+interface TextBlockProps {
   text: string;
   label: string;
+  /** Whether the block is as high as its text. */
   whole?: boolean;
-}) {
-  const [open, setOpen] = useState(false);
+  /** Whether a long text is shown from its beginning to its end at once. */
+  isUncut?: boolean;
+}
+
+/** A block of recorded text; a long one begins with its first part. */
+export function TextBlock({ text, label, whole, isUncut = false }: TextBlockProps) {
+  const [open, setOpen] = useState(isUncut);
   const isLong = text.length > FIRST_CHARACTERS && !open;
   return (
     <>

@@ -1,5 +1,6 @@
 // The page's side of the worker.
 
+import type { Session } from "../api/session";
 import type { PolicyKeys, Question } from "./check";
 import type { Reply, Request, Verdict } from "./messages";
 import workerUrl from "./worker?worker&url";
@@ -39,7 +40,11 @@ let silence: ReturnType<typeof setTimeout> | undefined;
 /** Check a question. Whatever goes wrong, the verdict is then not `proven`. */
 export async function prove(
   question: Question,
-  options: { key: string; isFresh: boolean; progress?: (done: number, total: number) => void },
+  options: {
+    session: Session | null;
+    isFresh: boolean;
+    progress?: (done: number, total: number) => void;
+  },
 ): Promise<Verdict> {
   const { progress, ...rest } = options;
   try {

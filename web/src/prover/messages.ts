@@ -1,5 +1,6 @@
 // What a page and its worker say to each other.
 
+import type { Session } from "../api/session";
 import type { PolicyKeys, Proof, Question } from "./check";
 import type { Refutation } from "./refuted";
 
@@ -7,8 +8,8 @@ export type Request =
   | { keysOf: string }
   | {
       question: Question;
-      /** The key of the session, for the server. */
-      key: string;
+      /** Whose key the server is shown, if it is the process of this session. */
+      session: Session | null;
       /** Read everything again, whatever the browser has in its cache. */
       isFresh: boolean;
     };

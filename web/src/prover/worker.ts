@@ -1,20 +1,23 @@
 // The worker: reads the log and checks it beside the page, which stays usable meanwhile.
 
+import { checkServer } from "../api/sameServer";
+import type { Session } from "../api/session";
 import { explainTiles, listKeys, Prover } from "./check";
 import type { Reply, Request, Verdict } from "./messages";
 import { Refuted, Unanswered } from "./refuted";
 
 const FETCH_TIMEOUT_MS = 30_000;
 
-let key = "";
+let session: Session | null = null;
 let isFresh = false;
 let prover = new Prover(readFile);
 
 /** Read a file of the log from the server that the page came from. */
 async function readFile(path: string): Promise<Uint8Array> {
   try {
+    await checkServer(session?.instance ?? "");
     const response = await fetch(`/tlog/${path}`, {
-      headers: { authorization: `Bearer ${key || "none"}` },
+      headers: { authorization: `Bearer ${session?.key || "none"}` },
       cache: cacheMode(path),
       signal: AbortSignal.timeout(FETCH_TIMEOUT_MS),
     });
@@ -47,7 +50,7 @@ async function answer(request: Request): Promise<Reply> {
       return { unreadable: messageOf(error) };
     }
   }
-  key = request.key;
+  session = request.session;
   isFresh = false;
   const prove = () =>
     prover.prove(request.question, (done, total) => send({ progress: { done, total } }));

@@ -8,9 +8,10 @@ const browser = await startBrowser();
 const { page, faults } = await openPage(browser);
 await page.goto(`${url}/ui/#/gates`);
 await page.getByText("recomputed from the text above").waitFor();
+await page.getByRole("button", { name: /^Approve/, disabled: false }).waitFor();
 await page.keyboard.press("a");
 await page.getByRole("dialog").waitFor();
-const digest = await page.locator("dialog code").innerText();
+const digest = await page.locator("dialog code.digest").innerText();
 await page.keyboard.press("Enter");
 // The list forgets the gate. Its card stays, and says what became of the decision.
 await page.getByText("Nothing else waits").waitFor();

@@ -1,9 +1,9 @@
 // Move the slider of a run back, print what the page shows then, and fork the run there.
-//   FORUM_URL=... FORUM_KEY=... node fork.mjs RUN ENTRIES STEPS
+//   FORUM_URL=... FORUM_KEY=... node fork.mjs RUN ENTRIES STEPS SPENT
 
 import { findFaultsInBothSchemes, openPage, startBrowser, url } from "./browser.mjs";
 
-const [, , run, entries, steps] = process.argv;
+const [, , run, entries, steps, spent] = process.argv;
 const browser = await startBrowser();
 const { page, faults } = await openPage(browser);
 await page.goto(`${url}/ui/#/run/${run}`);
@@ -11,7 +11,9 @@ await page.locator(".facts-line .tone-ok").first().waitFor();
 const now = await page.locator(".facts-line").innerText();
 await page.locator(`input[type="range"][max="${entries}"]`).focus();
 for (let step = 0; step < Number(steps); step++) await page.keyboard.press("ArrowLeft");
+// The page shows the entries that were passed on the way, too: wait for the last one.
 await page.locator(".facts-line").getByText("running").waitFor();
+await page.locator(".facts-line").getByText(spent).waitFor();
 const until = Number(new URLSearchParams(page.url().split("?")[1]).get("until"));
 const stood = {
   facts: await page.locator(".facts-line").innerText(),

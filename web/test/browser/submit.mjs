@@ -60,14 +60,31 @@ await page.getByRole("heading", { name: "What would be done" }).waitFor();
 const planned = await page.locator(".plan .node .clip.strong, .plan .node .strong").allInnerTexts();
 const ceiling = await page.getByRole("region", { name: "What would be done" }).innerText();
 faults.push(...(await findFaultsInBothSchemes(page)));
+await page.getByRole("button", { name: "Record this preview" }).click();
+const link = page.getByRole("link", { name: "Recorded" });
+const recorded = (await link.getAttribute("href")).split("/").at(-1);
 await page.getByRole("button", { name: "Submit the run" }).dblclick();
 await page.waitForURL(/#\/run\//);
 const run = page.url().split("/").at(-1);
 await page.locator(".facts-line .tone-ok").first().waitFor();
+const care = await page.locator(".facts-line").innerText();
+
+// A server without a worker accepts the run, and says so.
+await page.goto(`${url}/ui/#/submit`);
+await page.route("**/api/v1/runs", async (route) => {
+  if (route.request().method() !== "POST") return route.continue();
+  const json = { run: recorded, href: "", events: "", worker: false };
+  await route.fulfill({ status: 202, json });
+});
+await page.getByLabel("Request").fill("Name three rivers.");
+await page.getByLabel("Cap in dollars").fill("0.25");
+await preview.click();
+await page.getByRole("button", { name: "Submit the run" }).click();
+const withoutWorker = await page.getByRole("status").innerText();
 await browser.close();
 console.log(
   JSON.stringify({
     ...{ run, lost, withoutCap, askedWithoutCap, plansOfAnotherCap, withBadPlan },
-    ...{ planned, ceiling, faults },
+    ...{ planned, ceiling, recorded, care, withoutWorker, faults },
   }),
 );

@@ -4,10 +4,10 @@ A session is a run, `claude-SESSION`.  `PreToolUse` is recorded before the tool 
 deny it; `PostToolUse` records the result.  Model calls are not told to hooks.
 """
 
+from collections.abc import Iterator
 from enum import StrEnum
 from hashlib import sha256
 from time import monotonic, sleep
-from typing import Any
 
 import msgspec
 
@@ -17,14 +17,20 @@ from forum.ledger.ports import NO_LIMIT
 from forum.sdk.report_items import GateQuestion, RunEnd, RunStart, StepBegin, StepReport
 from forum.sdk.report_writer import OpenRun, ReportWriter
 from forum.sdk.values import encode_value
-from forum.work.gate_rules import GateRule, rule_for_use
+from forum.work.gate_rules import GateRule, rule_for_use, sums_for_use
 from forum.work.policy import Answer
+from forum.work.report_drafts import MAX_BODY_BYTES
 from forum.work.report_kinds import SESSION_RUN_PREFIX, Operation
+from forum.work.strict_json import fold_tool_name, measure_depth, parse_strictly
 
 FRAMEWORK = "claude-code"
 _MAX_CONTINUATIONS = 1000
 _GATE_POLL_S = 0.5
 _GATE_MILLISECONDS = 86_400_000
+_MAX_DEPTH = 100
+_MAX_LABEL_CHARS = 50
+_MAX_SAME_USES = 10_000
+_NOTHING = msgspec.Raw(b"null")
 
 
 class HookName(StrEnum):
@@ -41,13 +47,17 @@ class HookName(StrEnum):
 
 
 class HookEvent(msgspec.Struct, frozen=True):
-    """What Claude Code writes to a hook's standard input; unknown members are ignored."""
+    """What Claude Code writes to a hook's standard input; unknown members are ignored.
+
+    Arguments and results are kept as they were written: what is compared with the rules, shown and
+    recorded is what the tool gets.
+    """
 
     session_id: str
     hook_event_name: str
     tool_name: str = ""
-    tool_input: Any = None
-    tool_response: Any = None
+    tool_input: msgspec.Raw = _NOTHING
+    tool_response: msgspec.Raw = _NOTHING
     tool_use_id: str = ""
     prompt: str = ""
     error: str = ""
@@ -62,13 +72,24 @@ class HookRules(msgspec.Struct, frozen=True):
     wait_seconds: float = 0.0
     """How long a tool that needs approval waits for it."""
 
+    @property
+    def folded(self) -> tuple[GateRule, ...]:
+        """The gate rules, with tools in the form that is compared."""
+        rules = self.gate_rules
+        return tuple(msgspec.structs.replace(r, tool=fold_tool_name(r.tool)) for r in rules)
+
 
 def parse_event(data: bytes) -> HookEvent:
-    """Return the event of a hook.  Raises `Malformed`."""
+    """Return the event of a hook.  Raises `Malformed`, also if it has two readings."""
     try:
-        return _decoder.decode(data)
-    except msgspec.MsgspecError as error:
+        depth, event = measure_depth(parse_strictly(data)), _decoder.decode(data)
+    except (msgspec.MsgspecError, ValueError) as error:
         raise errors.Malformed("hook event", str(error)) from None
+    except RecursionError:
+        depth = _MAX_DEPTH + 1
+    if depth > _MAX_DEPTH:
+        raise errors.Malformed("hook event", f"it is nested deeper than {_MAX_DEPTH} levels")
+    return event
 
 
 def handle_event(event: HookEvent, writer: ReportWriter, rules: HookRules) -> str:
@@ -136,28 +157,33 @@ def _open_session(session: str, writer: ReportWriter, rules: HookRules) -> OpenR
 
 def _before_tool(event: HookEvent, run: OpenRun, writer: ReportWriter, rules: HookRules) -> str:
     arguments = encode_value(event.tool_input)
-    span = _span_of(event)
     begin = StepBegin(
         run=run.run,
-        span=span,
+        span=_new_span(event, run, writer),
         op=Operation.TOOL,
         name=event.tool_name,
         calls=1 if run.is_capped else 0,
         input=msgspec.Raw(arguments.raw),
         cut=arguments.cut,
     )
-    why = _ask_approval(event, run, writer, rules)
-    if not why:
-        try:
-            writer.begin_step(run, begin)
-        except errors.BudgetExceeded as error:
-            why = str(error)
-        except errors.ReportRefused:
-            return ""  # the same use was announced before: Claude Code asks its hooks again
+    if writer.has_begun(run, begin):
+        return ""  # Claude Code asks its hooks again about the same use
+    why = ""
+    try:
+        if not _begin_within_sums(event, run, writer, rules, begin):
+            why = _ask_approval(event, run, writer, rules, begin.span)
+            if not why:
+                writer.begin_step(run, begin)
+    except errors.BudgetExceeded as error:
+        why = str(error)
+    except errors.ReportRefused:
+        # Another hook of the same event was faster.
+        if not writer.has_begun(run, begin):
+            raise
     if why:
         step = StepReport(
             run=run.run,
-            span=span,
+            span=begin.span,
             op=Operation.TOOL,
             name=event.tool_name,
             outcome=Outcome.DENIED,
@@ -170,39 +196,94 @@ def _before_tool(event: HookEvent, run: OpenRun, writer: ReportWriter, rules: Ho
     return why
 
 
-def _ask_approval(event: HookEvent, run: OpenRun, writer: ReportWriter, rules: HookRules) -> str:
-    """Return why a tool is not approved; empty if it needs no approval, or has it."""
-    text = encode_value(event.tool_input).raw.decode()
-    rule = rule_for_use(rules.gate_rules, event.tool_name, "", text)
-    if rule is None:
-        return ""
-    # The same use is the same gate, so that an approval holds when the agent tries again.
-    subject = f"use-{sha256(f'{event.tool_name}/{text}'.encode()).hexdigest()[:12]}"
-    question = GateQuestion(
+def _begin_within_sums(
+    event: HookEvent, run: OpenRun, writer: ReportWriter, rules: HookRules, begin: StepBegin
+) -> bool:
+    """Record that a tool is used without approval; return False if a rule may require one.
+
+    What the use adds to the sums of rules is reserved in the same commit.
+    """
+    text, tool = bytes(event.tool_input).decode(), fold_tool_name(event.tool_name)
+    if rule_for_use(rules.folded, tool, "", text) is not None:
+        return False
+    # Of the whole session, also after it was resumed.
+    session = f"{SESSION_RUN_PREFIX}{_label(event.session_id)}"
+    sums = sums_for_use(rules.folded, tool, "", text, session)
+    # Once a person was asked, the person decides, even if the sum has room again.
+    if sums and writer.has_gate(run, _gate_subject(event)):
+        return False
+    try:
+        writer.begin_within(run, begin, sums)
+    except errors.CapReached:
+        return False
+    return True
+
+
+def _gate_subject(event: HookEvent) -> str:
+    """Return the subject of the gate about a use.
+
+    The same use is the same gate, so that an approval holds when the agent tries again.  Half of a
+    digest: nobody finds a second use with it.
+    """
+    used = (event.tool_name, bytes(event.tool_input).decode())
+    return f"use-{sha256(msgspec.json.encode(used)).hexdigest()[:32]}"
+
+
+def _ask_approval(
+    event: HookEvent, run: OpenRun, writer: ReportWriter, rules: HookRules, span: str
+) -> str:
+    """Return why a use that needs approval does not have it; empty if it has."""
+    text, tool = bytes(event.tool_input).decode(), fold_tool_name(event.tool_name)
+    by_sum = (rule for rule in rules.folded if rule.adds_up(tool, ""))
+    rule = rule_for_use(rules.folded, tool, "", text) or next(by_sum)
+    name = f"{event.tool_name} ([gates.{rule.name}])"
+    if len(event.tool_input) > MAX_BODY_BYTES:
+        return f"{name} needs approval, and its arguments are too long to be shown to a person"
+    first = _gate_subject(event)
+    for number in range(1, _MAX_SAME_USES):
+        subject = first if number == 1 else f"{first}.{number}"
+        question = GateQuestion(
+            run=run.run,
+            subject=subject,
+            shown=f"{event.tool_name} {text}",
+            milliseconds=_GATE_MILLISECONDS,
+        )
+        deadline = monotonic() + rules.wait_seconds
+        while (answer := writer.ask_gate(run, question)) is None and monotonic() < deadline:
+            sleep(_GATE_POLL_S)
+        if answer is None:
+            command = f"forum gate approve {run.run} {subject}"
+            return f"{name} needs approval: {command}, then try again"
+        if answer is not Answer.APPROVE:
+            return f"{name} was rejected"
+        # A person has approved one use.
+        if _take_approval(subject, span, run, writer):
+            return ""
+    return f"{name} was used too often with the same arguments"
+
+
+def _take_approval(subject: str, span: str, run: OpenRun, writer: ReportWriter) -> bool:
+    """Record that a use takes an approval; return False if another has taken it before.
+
+    After a crash before the use has begun, the approval is lost, and a person is asked again.
+    """
+    step = StepReport(
         run=run.run,
-        subject=subject,
-        shown=f"{event.tool_name} {text}",
-        milliseconds=_GATE_MILLISECONDS,
+        span=subject,
+        op=Operation.STEP,
+        name="approval taken",
+        outcome=Outcome.OK,
+        input=msgspec.Raw(encode_value(span).raw),
     )
-    deadline = monotonic() + rules.wait_seconds
-    while (answer := writer.ask_gate(run, question)) is None and monotonic() < deadline:
-        sleep(_GATE_POLL_S)
-    if answer is Answer.APPROVE:
-        return ""
-    if answer is Answer.REJECT:
-        return f"{event.tool_name} was rejected ([gates.{rule.name}])"
-    return (
-        f"{event.tool_name} needs approval ([gates.{rule.name}]): forum gate approve {run.run} "
-        f"{subject}, then try again"
-    )
+    (is_new,) = writer.record_steps([(run, step)])
+    return is_new
 
 
 def _after_tool(event: HookEvent, run: OpenRun, writer: ReportWriter, outcome: Outcome) -> None:
     result = encode_value(event.tool_response)
-    span = _span_of(event)
     step = StepReport(
         run=run.run,
-        span=span,
+        span=_open_span(event, run, writer),
         op=Operation.TOOL,
         name=event.tool_name,
         outcome=outcome,
@@ -222,17 +303,40 @@ def _after_tool(event: HookEvent, run: OpenRun, writer: ReportWriter, outcome: O
         writer.record_steps([(run, alone)])
 
 
-def _span_of(event: HookEvent) -> str:
-    """Return the span of a tool use; older versions do not name it."""
+def _new_span(event: HookEvent, run: OpenRun, writer: ReportWriter) -> str:
+    """Return the span of a use that is about to begin."""
     if event.tool_use_id:
         return _label(event.tool_use_id)
-    named = encode_value([event.tool_name, event.tool_input]).raw
-    return sha256(named).hexdigest()[:16]
+    return next(span for span, length in _unnamed_spans(event, run, writer) if length == 0)
+
+
+def _open_span(event: HookEvent, run: OpenRun, writer: ReportWriter) -> str:
+    """Return the span of a use that has ended: of equal ones, the first that is open."""
+    if event.tool_use_id:
+        return _label(event.tool_use_id)
+    return next(span for span, length in _unnamed_spans(event, run, writer) if length <= 1)
+
+
+def _unnamed_spans(
+    event: HookEvent, run: OpenRun, writer: ReportWriter
+) -> Iterator[tuple[str, int]]:
+    """Yield a span for each use with the same arguments, and the number of its entries.
+
+    Older versions do not name the use of a tool.
+    """
+    named = sha256(msgspec.json.encode((event.tool_name, event.tool_input))).hexdigest()[:16]
+    for number in range(1, _MAX_SAME_USES):
+        span = named if number == 1 else f"{named}.{number}"
+        yield span, writer.count_span(run, span)
+    raise errors.ReportRefused(run.run, f"{event.tool_name} was used too often")
 
 
 def _label(text: str) -> str:
     plain = "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "-" for c in text)
-    return plain[:50] or "none"
+    if plain == text and 0 < len(text) <= _MAX_LABEL_CHARS:
+        return text
+    # Two ids stay two.
+    return f"{plain[:16]}-{sha256(text.encode(errors='replace')).hexdigest()[:32]}"
 
 
 _decoder = msgspec.json.Decoder(HookEvent)

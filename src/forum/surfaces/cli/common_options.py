@@ -191,13 +191,13 @@ def with_confine(settings: Settings) -> Settings:
     return settings
 
 
-def open_forum() -> Forum:
-    """Open the ledger of the current directory.
+def open_forum(settings: Settings | None = None) -> Forum:
+    """Open the ledger of the settings, or else of the current directory.
 
     If a gateway was killed on this machine, record the calls that it lost: also for a command that
     only reads, so that it shows them.
     """
-    forum = Forum(current_settings(), echo_warning)
+    forum = Forum(settings or current_settings(), echo_warning)
     if forum.settings.write_key_file.exists():
         # What is wrong with the ledger is for the command to say: it may be there to repair it.
         # The calls are then recorded by the next command.

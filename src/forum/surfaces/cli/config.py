@@ -9,11 +9,11 @@ from pathlib import Path
 import click
 import msgspec
 
+from forum.app.formatting import first_line, strip_control_characters
 from forum.config import AgentSandboxRules, Settings, user_settings_path
 from forum.ledger.secret_mask import is_secret_name
 from forum.surfaces.cli import common_options
 from forum.surfaces.cli.output import print_json, terminal_width
-from forum.surfaces.formatting import first_line, strip_control_characters
 
 # A database address may contain a password in two forms: user:password@ in a URL, and NAME=VALUE,
 # quoted or not, in a connection string or in the query of a URL.

@@ -6,10 +6,10 @@ import click
 
 from forum import app
 from forum.app import CostAxis
+from forum.app.formatting import pluralize
 from forum.surfaces.cli import common_options
 from forum.surfaces.cli.output import format_table, print_result
 from forum.surfaces.cli.units import parse_moment
-from forum.surfaces.formatting import pluralize
 from forum.surfaces.schemas.costs import CostsForm, CostSumForm, costs_form
 
 _AXES = click.Choice([axis.value for axis in CostAxis])

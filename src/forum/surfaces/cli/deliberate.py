@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -15,7 +15,8 @@ import click
 import msgspec
 
 from forum.app import Forum
-from forum.engine import RunRequest
+from forum.app.formatting import short_id
+from forum.engine import AnswerReference, RunRequest
 from forum.errors import ForumError, NoSuchEntry
 from forum.surfaces import requests
 from forum.surfaces.cli import common_options, session_folders, submit_options, symposium_artifacts
@@ -23,7 +24,6 @@ from forum.surfaces.cli.common_options import FILE
 from forum.surfaces.cli.os_errors import explain_os_error
 from forum.surfaces.cli.output import print_result
 from forum.surfaces.cli.run_follower import run_and_follow
-from forum.surfaces.formatting import short_id
 from forum.work.panel import MAX_ROUNDS, MAX_SEATS, Council, Panel, Symposium
 from forum.work.plan import RunBudget
 from forum.work.policy import Policy
@@ -74,6 +74,7 @@ class PanelOptions:
     threshold: float | None
     judge: str | None
     check: str | None
+    about: str | None
 
     def to_panel_ask(self, protocol: requests.Protocol) -> requests.PanelAsk:
         """Return the options as the request form that all surfaces share."""
@@ -174,6 +175,11 @@ panel_options = common_options.collect_options(
         "--judge", metavar="AGENT", help="Agent that compares free answers without a majority."
     ),
     click.option("--check", metavar="TOOL", help="Tool that checks whether an answer is right."),
+    click.option(
+        "--about",
+        metavar="RUN",
+        help="Deliberate on the answer of RUN; the QUESTION is about it, and may be left out.",
+    ),
 )
 
 
@@ -234,6 +240,7 @@ output_options = common_options.collect_options(
         'forum deliberate "Is the migration safe?" --option yes --option no --max-usd 0.50',
         'forum deliberate "Which queue?" --seats logician,critic,engineer --models fast,strong',
         'git diff | forum deliberate - --seats 3 --cmd "./review --ballot"',
+        "forum deliberate --about 0199c0de-1234-7abc --option sound --option unsound",
         "forum deliberate --config symposium.yaml --output sessions @problem.md",
         "forum deliberate --config symposium.yaml --script replies.json --output sessions",
     ),
@@ -265,6 +272,10 @@ def ask(
     config is an agent of forum.toml with that name or that model.  With --script the session is
     played without any model, as the script says.
 
+    With --about the panel deliberates on the answer of a run that has ended.  It is shown that
+    answer and the request.  The session records which run and entry it is about, with the
+    commitments to both texts, so that a verifier sees that they are those of that run.
+
     Exit status: 0 answered; 1 failed, or a symposium ended without an answer (the reason and what
     its panel asks are told); 2 usage; 5 budget or time used up; 8 a council is split: no answer
     has a majority of the seats; 9 a council is blocked by an objection.
@@ -277,14 +288,15 @@ def ask(
         reject_set_options(
             files, ("selector_script", "output"), "only of a symposium; add --protocol symposium"
         )
+        council, subject = chairs.build_council(), _read_subject(chairs.about)
         order = submit_options.panel_run_request(
-            _read_question(question),
-            chairs.build_council(),
+            _ask_about(subject, question, lambda: _read_question(question)),
+            council,
             agents,
             limits,
             common_options.current_settings(),
         )
-        _run_session(order, None, how)
+        _run_session(replace(order, about=subject), None, how)
         return
     reject_set_options(chairs, _COUNCIL_ONLY_OPTIONS, "only a council counts ballots")
     if files.output and how.detach:
@@ -292,7 +304,9 @@ def ask(
             "--output: nobody would write it; when the session has ended: "
             "forum deliberate export RUN --output DIR"
         )
-    order = _symposium_run_request(question, chairs, files, agents, limits)
+    subject = _read_subject(chairs.about)
+    order = _symposium_run_request(question, chairs, files, agents, limits, subject)
+    order = replace(order, about=subject)
     with _reserved_folder(files.output, order.policy) as folder:
         _run_session(order, folder, how)
 
@@ -323,11 +337,12 @@ def _symposium_run_request(
     files: SymposiumFileOptions,
     agents: submit_options.AgentOptions,
     limits: submit_options.LimitOptions,
+    subject: AnswerReference | None,
 ) -> RunRequest:
     if files.selector_script and not (files.config and agents.script):
         raise click.UsageError("--selector-script: only with --config and --script")
     if files.config is None:
-        problem = _read_question(question, paths=True)
+        problem = _ask_about(subject, question, lambda: _read_question(question, paths=True))
         ask = chairs.to_panel_ask(requests.Protocol.SYMPOSIUM)
         budget = limits.apply_limits(RunBudget())
         panel = submit_options.as_usage_error(
@@ -339,8 +354,8 @@ def _symposium_run_request(
         )
         panel = Symposium(session_folders.load_config(files.config))
         problem = panel.config["problem_statement"]
-        if question is not None:
-            problem = _read_question(question, paths=True)
+        if question is not None or subject is not None:
+            problem = _ask_about(subject, question, lambda: _read_question(question, paths=True))
     played = None
     if agents.script is not None:
         scripts = session_folders.load_scripts(agents.script, files.selector_script)
@@ -351,6 +366,23 @@ def _symposium_run_request(
     return submit_options.panel_run_request(
         problem, panel, agents, limits, common_options.current_settings(), played
     )
+
+
+def _read_subject(about: str | None) -> AnswerReference | None:
+    """Return the answer that the panel deliberates on, if one is named."""
+    if about is None:
+        return None
+    with common_options.open_forum() as forum:
+        return forum.reads.read_answer_reference(about)
+
+
+def _ask_about(
+    subject: AnswerReference | None, question: str | None, read: Callable[[], str]
+) -> str:
+    """Return the request of a session; only one about an answer needs no question."""
+    if subject is None:
+        return read()
+    return subject.compose_question("" if question is None else read())
 
 
 def _read_question(question: str | None, *, paths: bool = False) -> str:

@@ -17,6 +17,13 @@ import click
 import msgspec
 
 from forum.app import Forum
+from forum.app.formatting import (
+    explain_failure,
+    first_line,
+    format_usd,
+    short_id,
+    strip_control_characters,
+)
 from forum.installation import install_command
 from forum.surfaces.cli import EXIT_FAILED, EXIT_REJECTED, common_options
 from forum.surfaces.cli.logging_options import log_to_stderr, log_warning
@@ -24,13 +31,6 @@ from forum.surfaces.cli.output import format_table, print_result, terminal_width
 from forum.surfaces.cli.panel_view import panel_lines
 from forum.surfaces.cli.serve import port_option
 from forum.surfaces.cli.up import choose_port, serve_and_work
-from forum.surfaces.formatting import (
-    explain_failure,
-    first_line,
-    format_usd,
-    short_id,
-    strip_control_characters,
-)
 from forum.surfaces.schemas.deliberations import deliberation_form
 from forum.surfaces.schemas.runs import run_form
 
@@ -269,10 +269,10 @@ def _panel_lines(sitting: "PanelDemoResult", keep: Path | None) -> Iterator[str]
 def team(request: str | None, keep: Path | None, *, as_json: bool) -> None:
     """Run a whole team with a real, very small model on this machine, and verify the record.
 
-    The request is routed, planned, worked on, judged, checked and answered; every call of every
-    role is an entry.  The model is SmolLM2-135M: it shows that the steps from a request to an
-    answer work, not how good answers are.  It needs the extra `demo`, and its weights:
-    `forum models pull smollm2`.
+    The request is routed, worked on, checked by code, mended if code finds a fault, and answered;
+    every call is an entry.  The model is SmolLM2-135M, which is too small to make a plan: it shows
+    that the steps from a request to an answer work, not how good answers are.  It needs the extra
+    `demo`, and its weights: `forum models pull smollm2`.
     """
     from forum.demo.team import REQUEST, run_team_demo
 

@@ -8,8 +8,8 @@ from itertools import zip_longest
 import click
 import msgspec
 
+from forum.app.formatting import first_line, pluralize, short_id
 from forum.surfaces.cli.output import clean_lines, terminal_width
-from forum.surfaces.formatting import first_line, pluralize, short_id
 from forum.surfaces.schemas.comparison import step_form
 from forum.work.run_comparison import Divergence, DivergenceKind
 

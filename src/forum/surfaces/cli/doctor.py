@@ -25,6 +25,7 @@ import click
 import msgspec
 
 from forum import __version__, app, errors, planning, platform_calls, tlog
+from forum.app.formatting import pluralize, strip_control_characters
 from forum.config import PROJECT_FILE, Settings, list_secret_files
 from forum.installation import install_command
 from forum.ledger.ports import Reader, Store
@@ -32,11 +33,10 @@ from forum.surfaces.cli import EXIT_FAILED, common_options
 from forum.surfaces.cli.config import mask_passwords
 from forum.surfaces.cli.output import print_json, terminal_width
 from forum.surfaces.cli.units import format_age
-from forum.surfaces.formatting import pluralize, strip_control_characters
 from forum.witness import http_sender
 from forum.work.cli_agents import CliAgent, cli_agent_of
 from forum.work.model_weights import MINILM, SMOLLM2
-from forum.work.policy import Command, McpServer, ToolSpec
+from forum.work.policy import Command, McpServer, ToolSpec, model_of
 from forum.work.shared_tasks import run_of
 
 _MINUTE = 60_000_000
@@ -571,6 +571,18 @@ def _check_models(context: Installation) -> Iterator[DoctorFinding]:
             yield _problem("tool", text, f"install it, or correct {PROJECT_FILE}")
 
 
+def _check_panels(context: Installation) -> Iterator[DoctorFinding]:
+    team = planning.load_team_settings(context.settings)
+    for name, panel in sorted(team.panels.items()):
+        seated = sorted(filter(None, panel.speakers))
+        text = f"{name}: {', '.join(seated) or 'any of the models'}"
+        if seated and len({model_of(team.agents[agent]) for agent in seated}) == 1:
+            step = f"name other models under [panels.{name}] in {PROJECT_FILE}"
+            yield _warn("panel", f"{text}: one model, whose seats err alike", step)
+        else:
+            yield _ok("panel", text)
+
+
 def _check_cli_agents(label: str, agent: Command) -> Iterator[DoctorFinding]:
     """Report on the coding agent's program and on those of its fallback that are installed."""
     for program in agent.programs:
@@ -651,6 +663,7 @@ _CHECKS: dict[str, Callable[[Installation], Iterable[DoctorFinding]]] = {
     "workers": _check_workers,
     "clock": _check_clock,
     "model": _check_models,
+    "panel": _check_panels,
     "roster": _check_roster,
     "confined": _check_confinement,
     "doors": _check_server_sections,

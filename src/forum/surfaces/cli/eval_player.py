@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 import msgspec
 
 from forum.app import Forum
+from forum.app.formatting import short_id
 from forum.engine import RunRequest
 from forum.errors import Conflict, LimitReached
 from forum.ledger.entry import MAIN_STRAND, leaf_of
 from forum.ledger.kinds import Outcome
 from forum.surfaces.cli.stop_signals import StopSignal, catch_stop_signals
-from forum.surfaces.formatting import short_id
 from forum.tlog import Hash
 from forum.work import evaluation, kinds, run_fold
 from forum.work.plan import Plan, RunBudget, Task

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 
 import click
 
+from forum.app.formatting import pluralize, short_id, strip_control_characters
 from forum.surfaces.cli import output
-from forum.surfaces.formatting import pluralize, short_id, strip_control_characters
 from forum.work import evaluation
 from forum.work.estimates import Estimate
 

@@ -7,6 +7,7 @@ import msgspec
 
 from forum import app, planning
 from forum.app import Forum
+from forum.app.formatting import format_usd, pluralize
 from forum.engine import RunRequest
 from forum.errors import TamperDetected
 from forum.ledger.ports import NO_LIMIT
@@ -21,7 +22,6 @@ from forum.surfaces.cli.submit_options import (
     parse_named_agent,
     reject_unusable_agents,
 )
-from forum.surfaces.formatting import format_usd, pluralize
 from forum.work import evaluation, kinds, role_assignment
 from forum.work.plan import RunBudget
 from forum.work.policy import Agent, Policy, Role, models_of

@@ -8,9 +8,9 @@ from typing import Any
 import click
 
 from forum.app.evidence import EvidenceRequest, choose_maps, is_pack_file
+from forum.app.formatting import parse_moment, pluralize
 from forum.evidence.report import PackReport
 from forum.surfaces.cli import common_options, output
-from forum.surfaces.formatting import parse_moment, pluralize
 from forum.surfaces.verify_page import build_page
 
 
@@ -112,7 +112,7 @@ def evidence(
     page = build_page().encode()
     with common_options.open_forum() as forum:
         pack = forum.evidence.make_pack(request, page)
-    path.write_bytes(pack.data)
+    output.write_private(path, pack.data)
     if as_json:
         report = pack.report
         facts = {

@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from forum.app import KINDS
+from forum.app.formatting import describe_stop_entry, format_usd, pluralize, turn_name
+from forum.app.reported_runs import describe_gap
 from forum.deliberation import council_kinds
 from forum.deliberation.symposium import kinds as symposium_kinds
 from forum.ledger import kinds as ledger_kinds
@@ -12,8 +14,6 @@ from forum.ledger.log import LocatedEntry
 from forum.ledger.ports import NO_LIMIT
 from forum.surfaces.cli.output import format_entry
 from forum.surfaces.cli.run_view import describe_check, describe_judge, describe_route
-from forum.surfaces.formatting import describe_stop_entry, format_usd, pluralize, turn_name
-from forum.surfaces.reported_runs import describe_gap
 from forum.work import kinds, oversight_kinds, report_kinds
 from forum.work.acceptance_criteria import Check
 from forum.work.schedule import STOP_CAUSE
@@ -82,8 +82,12 @@ def _judged(entry: Entry[kinds.VerdictFacts]) -> str:
 
 
 def _planned(entry: Entry[kinds.PlanFacts]) -> str:
-    why = ", because the request is one ask" if entry.step == kinds.SINGLE_ASK_STEP else ""
-    return f"{entry.actor} made a plan of {pluralize(entry.facts.tasks, 'task')}{why}"
+    reasons = {
+        kinds.SINGLE_ASK_STEP: ", because the request is one ask",
+        kinds.LISTED_ASKS_STEP: ", one for each question that the request lists",
+    }
+    tasks = pluralize(entry.facts.tasks, "task")
+    return f"{entry.actor} made a plan of {tasks}{reasons.get(entry.step, '')}"
 
 
 def _checked(entry: Entry[kinds.CheckFacts]) -> str:
@@ -255,6 +259,7 @@ _DESCRIPTIONS: Mapping[type[Facts], Callable[[Entry[Any]], str]] = {
     ledger_kinds.ArchiveFacts: lambda e: f"{e.actor} archived run {e.facts.run}",
     kinds.AcceptedFacts: _accepted,
     kinds.RouteFacts: lambda e: f"the request was routed: {describe_route(e.facts)}",
+    kinds.AboutFacts: lambda e: f"a panel is to deliberate on the answer of run {e.facts.run}",
     kinds.PlanFacts: _planned,
     kinds.CallFacts: _called,
     kinds.ReplyFacts: _replied,
@@ -273,7 +278,9 @@ _DESCRIPTIONS: Mapping[type[Facts], Callable[[Entry[Any]], str]] = {
     kinds.ResumptionFacts: lambda e: f"{e.actor} resumed the run",
     kinds.ControlCloseFacts: lambda _: "nobody can ask the run to end any more",
     kinds.DelegationFacts: lambda e: f"handed to run {e.facts.run}",
-    kinds.AccordFacts: lambda e: f"its panel closed: {e.facts.accord.value}",
+    kinds.AccordFacts: lambda e: (
+        f"the panel that {'judges' if e.facts.role else 'does'} it closed: {e.facts.accord.value}"
+    ),
     kinds.CheckFacts: _checked,
     council_kinds.CouncilFacts: lambda e: (
         f"a council of {pluralize(e.facts.seats, 'seat')} sat down"

@@ -2,19 +2,20 @@
 
 import sys
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 
 import click
 import msgspec
 
 from forum.app import ExplainedGate, Forum, now
+from forum.app.formatting import short_id, strip_control_characters
 from forum.errors import GateChanged
 from forum.surfaces.cli import common_options, output
 from forum.surfaces.cli.run_view import format_amount
 from forum.surfaces.cli.submit_options import as_usage_error
 from forum.surfaces.cli.units import format_duration
-from forum.surfaces.formatting import short_id, strip_control_characters
-from forum.surfaces.gate_effects import describe_gate_effects
+from forum.surfaces.gate_effects import describe_asker, describe_gate_effects
 from forum.surfaces.schemas import gates
 from forum.work.policy import Answer
 from forum.work.run_fold import Gate
@@ -55,19 +56,20 @@ def gate() -> None:
 def list_(*, as_json: bool) -> None:
     """List everything that waits for approval."""
     with common_options.open_forum() as forum:
-        open_gates = forum.reads.waiting_gates()
+        located = forum.reads.locate_gates(forum.reads.waiting_gates())
         if as_json:
-            located = forum.reads.locate_gates(open_gates)
             output.print_json("forum.gates/1", gates.gates_form(located))
             return
-    rows = [("run", "subject", "digest", "unless decided")]
+    rows = [("run", "subject", "digest", "unless decided", "asked by")]
     at = now()
-    for run, waiting in open_gates:
-        left = f"{waiting.opened.default.value} in {format_duration(waiting.deadline - at)}"
-        rows.append((short_id(run), waiting.opened.subject, waiting.digest[:16], left))
-    for number, line in enumerate(output.format_table(rows) if open_gates else []):
+    for waits in located:
+        gate, origin = waits.gate, waits.origin
+        left = f"{gate.opened.default.value} in {format_duration(gate.deadline - at)}"
+        asker = f"{origin.asked_by} ({origin.provenance})"
+        rows.append((short_id(waits.run), gate.opened.subject, gate.digest[:16], left, asker))
+    for number, line in enumerate(output.format_table(rows) if located else []):
         click.echo(click.style(line, dim=number == 0))
-    hint = "look: forum gate show" if open_gates else "nothing waits for approval"
+    hint = "look: forum gate show" if located else "nothing waits for approval"
     click.echo(hint, err=True)
 
 
@@ -140,7 +142,9 @@ def _print_content(question: ExplainedGate, *, err: bool = False) -> None:
 def _print_facts(question: ExplainedGate) -> None:
     """Print on stderr what each answer leads to, the cost so far, and the deadline."""
     gate, effects = question.located.gate, describe_gate_effects(question)
-    facts = [("if approved", effects.if_approved), ("if rejected", effects.if_rejected)]
+    origin = question.located.origin
+    facts = [("asked by", describe_asker(origin.provenance, origin.asked_by))]
+    facts += [("if approved", effects.if_approved), ("if rejected", effects.if_rejected)]
     facts.append(("cost so far", format_amount(question.spent, question.cap)))
     left = format_duration(gate.deadline - now())
     facts.append(("no decision", f"{_PAST[gate.opened.default]} automatically in {left}"))
@@ -154,7 +158,9 @@ def _print_facts(question: ExplainedGate) -> None:
 def _readable(question: ExplainedGate) -> bytes:
     """Return the content of a gate; a plan is indented so that it can be read and edited."""
     if question.located.gate.opened.subject == "plan":
-        return msgspec.json.format(question.shown, indent=2) + b"\n"
+        # A program that reports a gate can call anything a plan.
+        with suppress(msgspec.MsgspecError):
+            return msgspec.json.format(question.shown, indent=2) + b"\n"
     return question.shown
 
 

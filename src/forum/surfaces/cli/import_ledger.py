@@ -5,8 +5,8 @@ from pathlib import Path
 import click
 from msgspec import Struct
 
+from forum.app.formatting import short_id
 from forum.surfaces.cli import common_options, output
-from forum.surfaces.formatting import short_id
 from forum.work.forum_engine import ENTRIES_FILE, PAYLOADS_FILE, read_engine_ledger
 
 

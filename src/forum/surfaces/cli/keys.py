@@ -6,10 +6,10 @@ import click
 import msgspec
 
 from forum.app import now
+from forum.app.formatting import strip_control_characters
 from forum.ledger.kinds import Scope
 from forum.surfaces.cli import common_options
 from forum.surfaces.cli.output import format_table, print_json, print_publication, print_result
-from forum.surfaces.formatting import strip_control_characters
 from forum.surfaces.requests import KeyAsk
 from forum.surfaces.schemas.keys import KeyForm, NewKeyForm, Validity, key_form, keys_form
 

@@ -10,6 +10,7 @@ import click
 
 from forum import app
 from forum.app import KINDS
+from forum.app.formatting import format_counts, short_id
 from forum.errors import IdempotencyKeyUsed, NoSuchEntry, NotYetSigned
 from forum.ledger import log
 from forum.ledger.body import text_content
@@ -17,10 +18,9 @@ from forum.ledger.kinds import RedactionReason
 from forum.ledger.ports import Reader
 from forum.ledger.redaction import find_redaction
 from forum.ledger.retention import BodyName
-from forum.surfaces.cli import EXIT_REJECTED, common_options, output
+from forum.surfaces.cli import EXIT_REJECTED, common_options, output, verification_view
 from forum.surfaces.cli.explain import describe_entry
 from forum.surfaces.cli.units import format_moment, parse_moment
-from forum.surfaces.formatting import format_counts, short_id
 from forum.surfaces.schemas import ledger as ledger_forms
 from forum.tlog import Checkpoint, Note, describe_witnessing, is_witnessed
 from forum.verify import Trust
@@ -79,7 +79,7 @@ def verify(
                 click.echo(f"everything was checked, not only what is new: {why}", err=True)
         else:
             report = forum.log.verify(trust, show, jobs=processes)
-    output.print_report(report, as_json=as_json)
+    verification_view.print_report(report, as_json=as_json)
     raise SystemExit(0 if report.ok else EXIT_REJECTED)
 
 
@@ -294,7 +294,7 @@ def export(run: str | None, path: Path | None, *, as_json: bool) -> None:
     with common_options.open_forum() as forum:
         run = forum.reads.find_run(run) if run else _newest_run(forum)
         path = path or Path(f"{run}.zip")
-        path.write_bytes(forum.log.export(run))
+        output.write_private(path, forum.log.export(run))
     if as_json:
         output.print_json("forum.export/1", {"run": run, "path": str(path)})
     else:

@@ -5,6 +5,7 @@ import os
 import signal
 from asyncio.subprocess import PIPE, Process
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
@@ -28,6 +29,7 @@ RUN_VARIABLE = "FORUM_RUN"
     examples=(
         "forum mcp gateway -- python server.py",
         "forum mcp gateway --gate 'delete_*' --deny shell -- npx some-mcp-server",
+        "forum mcp gateway --only 'read_*' --env GITHUB_TOKEN -- npx some-mcp-server",
     ),
 )
 @click.option(
@@ -45,27 +47,70 @@ RUN_VARIABLE = "FORUM_RUN"
     help="Calls of this tool are refused; may be repeated, and be a pattern.",
 )
 @click.option(
+    "--only",
+    multiple=True,
+    metavar="TOOL",
+    help="Calls of all other tools are refused; may be repeated, and be a pattern.",
+)
+@click.option(
+    "--env",
+    "variables",
+    multiple=True,
+    metavar="NAME",
+    help="Give the server this environment variable; may be repeated.  Otherwise it gets PATH, "
+    "HOME and LANG only.",
+)
+@click.option(
+    "--pin",
+    default="",
+    metavar="DIGEST",
+    help="The digest that the server's list of tools must have.  Default: that of its first use.",
+)
+@click.option(
     "--run",
     metavar="RUN",
     help=f"Record in this open run.  Default: the one in {RUN_VARIABLE} if it is open, else a new "
     "one.",
 )
 @click.argument("server", nargs=-1, required=True, type=click.UNPROCESSED)
-def gateway(
-    gated: tuple[str, ...], denied: tuple[str, ...], run: str | None, server: tuple[str, ...]
+def gateway(  # noqa: PLR0913  one for each option
+    *,
+    gated: tuple[str, ...],
+    denied: tuple[str, ...],
+    only: tuple[str, ...],
+    variables: tuple[str, ...],
+    pin: str,
+    run: str | None,
+    server: tuple[str, ...],
 ) -> None:
     """Relay the MCP server that the command SERVER starts, and record each call of its tools.
 
     The call is on record before the server gets it, and its result before the client does.  All
-    other messages pass unchanged.  The run is `relayed`: calls that go another way are not in it.
+    other messages pass with the same content.  Only tools that the server lists are called, and
+    the gateway stops if their list or descriptions are not those of the first use.  The run is
+    `relayed`: calls that go another way are not in it.
     """
     # Before anything can print: other output on stdout would corrupt the protocol.
     wires = claim_stdio()
-    rules = ToolRules(denied, gated)
+    rules = ToolRules(denied, gated, only)
     with common_options.open_forum() as forum:
         forum.keys.initialise()
         with forum.log.open_writer():
-            asyncio.run(_serve(forum, rules, _choose_run(forum, run), server, wires))
+            program = _ServerProgram(server, variables, pin)
+            asyncio.run(_serve(forum, rules, _choose_run(forum, run), program, wires))
+
+
+@dataclass(frozen=True, slots=True)
+class _ServerProgram:
+    """The server behind the gateway."""
+
+    command: tuple[str, ...]
+    variables: tuple[str, ...]
+    pin: str
+
+    @property
+    def name(self) -> str:
+        return Path(self.command[0]).name
 
 
 def _choose_run(forum: Forum, named: str | None) -> str | None:
@@ -81,24 +126,30 @@ def _choose_run(forum: Forum, named: str | None) -> str | None:
 
 
 async def _serve(
-    forum: Forum, rules: ToolRules, run: str | None, server: tuple[str, ...], wires: StdioPipes
+    forum: Forum, rules: ToolRules, run: str | None, server: _ServerProgram, wires: StdioPipes
 ) -> None:
-    name = Path(server[0]).name
+    name = server.name
     source = ReportSourceFacts(
         ReportProvenance.RELAYED, by=f"process:{os.getpid()}", framework="mcp"
     )
     try:
         # No shell, and a session of its own: Ctrl-C reaches the gateway first.
         process = await asyncio.create_subprocess_exec(
-            *server, stdin=PIPE, stdout=PIPE, limit=_MAX_LINE_BYTES, start_new_session=True
+            *server.command,
+            stdin=PIPE,
+            stdout=PIPE,
+            limit=_MAX_LINE_BYTES,
+            start_new_session=True,
+            env=forum.reports.server_environment(server.variables),
         )
     except OSError as error:
-        why = f"{server[0]} cannot be started: {error.strerror}. Check the command after `--`."
-        raise click.ClickException(why) from None
+        why = f"{server.command[0]} cannot be started: {error.strerror}."
+        raise click.ClickException(f"{why} Check the command after `--`.") from None
     try:
         with forum.reports.open_session(f"mcp {name}", source, run) as session:
             common_options.echo_info(f"recording the tools of {name} in run {session.run}")
-            mcp = McpGateway(session, rules, name, common_options.echo_info)
+            pin = forum.reports.tool_pin(server.command, name, server.pin)
+            mcp = McpGateway(session, rules, name, pin, common_options.echo_info)
             if await _relay(mcp, process, wires):
                 status = await _stop(process, ends_itself=True)
                 if status:

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import click
 import msgspec
 
+from forum.app.formatting import format_usd, pluralize, strip_control_characters
 from forum.config import PROJECT_FILE, Settings
 from forum.engine import CallReply
 from forum.ledger.kinds import Outcome
@@ -24,7 +25,6 @@ from forum.surfaces.cli.output import (
     terminal_width,
     with_heading,
 )
-from forum.surfaces.formatting import format_usd, pluralize, strip_control_characters
 from forum.surfaces.schemas.models import (
     AgentView,
     ModelsCheckForm,

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from forum.app import Forum
+from forum.app.formatting import pluralize
 from forum.errors import StoreFailed
 from forum.installation import require_extra
 from forum.surfaces.cli import common_options
 from forum.surfaces.cli.output import print_result
 from forum.surfaces.cli.stop_signals import catch_stop_signals
-from forum.surfaces.formatting import pluralize
 from forum.work.telemetry_settings import read_telemetry_settings
 
 if TYPE_CHECKING:

@@ -1,36 +1,28 @@
 """Output: reports and entries as text, or one JSON object for programs."""
 
 import json
+import os
 import shutil
+import stat
 import sys
 import textwrap
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from time import monotonic
 from typing import Any
 
 import click
 import msgspec
 
-from forum import verify
+from forum.app.formatting import format_facts, pluralize, strip_control_characters
 from forum.ledger.log import LocatedEntry
 from forum.ledger.sequencer import Publication
-from forum.surfaces.formatting import format_facts, pluralize, strip_control_characters
-from forum.surfaces.schemas.reports import report_form
 
 _MAX_SHOWN = 20_000
 """Maximum number of characters of a text that are printed."""
 _WRAPPED_AT_ONCE = 10_000
 """How many characters of a line are wrapped at once; a word may be broken there."""
-ADD_WITNESS = (
-    "To let another organization see it, ask it to run a witness. Then mark its witness in "
-    "your trust file, which must name this log alone, with the line: independent NAME"
-)
-_MARKS = {
-    verify.State.HOLDS: ("✓", "green"),
-    verify.State.FAILS: ("✗", "red"),
-    verify.State.NOT_CHECKED: ("?", "yellow"),
-}
 
 
 def terminal_width() -> int:
@@ -103,73 +95,13 @@ def print_json(schema: str, content: msgspec.Struct | dict[str, Any]) -> None:
     click.echo(json.dumps({"schema": schema, **members}, ensure_ascii=ascii_only))
 
 
-def print_report(report: verify.Report, *, as_json: bool) -> None:
-    """Print the report of a verification."""
-    print_result("forum.report/1", report_form(report), _report_lines(report), as_json=as_json)
-
-
-def _report_lines(report: verify.Report) -> Iterator[str]:
-    yield f"{report.origin or 'unreadable'}  size {report.size}  root {report.root[:16]}"
-    yield from claim_lines("Intact", report.intact)
-    yield from claim_lines("Complete", report.complete)
-    yield from witness_lines(report.independent, report.witnessing)
-    # No mark: what a program told cannot be checked, so this is no claim.
-    first, *more = wrap_lines(str(report.coverage), terminal_width(), " " * 17)
-    yield f"  {'Coverage':<14} {first.strip()}"
-    yield from more
-    yield from _epochs(report)
-    for finding in report.findings[:20]:
-        yield from _finding(finding)
-    if report.found > 20:
-        yield f"  and {report.found - 20} more (--json lists the first thousand)"
-    yield from _remarks(report)
-
-
-def _remarks(report: verify.Report) -> Iterator[str]:
-    """Yield what was not checked, notices and pending entries."""
-    for missing in report.not_checked:
-        lines = wrap_lines(f"not checked: {missing}", terminal_width(), "  ")
-        yield from (click.style(line, fg="yellow") for line in lines)
-    for notice in report.notices:
-        yield from wrap_lines(f"note: {notice}", terminal_width(), "  ")
-    if report.pending:
-        yield f"  pending: {report.pending} entries newer than the checkpoint"
-
-
-def _epochs(report: verify.Report) -> Iterator[str]:
-    """Yield a line for each earlier log that the ledger continues."""
-    for epoch in report.epochs:
-        states = f"intact {epoch.intact}, complete {epoch.complete}"
-        states += f", witnesses: {epoch.witnessing}"
-        yield f"  continues {epoch.origin}  size {epoch.size}  root {epoch.root[:16]}: {states}"
-
-
-def claim_lines(word: str, answer: verify.ClaimResult) -> Iterator[str]:
-    """Yield the result of one claim as text."""
-    mark, color = _MARKS[answer.state]
-    state = "" if answer.state is verify.State.HOLDS else f"{answer.state}: "
-    yield from _claim_lines(mark, color, word, f"{state}{answer.reason}")
-
-
-def witness_lines(answer: verify.ClaimResult, witnessing: verify.WitnessState) -> Iterator[str]:
-    """Yield the result of the third claim: independent only by a mark of the reader."""
-    if witnessing is verify.WitnessState.SELF_WITNESSED:
-        reason = f"{answer.reason}. {ADD_WITNESS}"
-        yield from _claim_lines("!", "yellow", "Self-witnessed", reason)
-    else:
-        yield from claim_lines("Independent", answer)
-
-
-def _claim_lines(mark: str, color: str, word: str, words: str) -> Iterator[str]:
-    first, *more = wrap_lines(words, terminal_width(), " " * 17) or [""]
-    yield f"{click.style(f'{mark} {word:<14}', fg=color)} {first.strip()}"
-    yield from more
-
-
-def _finding(finding: verify.Finding) -> Iterator[str]:
-    first, *more = wrap_lines(str(finding), terminal_width() - 2, "  ")
-    yield first.replace(finding.problem, click.style(finding.problem, fg="red"), 1)
-    yield from (f"  {line}" for line in more)
+def write_private(path: Path, data: bytes) -> None:
+    """Write a file that only its owner can read: it holds what agents and people have said."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        if stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.fchmod(descriptor, 0o600)  # it may have been there before
+        file.write(data)
 
 
 def print_bytes(content: bytes) -> None:

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 import click
 
 from forum.app import now
+from forum.app.formatting import pluralize, short_id, strip_control_characters
 from forum.app.oversight import RecordedReview, ReviewItem, ReviewView
 from forum.surfaces.cli import common_options, output
 from forum.surfaces.cli.explain import describe_entry, describe_range
 from forum.surfaces.cli.units import format_moment, parse_moment
-from forum.surfaces.formatting import pluralize, short_id, strip_control_characters
 from forum.surfaces.schemas.oversight import (
     IncidentForm,
     incident_form,

@@ -5,10 +5,10 @@ from collections.abc import Iterable
 
 import click
 
+from forum.app.formatting import first_line, pluralize, strip_control_characters
 from forum.deliberation.council_kinds import Accord, End, Ground
 from forum.deliberation.symposium.kinds import MessageType, OutcomeKind
 from forum.surfaces.cli.output import with_heading
-from forum.surfaces.formatting import first_line, pluralize, strip_control_characters
 from forum.surfaces.schemas import council
 from forum.surfaces.schemas.deliberations import DeliberationForm
 from forum.surfaces.schemas.fields import SpentForm

@@ -11,6 +11,7 @@ from forum.spelling import closest_names
 from forum.surfaces.cli.source_positions import Path, SourcePositions, format_path
 from forum.work import plan
 from forum.work.acceptance_criteria import check_criterion, parse_criteria
+from forum.work.panel import draft_decision
 from forum.work.policy import Policy
 from forum.work.team_settings import NANO_USD, model_agent, to_exact_units
 
@@ -76,7 +77,9 @@ def _check_tasks(path: Path, tasks: object) -> Iterator[PlanError]:
 
 def _check_task(path: Path, task: Table) -> Iterator[PlanError]:
     """Yield the errors of one task, regardless of the others."""
-    yield from _check_fields(path, task, plan.Task, _ELSEWHERE)
+    yield from _check_fields(path, task, plan.Task, _ELSEWHERE, ("decide",))
+    if "decide" in task:
+        yield from _errors_of((*path, "decide"), lambda: _check_decision(task["decide"]))
     name = task.get("id")
     if isinstance(name, str):
         yield from _errors_of((*path, "id"), lambda: plan.check_task_name(name))
@@ -91,6 +94,11 @@ def _check_task(path: Path, task: Table) -> Iterator[PlanError]:
     if "tasks" in task and "panel" in task:
         yield (*path, "panel"), "a task has a plan or a panel of its own, not both"
     yield from _check_budget((*path, "budget"), task.get("budget", {}))
+
+
+def _check_decision(options: object) -> None:
+    """Raise `BadPlan` or `ValueError` if these are not the options of a decision."""
+    draft_decision(msgspec.convert(options, tuple[str, ...]))
 
 
 def _check_dependencies(path: Path, task: Table, names: list[str]) -> Iterator[PlanError]:
@@ -152,11 +160,18 @@ def _check_limit(name: str, value: object) -> None:
 
 
 def _check_fields(
-    path: Path, table: Table, into: type[msgspec.Struct], without: frozenset[str]
+    path: Path,
+    table: Table,
+    into: type[msgspec.Struct],
+    without: frozenset[str],
+    further: tuple[str, ...] = (),
 ) -> Iterator[PlanError]:
-    """Yield the errors of a struct's fields, each checked by itself."""
+    """Yield the errors of a struct's fields, each checked by itself.
+
+    `further` are keys of the file that are no fields.
+    """
     fields = {field.encode_name: field for field in msgspec.structs.fields(into)}
-    yield from _check_unknown_keys(path, table, tuple(fields))
+    yield from _check_unknown_keys(path, table, (*fields, *further))
     for name, field in fields.items():
         if name not in table and field.required:
             yield path, f"`{name}` is missing"

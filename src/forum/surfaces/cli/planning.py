@@ -9,6 +9,7 @@ import msgspec
 from click.formatting import wrap_text
 
 from forum.app import OPERATOR
+from forum.app.formatting import first_line, pluralize, short_id, strip_control_characters
 from forum.planning import load_team_settings
 from forum.surfaces.cli import common_options
 from forum.surfaces.cli.output import format_table, print_json, print_result
@@ -19,7 +20,6 @@ from forum.surfaces.cli.submit_options import (
     read_run_request,
     submit_options,
 )
-from forum.surfaces.formatting import first_line, pluralize, short_id, strip_control_characters
 from forum.surfaces.requests import record_preview
 from forum.surfaces.schemas.fields import CapForm
 from forum.surfaces.schemas.lanes import roster_form

@@ -6,10 +6,10 @@ Names and errors come from other programs, and are printed without control chara
 import click
 
 from forum.app import RunView
+from forum.app.formatting import first_line, short_id
+from forum.app.reported_runs import describe_gap, span_agent, span_name
 from forum.ledger.kinds import Outcome
 from forum.surfaces.cli import output, units
-from forum.surfaces.formatting import first_line, short_id
-from forum.surfaces.reported_runs import describe_gap, span_agent, span_name
 from forum.work.report_fold import SpanRecord, SpanTreeNode, build_span_tree
 from forum.work.report_kinds import span_strand
 

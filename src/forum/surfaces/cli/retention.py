@@ -2,9 +2,9 @@
 
 import click
 
+from forum.app.formatting import pluralize, short_id, strip_control_characters
 from forum.surfaces.cli import common_options, output
 from forum.surfaces.cli.units import parse_period
-from forum.surfaces.formatting import pluralize, short_id, strip_control_characters
 from forum.surfaces.schemas.retention import HoldForm, holds_form, retention_form
 
 _KEEP = "keep"

@@ -7,12 +7,12 @@ from pathlib import Path
 import click
 from click.formatting import wrap_text
 
+from forum.app.formatting import first_line, strip_control_characters
 from forum.planning import Planner, RouteNext, make_router
 from forum.surfaces.cli import common_options
 from forum.surfaces.cli.output import print_json
 from forum.surfaces.cli.planning import record_for_operator
 from forum.surfaces.cli.submit_options import read_roster_file
-from forum.surfaces.formatting import first_line, strip_control_characters
 from forum.surfaces.schemas.lanes import explain_next_step, route_form
 from forum.work.roster import ELSEWHERE, Roster
 from forum.work.routing import Route
@@ -62,6 +62,8 @@ def route(text: str, file: Path | None, rung: str | None, *, record: bool, as_js
 
     Exit status: 0 routed, or no lane is sure enough, 1 failed, 2 usage.
     """
+    if not text.strip():
+        raise click.UsageError("The request is empty. Write what it asks for.")
     planner = Planner(common_options.current_settings(), file)
     team = planner.team_settings
     roster = read_roster_file(file, team)

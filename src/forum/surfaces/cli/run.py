@@ -14,11 +14,11 @@ import click
 import msgspec
 
 from forum.app import Forum, build_secret_mask, key_variables
+from forum.app.formatting import format_usd, pluralize, short_id
 from forum.errors import LimitReached, MissingExtra
 from forum.installation import require_extra
 from forum.ledger.ports import NO_LIMIT, Amount
 from forum.surfaces.cli import common_options
-from forum.surfaces.formatting import format_usd, pluralize, short_id
 
 if TYPE_CHECKING:
     from forum.surfaces.cli.run_session import CommandSummary
@@ -96,7 +96,8 @@ class CapOptions:
     "--allow",
     multiple=True,
     metavar="NAME",
-    help="Allow what has no bounded price: a model, a tool, a member of requests, or a path.",
+    help="Allow what has no bounded price: a model, a tool or a member of requests; or what is not "
+    "passed on: header:NAME, query:NAME or path:PATH.",
 )
 @click.option("--untouched", is_flag=True, help="Change no request, not even an output limit.")
 @click.option(

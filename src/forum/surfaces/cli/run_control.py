@@ -6,6 +6,7 @@ from typing import NoReturn
 import click
 
 from forum.app import Forum, RunQuery, RunView
+from forum.app.formatting import short_id
 from forum.errors import NotYetSigned, ReplayMiss
 from forum.ledger.log import LocatedEntry
 from forum.surfaces.cli import EXIT_MISMATCH, common_options
@@ -14,7 +15,6 @@ from forum.surfaces.cli.output import print_json
 from forum.surfaces.cli.run_follower import print_result_and_exit, run_and_follow
 from forum.surfaces.cli.run_view import render_run, run_status
 from forum.surfaces.cli.submit_options import AgentOptions, agent_options, reject_unusable_agents
-from forum.surfaces.formatting import short_id
 from forum.surfaces.schemas.comparison import replay_form
 from forum.surfaces.schemas.runs import run_form
 from forum.work.report_kinds import Provenance

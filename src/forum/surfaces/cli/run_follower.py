@@ -15,18 +15,8 @@ import click
 from msgspec import Struct
 from msgspec.structs import replace
 
-from forum.app import Forum, RunView, now
-from forum.errors import StoreFailed
-from forum.surfaces import reported_runs
-from forum.surfaces.cli import EXIT_FAILED, common_options, run_view
-from forum.surfaces.cli.logging_options import make_trouble_printer
-from forum.surfaces.cli.output import print_bytes, print_json, terminal_width, wrap_lines
-from forum.surfaces.cli.panel_view import dissent_lines
-from forum.surfaces.cli.report_view import span_lines
-from forum.surfaces.cli.startup_notice import announce_runs
-from forum.surfaces.cli.stop_signals import catch_stop_signals
-from forum.surfaces.cli.units import format_count, format_duration, format_price
-from forum.surfaces.formatting import (
+from forum.app import Forum, RunView, now, reported_runs
+from forum.app.formatting import (
     Status,
     answer_with_headline,
     ballot_turn,
@@ -48,6 +38,15 @@ from forum.surfaces.formatting import (
     turn_name,
     work_tasks,
 )
+from forum.errors import StoreFailed
+from forum.surfaces.cli import EXIT_FAILED, common_options, run_view
+from forum.surfaces.cli.logging_options import make_trouble_printer
+from forum.surfaces.cli.output import print_bytes, print_json, terminal_width, wrap_lines
+from forum.surfaces.cli.panel_view import dissent_lines
+from forum.surfaces.cli.report_view import span_lines
+from forum.surfaces.cli.startup_notice import announce_runs
+from forum.surfaces.cli.stop_signals import catch_stop_signals
+from forum.surfaces.cli.units import format_count, format_duration, format_price
 from forum.surfaces.schemas.deliberations import (
     MAX_SPOKEN_CHARS,
     SpokenTurn,
@@ -280,6 +279,7 @@ class _LineProgress:
 
     def __init__(self, forum: Forum) -> None:
         self._forum, self._said = forum, dict[str, str]()
+        self._since = now()  # what ended before is history, unless the run is this command's own
         self._heard, self._lengths = 0, dict[str, int]()
         self._print_trouble = make_trouble_printer()
         self._view = RunView(
@@ -304,7 +304,7 @@ class _LineProgress:
 
     def show(self, state: run_fold.Run) -> None:
         """Print what has changed."""
-        first = not self._view.state.opened
+        first = not self._view.state.opened and state.begun < self._since
         self._view = view = replace(self._view, state=state, at=now())
         turns = [turn.id for turn in panel_turns(state)]
         spoken = self._new_words(state)
@@ -331,7 +331,7 @@ class _LineProgress:
         first, self._lengths = not self._lengths, dict(state.lengths)
         spoken = spoken_turns(self._forum.reads.view_run(self._view.run))
         fresh, self._heard = spoken[self._heard :], len(spoken)
-        if first and state.outcome is not None:
+        if first and state.outcome is not None and state.begun < self._since:
             return []  # the panel had ended before this command started
         return [line for turn in fresh for line in _spoken_lines(turn, terminal_width())]
 

@@ -10,6 +10,16 @@ from html import escape
 from typing import NamedTuple, assert_never
 
 from forum.app import RunView
+from forum.app.formatting import (
+    describe_declined_team,
+    first_line,
+    format_rfc3339,
+    pluralize,
+    run_duration,
+    short_id,
+    strip_control_characters,
+    undecided_headline,
+)
 from forum.ledger.log import LocatedEntry
 from forum.surfaces.cli import html_page
 from forum.surfaces.cli.run_timeline import render_timeline
@@ -25,15 +35,6 @@ from forum.surfaces.cli.transcript import (
     transcript_blocks,
 )
 from forum.surfaces.cli.units import format_duration
-from forum.surfaces.formatting import (
-    first_line,
-    format_rfc3339,
-    pluralize,
-    run_duration,
-    short_id,
-    strip_control_characters,
-    undecided_headline,
-)
 from forum.surfaces.schemas.council import CouncilForm
 from forum.surfaces.schemas.fields import AmountForm
 from forum.surfaces.schemas.runs import RunForm, run_form
@@ -142,6 +143,8 @@ def _fact_list(view: RunView, form: RunForm) -> str:
     }
     if form.route and form.route.lane:
         facts["lane"] = f"{form.route.lane}, by {form.route.basis.value}"
+    if declined := describe_declined_team(view):
+        facts["team"] = declined
     if form.source:
         facts["reported by"] = form.source.by
     rows = "".join(

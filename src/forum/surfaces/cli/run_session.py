@@ -3,11 +3,11 @@
 import asyncio
 import os
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from socket import socket
+from socket import socket, socketpair
 from time import monotonic
 from typing import Any
 
@@ -17,6 +17,7 @@ import uvicorn
 from forum.app import Forum, bind_sockets, new_run_id, now
 from forum.gateway import (
     GatewaySettings,
+    ProgramSession,
     Relay,
     RelayedRun,
     RunExtension,
@@ -34,6 +35,7 @@ from forum.ledger.kinds import Outcome
 from forum.ledger.log import Ledger
 from forum.ledger.strand import Attachment
 from forum.platform_calls import command_that_ends_with_parent, hide_environment
+from forum.surfaces.cli.run_terminal import ProgramTerminal
 from forum.surfaces.cpu_limits import shorten_thread_switches
 from forum.surfaces.http.server_process import TimeoutH11Protocol
 from forum.work.kinds import StopReason
@@ -58,6 +60,7 @@ _TTY_SIGNALS = (signal.SIGINT, signal.SIGQUIT)
 _RELAYED_SIGNALS = (
     signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, *_TTY_SIGNALS,
 )  # fmt: skip
+_TERMINAL_VARIABLES = ("TERM", "COLORTERM")
 _LOOPBACK = "127.0.0.1"
 
 
@@ -256,22 +259,68 @@ class _RunSession:
         variables = gateway_variables(self.gateway, root_url, self.token, self.run.run, self.root)
         for extension in self.options.extensions:
             variables |= extension.variables(root_url, self.token)
-        argv: Sequence[str] = self.options.argv
         if self.sandbox is not None:
-            environment = self.sandbox.environment((), **variables)
-            argv = await asyncio.to_thread(self.sandbox.command, argv)
-        else:
-            environment = program_environment(variables, self.options.key_variables)
-            argv = command_that_ends_with_parent(argv)
+            return await self._spawn_confined(self.sandbox, variables)
+        environment = program_environment(variables, self.options.key_variables)
+        argv = command_that_ends_with_parent(self.options.argv)
         # The streams are the program's own: nothing is read or copied here.
         try:
             process = await asyncio.create_subprocess_exec(*argv, env=environment)
         except OSError:  # for example, a file that is neither a program nor a script
             return _NOT_EXECUTABLE
-        with _relay_signals(process):
-            return await self._wait(process)
 
-    async def _wait(self, process: asyncio.subprocess.Process) -> int:
+        def pass_on(number: signal.Signals) -> None:
+            # A terminal sends Ctrl-C to the program as well, and a second one could mean more.
+            if number not in _TTY_SIGNALS or not _is_foreground():
+                with suppress(ProcessLookupError):
+                    process.send_signal(number)
+
+        with _relay_signals(pass_on):
+            return await self._wait(process, process.send_signal)
+
+    async def _spawn_confined(self, sandbox: Sandbox, variables: dict[str, str]) -> int:
+        """Run the program in a session of its own, and on a terminal of its own if there is one."""
+        loop = asyncio.get_running_loop()
+        with ExitStack() as stack:
+            ours, theirs = map(stack.enter_context, socketpair())
+            terminal = ProgramTerminal.open(sandbox.user.uid if sandbox.user else None)
+            if terminal:
+                stack.callback(terminal.close)
+            ends = ProgramSession(theirs.fileno(), terminal.number if terminal else -1)
+            argv = await asyncio.to_thread(sandbox.command, self.options.argv, ends)
+            # A session without a terminal: /dev/tty would be the user's.
+            process = await asyncio.create_subprocess_exec(
+                *argv,
+                env=sandbox.environment(_TERMINAL_VARIABLES if terminal else (), **variables),
+                start_new_session=True,
+                pass_fds=(theirs.fileno(),),
+                stdin=terminal.stream(0) if terminal else None,
+                stdout=terminal.stream(1) if terminal else None,
+                stderr=terminal.stream(2) if terminal else None,
+            )
+            theirs.close()
+
+            def send(number: signal.Signals) -> None:
+                with suppress(OSError):
+                    ours.send(bytes([number]))
+
+            ours.setblocking(False)  # noqa: FBT003  as Python has it
+            if terminal:
+                terminal.start()
+                loop.add_reader(ours, _stop_with_program, ours, terminal, send)
+                loop.add_signal_handler(signal.SIGWINCH, terminal.copy_size)
+                loop.add_signal_handler(signal.SIGCONT, terminal.attach)
+            try:
+                with _relay_signals(send):
+                    return await self._wait(process, send)
+            finally:
+                loop.remove_reader(ours)
+                loop.remove_signal_handler(signal.SIGWINCH)
+                loop.remove_signal_handler(signal.SIGCONT)
+
+    async def _wait(
+        self, process: asyncio.subprocess.Process, send: Callable[[signal.Signals], object]
+    ) -> int:
         try:
             async with asyncio.timeout(self.options.seconds):
                 status = await process.wait()
@@ -279,14 +328,31 @@ class _RunSession:
             self.timed_out = True
             self.run.stop("its time is over")
             await self.run.record_stop(StopReason.DEADLINE, "seconds")
-            status = await _end_program(process)
+            status = await _end_program(process, send)
         return status if status >= 0 else 128 - status
 
 
-async def _end_program(process: asyncio.subprocess.Process) -> int:
+def _stop_with_program(
+    control: socket, terminal: ProgramTerminal, send: Callable[[signal.Signals], object]
+) -> None:
+    """Stop this process like its program, and continue both when the shell continues this one."""
+    if not control.recv(100):
+        asyncio.get_running_loop().remove_reader(control)
+        return
+    terminal.detach()
+    # All of the job, as Ctrl-Z does.  Without a shell that waits for the job the kernel stops
+    # nothing, and both go on.
+    os.killpg(0, signal.SIGTSTP)
+    terminal.attach()
+    send(signal.SIGCONT)
+
+
+async def _end_program(
+    process: asyncio.subprocess.Process, send: Callable[[signal.Signals], object]
+) -> int:
     """Ask a program to end, and kill it if it does not."""
     with suppress(ProcessLookupError):
-        process.terminate()
+        send(signal.SIGTERM)
     try:
         async with asyncio.timeout(KILL_SECONDS):
             return await process.wait()
@@ -297,19 +363,11 @@ async def _end_program(process: asyncio.subprocess.Process) -> int:
 
 
 @contextmanager
-def _relay_signals(process: asyncio.subprocess.Process) -> Iterator[None]:
+def _relay_signals(pass_on: Callable[[signal.Signals], object]) -> Iterator[None]:
     """Pass signals on to the program, which decides what follows from them."""
     loop = asyncio.get_running_loop()
     # A signal that is ignored at the start stays ignored, as with nohup.
     caught = [n for n in _RELAYED_SIGNALS if signal.getsignal(n) is not signal.SIG_IGN]
-
-    def pass_on(number: signal.Signals) -> None:
-        # A terminal sends Ctrl-C to the program as well, and a second one could mean more.
-        if number in _TTY_SIGNALS and _is_foreground():
-            return
-        with suppress(ProcessLookupError):
-            process.send_signal(number)
-
     for number in caught:
         loop.add_signal_handler(number, pass_on, number)
     try:

@@ -9,8 +9,8 @@ from starlette.types import Receive, Scope, Send
 from forum.app import Forum
 from forum.telemetry.receiver import Signal
 from forum.telemetry.routes import make_otlp_routes
-from forum.work.report_closing import DEFAULT_PATIENCE, close_if_quiet, read_summary
-from forum.work.report_kinds import TRACE_RUN_PREFIX
+from forum.telemetry.trace_state import read_trace_state
+from forum.work.report_closing import DEFAULT_PATIENCE, close_if_quiet
 
 _REPORTER = "forum-run"
 _PATHS = frozenset(signal.value for signal in Signal)
@@ -41,13 +41,10 @@ class RunTelemetry:
 
     def close_trace(self, trace: str, program: str) -> None:
         """Close the run of a trace at once: its program, a span, has ended, so none follows."""
-        run = f"{TRACE_RUN_PREFIX}{trace}"
-        source = read_summary(self._forum.ledger, run).source
-        # Another reporter may have told of the same trace: the run is its own then.
-        if source is not None and source.by == _REPORTER:
-            close_if_quiet(
-                self._forum.ledger, run, DEFAULT_PATIENCE, at_once=True, started_by=program
-            )
+        ledger = self._forum.ledger
+        state = read_trace_state(ledger, trace, _REPORTER)
+        if state.main is not None:
+            close_if_quiet(ledger, state.run, DEFAULT_PATIENCE, at_once=True, started_by=program)
 
 
 async def _authenticate(_: Request) -> str:

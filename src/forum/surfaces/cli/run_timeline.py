@@ -6,9 +6,9 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from forum.app import RunView
+from forum.app.formatting import first_line
+from forum.app.reported_runs import span_name
 from forum.surfaces.cli.units import format_duration
-from forum.surfaces.formatting import first_line
-from forum.surfaces.reported_runs import span_name
 
 _MAX_BARS = 60
 _WIDTH, _LEFT, _ROW, _CUT = 900, 190, 24, 14

@@ -9,15 +9,11 @@ from collections.abc import Iterable, Mapping, Sequence
 import click
 
 from forum.app import ListedRun, RunView
-from forum.ledger.kinds import Outcome
-from forum.ledger.ports import NO_LIMIT, Amount
-from forum.surfaces.cli import output, units
-from forum.surfaces.cli.panel_view import panel_lines
-from forum.surfaces.cli.report_view import gap_lines, note_lines, span_lines
-from forum.surfaces.formatting import (
+from forum.app.formatting import (
     TaskTreeNode,
     build_task_tree,
     count_passed_tasks,
+    describe_declined_team,
     explain_failure,
     explain_run_state,
     explain_task_state,
@@ -34,7 +30,12 @@ from forum.surfaces.formatting import (
     view_word,
     work_tasks,
 )
-from forum.surfaces.reported_runs import describe_gaps, describe_provenance
+from forum.app.reported_runs import describe_gaps, describe_provenance
+from forum.ledger.kinds import Outcome
+from forum.ledger.ports import NO_LIMIT, Amount
+from forum.surfaces.cli import output, units
+from forum.surfaces.cli.panel_view import panel_lines
+from forum.surfaces.cli.report_view import gap_lines, note_lines, span_lines
 from forum.surfaces.schemas.deliberations import deliberation_form
 from forum.tlog import Hash
 from forum.work import kinds, run_fold
@@ -237,6 +238,7 @@ def head_lines(view: RunView, columns: int) -> list[str]:
         ("source", _describe_source(state)),
         ("gaps", describe_gaps(state)),
         ("route", describe_route(state.routed) if state.routed else ""),
+        ("team", describe_declined_team(view)),
         ("begun", started),
         ("done", format_task_progress(state) if state.planned else ""),
         ("used", format_usage(view)),
@@ -244,6 +246,8 @@ def head_lines(view: RunView, columns: int) -> list[str]:
     if state.accepted and state.accepted.fork_run:
         fork = state.accepted
         facts.append(("fork of", f"{short_id(fork.fork_run)} at entry {fork.fork_index}"))
+    if state.about is not None:
+        facts.append(("about", f"the answer of {short_id(state.about.run)}"))
     if state.accepted and state.accepted.parent_run:
         facts.append(
             (
@@ -433,7 +437,7 @@ def describe_check(checked: kinds.CheckFacts) -> str:
     """Return the outcome of a check in a word: a flag and a remark fail nothing."""
     if checked.outcome is not Outcome.INDETERMINATE:
         return checked.outcome.value
-    if checked.subject == kinds.COVERAGE:
+    if checked.subject in (kinds.COVERAGE, kinds.FORM):
         return "flagged"
     return "a remark" if checked.reason == kinds.NOT_CONFIRMED else checked.outcome.value
 

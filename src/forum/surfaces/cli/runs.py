@@ -9,14 +9,7 @@ from typing import TypeVar
 import click
 
 from forum import app
-from forum.surfaces.cli import EXIT_FAILED, common_options, output
-from forum.surfaces.cli.diff_view import print_answers, print_divergences
-from forum.surfaces.cli.run_follower import print_result_and_exit, watch_run
-from forum.surfaces.cli.run_page import EvidenceFile, render_run_page
-from forum.surfaces.cli.run_view import listed_status, render_run
-from forum.surfaces.cli.transcript import message_lines, transcript_form, transcript_lines
-from forum.surfaces.cli.units import format_age, format_duration, format_price, parse_moment
-from forum.surfaces.formatting import (
+from forum.app.formatting import (
     RUN_LABELS,
     answer_with_headline,
     explain_run_state,
@@ -24,6 +17,13 @@ from forum.surfaces.formatting import (
     pluralize,
     short_id,
 )
+from forum.surfaces.cli import EXIT_FAILED, common_options, output
+from forum.surfaces.cli.diff_view import print_answers, print_divergences
+from forum.surfaces.cli.run_follower import print_result_and_exit, watch_run
+from forum.surfaces.cli.run_page import EvidenceFile, render_run_page
+from forum.surfaces.cli.run_view import listed_status, render_run
+from forum.surfaces.cli.transcript import message_lines, transcript_form, transcript_lines
+from forum.surfaces.cli.units import format_age, format_duration, format_price, parse_moment
 from forum.surfaces.schemas import comparison
 from forum.surfaces.schemas.runs import run_form, runs_form
 from forum.work.report_kinds import Provenance

@@ -131,11 +131,11 @@ def check_open_loopback(host: str, *, open_loopback: bool, require_keys: bool) -
     ),
     click.option(
         "--max-body",
-        default=1 << 20,
+        default=4 << 20,
         show_default=True,
         type=click.IntRange(min=1024),
         metavar="BYTES",
-        help="The largest request that is accepted.",
+        help="The largest body of a request, except of model calls.",
     ),
 )
 @tenant_options
@@ -196,7 +196,9 @@ def load_extensions(config: "ServerConfig") -> "tuple[ServerExtension, ...]":
     with suppress(MissingExtra), require_extra("otel"):
         from forum.surfaces.http.otlp import OtlpExtension
 
-        extensions.append(OtlpExtension([tenant.forum for tenant in config.desks]))
+        extensions.append(
+            OtlpExtension([tenant.forum for tenant in config.desks], config.most_bytes)
+        )
     return tuple(extensions)
 
 

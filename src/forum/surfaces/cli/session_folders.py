@@ -13,6 +13,7 @@ import msgspec
 
 from forum import errors
 from forum.app import Forum, write_files
+from forum.app.formatting import first_line, short_id, strip_control_characters
 from forum.app.symposium_sessions import (
     LINK_FILE,
     RUNTIME,
@@ -25,7 +26,6 @@ from forum.app.symposium_sessions import (
 from forum.deliberation.symposium.artifact import ARTIFACT, MANIFEST
 from forum.deliberation.symposium.decoders import read_script
 from forum.deliberation.symposium.provider_calls import FakeScript
-from forum.surfaces.formatting import first_line, short_id, strip_control_characters
 from forum.work.panel import Symposium
 from forum.work.policy import Agent
 

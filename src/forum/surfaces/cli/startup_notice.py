@@ -6,7 +6,7 @@ from functools import partial
 import click
 
 from forum.app import Forum
-from forum.surfaces.formatting import pluralize, short_id
+from forum.app.formatting import pluralize, short_id
 
 _to_stderr = partial(click.echo, err=True)
 _MAX_NAMED = 3

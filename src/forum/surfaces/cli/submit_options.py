@@ -24,9 +24,9 @@ from forum.surfaces.cli import common_options
 from forum.surfaces.cli.plan_errors import find_plan_errors, format_plan_errors
 from forum.surfaces.cli.source_positions import SourcePositions
 from forum.surfaces.cli.units import parse_usd_per_million, seconds, usd
-from forum.surfaces.requests import PanelAsk, council_from_form, replace_given
+from forum.surfaces.requests import PanelAsk, panel_from_form, replace_given
 from forum.work import team_settings
-from forum.work.panel import Panel
+from forum.work.panel import Panel, draft_decision
 from forum.work.plan import Plan, RunBudget, Task, write_plan
 from forum.work.plan_limits import check_plan_size
 from forum.work.policy import Agent, Answer, Api, Command, Policy, Scripted, write_policy
@@ -292,7 +292,8 @@ policy_options = common_options.collect_options(
         "--gate",
         multiple=True,
         metavar="WHAT",
-        help="Ask for approval first: of the `plan`, of all `tasks`, or of `task:NAME`.",
+        help="Ask for approval first: of the `plan`, of all `tasks`, of `task:NAME`, or of a "
+        "`dissent`: an answer on which a panel is split or blocked.",
     ),
     click.option("--gate-seconds", type=seconds, help="How long a person has to decide."),
     click.option(
@@ -372,7 +373,7 @@ def _read_run_request(
     words = _words(request, table, source)
     planner = planning.Planner(settings, wishes.team.roster)
     raw_policy = table.get("policy", {})
-    for member, convert in (("agents", _with_model), ("panels", _as_council)):
+    for member, convert in (("agents", _with_model), ("panels", _as_panel)):
         raw_policy = _convert_named(source, raw_policy, member, convert)
     policy = _convert(f"{source}: policy", raw_policy, Policy)
     budget = _convert(f"{source}: budget", table.get("budget", {}), RunBudget)
@@ -466,18 +467,31 @@ def _with_panel(source: str, task: dict[str, Any]) -> dict[str, Any]:
     result = dict(task)
     if "tasks" in result:
         result["tasks"] = _with_panels(source, result["tasks"])
-    if "panel" in result:
+    options = result.pop("decide", None)
+    if options is not None:
+        where = f"{source}: decide of task {result.get('id')}"
+        texts = _convert(where, options, tuple[str, ...])
+        council = as_usage_error(lambda: draft_decision(texts))
+        result["panel"] = msgspec.to_builtins(council)
+    elif "panel" in result:
         where = f"{source}: panel of task {result.get('id')}"
-        result["panel"] = _as_council(where, result["panel"])
+        result["panel"] = _as_panel(where, result["panel"])
     return result
 
 
-def _as_council(where: str, panel: Any) -> Any:  # noqa: ANN401  parsed from a file
-    """Return the recorded form of a panel that has the form of a request."""
-    if not isinstance(panel, dict) or isinstance(panel.get("seats"), list):
+def _as_panel(where: str, panel: Any) -> Any:  # noqa: ANN401  parsed from a file
+    """Return the recorded form of a panel, which may have the form of a request."""
+    if not isinstance(panel, dict):
         return panel
+    if isinstance(panel.get("seats"), list):
+        return {"protocol": "council"} | panel
+    if "config" in panel:
+        return {"protocol": "symposium"} | panel
     ask = _convert(where, _decimals_to_floats(panel), PanelAsk)
-    return msgspec.to_builtins(as_usage_error(lambda: council_from_form(ask)))
+    # The session is given the prompt of its task in place of this problem.
+    return msgspec.to_builtins(
+        as_usage_error(lambda: panel_from_form(ask, problem=where, budget=RunBudget()))
+    )
 
 
 def _decimals_to_floats(panel: dict[str, Any]) -> dict[str, Any]:
@@ -525,7 +539,8 @@ def apply_agents(
     if team.agents and not agents.names_default:
         named = team.agents | policy.agents if own else team.agents
         roles = team.roles | policy.roles
-        policy = msgspec.structs.replace(policy, agents=named, roles=roles)
+        panels = team.panels | policy.panels
+        policy = msgspec.structs.replace(policy, agents=named, roles=roles, panels=panels)
     return agents.apply_to_policy(policy)
 
 

@@ -10,6 +10,12 @@ import click
 import msgspec
 
 from forum.app import Forum
+from forum.app.formatting import (
+    first_line,
+    pluralize,
+    short_id,
+    strip_control_characters,
+)
 from forum.app.symposium_sessions import FoundSession, read_journal
 from forum.deliberation.symposium.artifact import ARTIFACT, format_file
 from forum.deliberation.symposium.decoders import read_artifact
@@ -28,12 +34,6 @@ from forum.surfaces.cli import EXIT_FAILED, EXIT_MISMATCH, common_options, sessi
 from forum.surfaces.cli.common_options import FILE
 from forum.surfaces.cli.output import print_json, print_result
 from forum.surfaces.cli.run_control import replay_and_compare
-from forum.surfaces.formatting import (
-    first_line,
-    pluralize,
-    short_id,
-    strip_control_characters,
-)
 from forum.surfaces.schemas.council import CouncilForm
 from forum.surfaces.schemas.deliberations import deliberation_form
 from forum.surfaces.schemas.symposium import ArtifactForm, FaultForm

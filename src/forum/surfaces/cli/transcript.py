@@ -10,13 +10,7 @@ import click
 import msgspec
 
 from forum.app import RunView
-from forum.ledger import kinds
-from forum.ledger.entry import Facts
-from forum.ledger.log import LocatedEntry
-from forum.surfaces.cli.explain import describe_entry
-from forum.surfaces.cli.output import terminal_width, wrap_lines, wrap_text
-from forum.surfaces.cli.units import format_duration
-from forum.surfaces.formatting import (
+from forum.app.formatting import (
     describe_rejection,
     explain_failure,
     first_line,
@@ -27,7 +21,13 @@ from forum.surfaces.formatting import (
     short_id,
     strip_control_characters,
 )
-from forum.surfaces.reported_runs import describe_provenance
+from forum.app.reported_runs import describe_provenance
+from forum.ledger import kinds
+from forum.ledger.entry import Facts
+from forum.ledger.log import LocatedEntry
+from forum.surfaces.cli.explain import describe_entry
+from forum.surfaces.cli.output import terminal_width, wrap_lines, wrap_text
+from forum.surfaces.cli.units import format_duration
 from forum.surfaces.schemas.transcripts import TranscriptForm, TranscriptStep, exchange_forms
 from forum.work import kinds as work_kinds
 from forum.work import report_kinds

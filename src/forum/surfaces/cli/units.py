@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 import click
 
-from forum.surfaces.formatting import format_usd
+from forum.app.formatting import format_usd
 from forum.work.team_settings import NANO_USD, NANO_USD_PER_MILLION, to_exact_units
 
 

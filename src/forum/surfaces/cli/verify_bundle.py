@@ -9,9 +9,9 @@ from msgspec.structs import asdict
 
 from forum.app import open_bundle, verify_bundle_file, view_record
 from forum.app.evidence import is_pack_file, verify_pack_file
+from forum.app.formatting import first_line, pluralize
 from forum.errors import Malformed, NoSuchRun, TamperDetected
-from forum.surfaces.cli import EXIT_REJECTED, common_options, output
-from forum.surfaces.formatting import first_line, pluralize
+from forum.surfaces.cli import EXIT_REJECTED, common_options, output, verification_view
 from forum.surfaces.schemas.reports import pack_form, report_form
 from forum.surfaces.schemas.stories import BundleReport, StoryForm, WitnessLine, story_form
 from forum.surfaces.verify_page import build_page
@@ -95,7 +95,7 @@ def _print_report(bundle: Path, report: Report, story: StoryForm | None) -> None
         # Nothing was checked, so a report of the three claims would be empty.
         click.echo("\n".join(_unread_lines(bundle, report.findings[0])))
         return
-    output.print_report(report, as_json=False)
+    verification_view.print_report(report, as_json=False)
     if story is not None:
         click.echo("\n".join(_story_lines(story, report)))
 
@@ -117,11 +117,11 @@ def _pack_lines(file: Path, result: PackResult) -> Iterator[str]:
     yield f"{result.origin or 'unreadable'}  size {result.size}  root {result.root[:16]}"
     if result.since:
         yield f"an evidence pack, from {result.since} until {result.until}"
-    yield from output.claim_lines("Intact", result.intact)
-    yield from output.claim_lines("Complete", result.complete)
-    yield from output.witness_lines(result.independent, result.witnessing)
-    yield from output.claim_lines("Figures", result.figures)
-    yield from output.claim_lines("Attested", result.attested)
+    yield from verification_view.claim_lines("Intact", result.intact)
+    yield from verification_view.claim_lines("Complete", result.complete)
+    yield from verification_view.witness_lines(result.independent, result.witnessing)
+    yield from verification_view.claim_lines("Figures", result.figures)
+    yield from verification_view.claim_lines("Attested", result.attested)
     columns = output.terminal_width()
     for finding in result.findings[:_MAX_FINDINGS]:
         yield from output.wrap_lines(str(finding), columns, "  ")

@@ -2,17 +2,21 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import Any, Protocol
 
 import msgspec
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
+from forum.limits.admission import Admission
+from forum.surfaces.http.admission import hold_shares
 from forum.surfaces.http.auth import Authenticator, ServerConfig
 from forum.surfaces.http.budgets import BUDGETS
 from forum.surfaces.http.costs import COSTS
@@ -25,6 +29,7 @@ from forum.surfaces.http.health import health_endpoints
 from forum.surfaces.http.keys import KEYS
 from forum.surfaces.http.metrics import HttpMetrics
 from forum.surfaces.http.openai import OPENAI
+from forum.surfaces.http.openai.errors import openai_error_response
 from forum.surfaces.http.openapi import build_document
 from forum.surfaces.http.oversight import OVERSIGHT
 from forum.surfaces.http.planning import PLANNING
@@ -33,10 +38,12 @@ from forum.surfaces.http.reports import REPORTS
 from forum.surfaces.http.request_pipeline import (
     SECURITY_HEADERS,
     RequestHandler,
+    has_controls,
     make_request_handler,
 )
 from forum.surfaces.http.runs import RUNS
 from forum.surfaces.http.scores import SCORES
+from forum.surfaces.http.sign_in import session_endpoints
 from forum.surfaces.http.tenant import Tenant
 from forum.surfaces.http.tlog import TLOG
 from forum.surfaces.http.webhook_delivery import (
@@ -61,29 +68,62 @@ class ServerExtension(Protocol):
 def make_app(config: ServerConfig, annexes: Sequence[ServerExtension] = ()) -> Starlette:
     """Return the application for a server configuration, with extensions."""
     door, metrics = Authenticator(config), HttpMetrics()
+    admission = metrics.admission = Admission(len(config.desks))
     senders = [
         sender
         for tenant in config.desks
         for sender in make_webhook_senders(tenant.forum, os.environ)
     ]
-    by_path: dict[str, dict[str, RequestHandler]] = {}
+    by_path: dict[str, _PathApp] = {}
     for endpoint in (
         *all_endpoints(metrics.render, config.desks),
+        *session_endpoints(door),
         *(endpoint for annex in annexes for endpoint in annex.endpoints(door)),
     ):
         answer = make_request_handler(endpoint, door, metrics, config.most_bytes)
-        by_path.setdefault(endpoint.path, {})[endpoint.method] = answer
+        path = by_path.setdefault(endpoint.path, _PathApp(admission))
+        path.endpoints[endpoint.method], path.handlers[endpoint.method] = endpoint, answer
     app = Starlette(
         routes=[
-            *(_route(path, by_method) for path, by_method in by_path.items()),
+            *(Route(path, app, methods=list(app.handlers)) for path, app in by_path.items()),
             *dashboard_routes(),
         ],
         lifespan=_lifespan(config.desks, door, annexes, senders),
         exception_handlers={HTTPException: _route_error},
+        middleware=[Middleware(_PlainPaths)],
     )
     # A redirect would use the Host header, which the client controls.
     app.router.redirect_slashes = False
     return app
+
+
+class _PlainPaths:
+    """Refuses paths that a proxy in front and this server could read in two ways.
+
+    `/api/v1%2Fkeys` would be routed like `/api/v1/keys`, past the proxy's rule for that path. The
+    clients of OpenAI escape the name of a model, which is all that stands behind `/v1/models/`.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            raw = bytes(scope.get("raw_path") or b"").lower()
+            why = ""
+            is_model = raw.startswith(b"/v1/models/")
+            if b"%5c" in raw or (b"%2f" in raw and not is_model):
+                why = "the path has an escaped slash; write it as it is"
+            elif has_controls(scope["path"]):
+                why = "the path has a control character"
+            if why:
+                problem = ProblemError(ProblemType.BAD_REQUEST, why)
+                is_openai = raw.startswith(b"/v1/")
+                response = (openai_error_response if is_openai else problem_response)(problem, "")
+                response.headers.update(SECURITY_HEADERS)
+                await response(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
 
 
 def all_endpoints(
@@ -115,18 +155,26 @@ def all_endpoints(
     return (
         *declared,
         Endpoint("GET", "/openapi.json", "openapi", NO_SCOPES, "This API as OpenAPI 3.1", describe,
-                 reply=JSON, tag="health"),
+                 reply=JSON, tag="health", any_host=True),
     )  # fmt: skip
 
 
-def _route(path: str, by_method: Mapping[str, RequestHandler]) -> Route:
-    """Return a single route for all methods of a path, so that a 405 response lists them all."""
+class _PathApp:
+    """All methods of a path, as one route, so that a 405 response lists them all."""
 
-    async def answer(request: Request) -> Response:
+    def __init__(self, admission: Admission) -> None:
+        self._admission = admission
+        self.endpoints: dict[str, Endpoint] = {}
+        self.handlers: dict[str, RequestHandler] = {}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, which holds what it takes until its response has been sent."""
+        request = Request(scope, receive, send)
         # Starlette adds HEAD to every GET route, and uvicorn sends its response without the body.
-        return await by_method["GET" if request.method == "HEAD" else request.method](request)
-
-    return Route(path, answer, methods=list(by_method))
+        method = "GET" if request.method == "HEAD" else request.method
+        with hold_shares(self._admission, request):
+            response = await self.handlers[method](request)
+            await response(scope, receive, send)
 
 
 def _lifespan(

@@ -1,10 +1,10 @@
 """Authentication and authorization of requests.
 
 A request is authenticated by the operator's token, an API key of a ledger, or a token of an OIDC
-issuer.  A network address confers no authority: local programs, proxies and remote clients are
-equal until they present a credential.  API keys are entries of their ledger's log, so that every
-process knows them and a revocation takes effect everywhere within a second.  Denied requests are
-recorded as entries too.
+issuer, or by a session of a browser that was opened with one of them.  A network address confers no
+authority: local programs, proxies and remote clients are equal until they present a credential.
+API keys are entries of their ledger's log, so that every process knows them and a revocation takes
+effect everywhere within a second.  Denied requests are recorded as entries too.
 """
 
 import re
@@ -22,6 +22,7 @@ from forum.app import now
 from forum.ledger.access import ApiKey, has_scope, is_operator_token
 from forum.ledger.kinds import DenialReason, Scope
 from forum.surfaces.http import endpoints
+from forum.surfaces.http.browser_sessions import BrowserSessions, is_session_key
 from forum.surfaces.http.denial_log import DenialRecorder
 from forum.surfaces.http.known_keys import KnownKeys
 from forum.surfaces.http.problems import ProblemError, ProblemType
@@ -32,12 +33,13 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_HOW_TO_ASK = "show a key: Authorization: Bearer KEY; on the machine itself: $(forum token)"
+_HOW_TO_ASK = "show a key: Authorization: Bearer KEY; on the machine itself: forum token"
 _UNKNOWN_KEY = "this key or token is not known here"
+_ENDED_SESSION = "this session has ended: sign in again"
 
 KEY_CACHE_TTL_S = 1.0
 """Maximum age of the key list, and thus the delay until a revocation takes effect."""
-DEFAULT_MAX_BODY_BYTES = 1 << 20
+DEFAULT_MAX_BODY_BYTES = 4 << 20
 """Maximum size of a request body, unless configured otherwise."""
 _MAX_BUCKETS = 10_000
 LOOPBACK_HOSTS = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -102,24 +104,23 @@ class Authenticator:
         self._keys = KnownKeys(config.desks)
         self._buckets: dict[tuple[str, str], RateLimitBucket] = {}
         self.denials = DenialRecorder()
+        self.sessions = BrowserSessions()
 
     async def authorize(
         self, request: Request, endpoint: endpoints.Endpoint
     ) -> tuple[Tenant, endpoints.Principal]:
         """Return the tenant and the principal of a request.  Raises `ProblemError`."""
-        first = self.config.desks[0]
-        # Health endpoints accept any Host header, because
-        # probes use whatever address the process has.
-        if endpoint.scopes == endpoints.NO_SCOPES:
-            return first, endpoints.Principal(ANONYMOUS, frozenset())
-        if not self._is_allowed_host(request):
+        if not endpoint.any_host and not self._is_allowed_host(request):
             why = ProblemError(
                 ProblemType.WRONG_HOST, "name this host with --allow-host if it is yours"
             )
             raise await self._denied(endpoint, DenialReason.ELSEWHERE, why)
+        if endpoint.scopes == endpoints.NO_SCOPES:
+            return self.config.desks[0], endpoints.Principal(ANONYMOUS, frozenset())
         tenant, principal = await self._identify(request, endpoint)
         # Before the scope check, so that refused requests count against the rate limit as well.
-        self._check_rate_limit(tenant, principal)
+        if not endpoint.is_probe:
+            self._check_rate_limit(tenant, principal)
         if not has_scope(principal.scopes, endpoint.scopes):
             wanted = " or ".join(sorted(endpoint.scopes))
             why = ProblemError(ProblemType.FORBIDDEN, f"this needs the scope {wanted}")
@@ -155,7 +156,7 @@ class Authenticator:
     async def _identify(
         self, request: Request, endpoint: endpoints.Endpoint
     ) -> tuple[Tenant, endpoints.Principal]:
-        shown = _bearer_token(request)
+        shown = await self._read_credential(request, endpoint)
         if shown is None:
             return await self._authenticate_anonymous(endpoint, _HOW_TO_ASK)
         if is_operator_token(shown):
@@ -174,6 +175,16 @@ class Authenticator:
             # none, so an unknown one counts as anonymous.
             return await self._authenticate_anonymous(endpoint, _UNKNOWN_KEY)
         raise await self._denied(endpoint, DenialReason.UNKNOWN, _HOW_TO_ASK)
+
+    async def _read_credential(self, request: Request, endpoint: endpoints.Endpoint) -> str | None:
+        """Return what a request shows, or what stands behind its session; None if it shows none."""
+        shown = bearer_token(request)
+        if shown is None or not is_session_key(shown):
+            return shown
+        credential = self.sessions.find_credential(shown)
+        if credential is None:
+            raise await self._denied(endpoint, DenialReason.UNKNOWN, _ENDED_SESSION)
+        return credential
 
     async def _authenticate_anonymous(
         self, endpoint: endpoints.Endpoint, why: str
@@ -280,7 +291,7 @@ class Authenticator:
         return ProblemError(ProblemType.NO_KEY, why, {"WWW-Authenticate": 'Bearer realm="forum"'})
 
 
-def _bearer_token(request: Request) -> str | None:
+def bearer_token(request: Request) -> str | None:
     """Return the bearer token; "" for another scheme, None without an Authorization header."""
     header = request.headers.get("authorization", "")
     key = request.headers.get("x-api-key", "").strip()

@@ -101,8 +101,8 @@ class RequestContext:
     principal: Principal
     query: Any = None
     body: Any = None
-    size: int = 0
-    """Size of the body in bytes."""
+    raw: bytes = b""
+    """The body as it was sent."""
 
     @property
     def idempotency_key(self) -> IdempotencyKey | None:
@@ -154,6 +154,8 @@ class Endpoint:
     """Other success statuses and their meaning."""
     query: type[msgspec.Struct] | None = None
     body: type[msgspec.Struct] | None = None
+    max_bytes: int = 0
+    """The size up to which the handler gets the body as it is; 0 if it does not."""
     example: Mapping[str, Any] | None = None
     """A valid body."""
     status: int = 200
@@ -167,6 +169,10 @@ class Endpoint:
     """Formats errors for clients that expect another form than RFC 9457."""
     seconds: float = 30.0
     """Time limit until the response begins."""
+    any_host: bool = False
+    """Whether it answers under any Host header: probes use whatever address a process has."""
+    is_probe: bool = False
+    """Whether it tells about the process itself, and is outside of all limits."""
 
     @property
     def possible_problems(self) -> tuple[ProblemType, ...]:
@@ -175,12 +181,15 @@ class Endpoint:
             ProblemType.BAD_REQUEST,
             ProblemType.WRONG_HOST,
             ProblemType.TOO_FAST,
+            ProblemType.SHARE_IN_USE,
             ProblemType.UNAVAILABLE,
         ]
         if self.scopes:
             problems += [ProblemType.NO_KEY, ProblemType.FORBIDDEN]
         if "{" in self.path:
             problems += [ProblemType.NOT_FOUND]
+        if self.is_probe:
+            problems.remove(ProblemType.SHARE_IN_USE)
         if self.body is not None:
             problems += [ProblemType.TOO_LARGE, ProblemType.WRONG_TYPE, ProblemType.UNFIT]
         if self.idempotent:

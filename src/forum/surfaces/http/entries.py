@@ -31,7 +31,6 @@ SIGNER_TIMEOUT_S = 20.0
 """How long to wait for the signing machine, if it is another one."""
 _AUDIT = frozenset({Scope.AUDIT})
 _APPROVE = frozenset({Scope.APPROVE})
-_REVALIDATE = {"Cache-Control": "private, no-cache", "Vary": "Authorization"}
 _BYTES, _TEXT, _ZIP = "application/octet-stream", "text/plain", "application/zip"
 _HARMLESS = frozenset({_TEXT, endpoints.JSON})
 """Media types that no browser executes or renders as a page; everything else is sent as bytes."""
@@ -99,11 +98,9 @@ def _page(entries: list[SequencedEntry], following: int | None) -> EntriesPage:
 def get_entry(context: endpoints.RequestContext) -> Response:
     """Return one entry, byte for byte as it is hashed."""
     located = _find_entry(context)
-    tag, named = located.leaf.hex(), context.path_param("entry")
-    # An id prefix may become ambiguous later, so the
-    # response may be cached only for a full id or an index.
-    caching = endpoints.CACHE_FOREVER if named in (tag, str(located.index)) else _REVALIDATE
-    headers = {"ETag": f'"{tag}"', **caching}
+    tag = located.leaf.hex()
+    # Not stored: what a browser writes to its disk stays there after its user has signed out.
+    headers = {"ETag": f'"{tag}"', **endpoints.NO_STORE}
     if context.has_etag(tag):
         return Response(None, 304, headers)
     return Response(msgspec.json.encode(ledger.entry_form(located)), 200, headers, endpoints.JSON)
@@ -124,7 +121,7 @@ def get_body(context: endpoints.RequestContext) -> Response:
     if stored is None:
         why = f"body {name!r} of entry {located.index} was erased, or is missing"
         raise ProblemError(ProblemType.GONE, why)
-    headers = {"ETag": f'"{commitment.h}"', **_REVALIDATE}
+    headers = {"ETag": f'"{commitment.h}"', **endpoints.NO_STORE}
     if context.has_etag(commitment.h):
         return Response(None, 304, headers)
     headers["Content-Length"] = str(commitment.size)

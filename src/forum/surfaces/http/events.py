@@ -17,16 +17,12 @@ from forum.ledger.entry import MAIN_STRAND, leaf_of, peek_kind
 from forum.ledger.ports import Reader
 from forum.ledger.run_events import LogEventReader, RunEventReader, SequencedEntry
 from forum.surfaces.http import endpoints
+from forum.surfaces.http.admission import held_shares
 from forum.surfaces.http.delta_queue import Delta, DeltaQueue
 from forum.surfaces.http.log_follower import wait_for_news
 from forum.surfaces.http.problems import ProblemError, ProblemType
 from forum.surfaces.http.tenant import Tenant
 
-MAX_FOLLOWERS = 1500
-"""Maximum number of followers per ledger and process.
-
-It is below the limit for connections, so that other clients are still served.
-"""
 EVENT_STREAM = "text/event-stream"
 # Without this header, nginx would buffer the stream, and events would arrive late.
 STREAM_HEADERS = {**endpoints.NO_STORE, "X-Accel-Buffering": "no"}
@@ -49,29 +45,21 @@ class After(Struct, frozen=True, forbid_unknown_fields=True):
 async def follow_run(context: endpoints.RequestContext) -> Response:
     """Tell what happens in a run, until it has ended."""
     run, tenant = context.path_param("run"), context.desk
-    _check_followers(tenant)
     if not await asyncio.to_thread(tenant.forum.store.strands, run):
         raise NoSuchRun(run)
     feed = RunEventReader(tenant.forum.store, run, _last_event_index(context))
     if await asyncio.to_thread(_is_over, feed.reader, run, feed.after):
         # EventSource reconnects after every end of a stream, but not after a 204 (HTML, 9.2.3).
         return Response(None, 204, endpoints.NO_STORE)
+    held_shares(context.request).follow()
     return StreamingResponse(_stream_run(tenant, feed), 200, STREAM_HEADERS, EVENT_STREAM)
 
 
 async def follow_log(context: endpoints.RequestContext) -> Response:
     """Tell what happens in the log, in all runs and besides, without an end."""
-    _check_followers(context.desk)
+    held_shares(context.request).follow()
     feed = LogEventReader(context.desk.forum.store, _last_event_index(context))
     return StreamingResponse(_stream_log(context.desk, feed), 200, STREAM_HEADERS, EVENT_STREAM)
-
-
-def _check_followers(tenant: Tenant) -> None:
-    """Raise `ProblemError` (503) if this process has as many followers as it may have."""
-    if tenant.log_follower.listener_count >= MAX_FOLLOWERS:
-        raise ProblemError(
-            ProblemType.UNAVAILABLE, "too many clients follow events here", {"Retry-After": "5"}
-        )
 
 
 def _is_over(reader: Reader, run: str, after: int) -> bool:

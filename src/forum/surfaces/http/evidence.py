@@ -6,8 +6,8 @@ from msgspec import Meta, Struct
 from starlette.responses import Response
 
 from forum.app.evidence import EvidenceRequest, choose_maps
+from forum.app.formatting import parse_moment
 from forum.ledger.kinds import Scope
-from forum.surfaces.formatting import parse_moment
 from forum.surfaces.http import endpoints
 from forum.surfaces.http.entries import SIGNER_TIMEOUT_S, hold_check_lock
 from forum.surfaces.http.problems import ProblemError, ProblemType

@@ -36,9 +36,12 @@ from forum.gateway import (
     error_body,
     find_actor_caps,
     read_gateway_settings,
+    send_refusal,
 )
 from forum.ledger.entry import MAIN_STRAND
 from forum.ledger.kinds import Outcome, Scope
+from forum.limits.admission import MAX_CALL_BYTES
+from forum.surfaces.http.admission import replay_body
 from forum.surfaces.http.auth import Authenticator, ServerConfig
 from forum.surfaces.http.endpoints import Endpoint, RequestContext
 from forum.surfaces.http.problems import ProblemType, problem_from_exception
@@ -61,11 +64,14 @@ _MAX_RUN_LABEL = 128
 _CHECK_INTERVAL_S = 5.0
 _DRAIN_SECONDS = 8.0
 """How long calls may go on when the server stops; it lets requests end for ten."""
-_MAX_OPEN_RUNS = 10_000
+MAX_OPEN_RUNS = 10_000
+MAX_KEY_RUNS = MAX_OPEN_RUNS // 10
+_REQUEST_SECONDS = 60.0
+"""Time limit for receiving a request; its call has a time limit of its own."""
 
 
 class GatewayQuery(msgspec.Struct):
-    """Any query: it is the provider's, and passes unchanged."""
+    """Any query: the gateway decides which of its members the provider gets."""
 
 
 @dataclass(slots=True)
@@ -95,8 +101,12 @@ class TenantGateway:
         async with self.lock:
             served = self.runs.get((actor, label))
             if served is None:
-                if len(self.runs) >= _MAX_OPEN_RUNS:
-                    why = f"more than {_MAX_OPEN_RUNS} runs are open. Name fewer by Forum-Run."
+                own = sum(1 for key, _ in self.runs if key == actor)
+                if len(self.runs) >= MAX_OPEN_RUNS or own >= MAX_KEY_RUNS:
+                    why = (
+                        f"more than {MAX_KEY_RUNS} runs of a key, or {MAX_OPEN_RUNS} of the "
+                        "ledger, would be open. Name fewer by Forum-Run."
+                    )
                     raise CallRefused(RefusalReason.STOPPED, why)
                 served = await asyncio.to_thread(self._open_run, actor, label, trace)
                 self.runs[actor, label] = served
@@ -190,8 +200,9 @@ class GatewayExtension:
 
     def __init__(self, config: ServerConfig) -> None:
         self._gateways: dict[int, TenantGateway] = {}
-        for tenant in config.desks:
-            settings = read_gateway_settings(tenant.forum.settings, os.environ)
+        for index, tenant in enumerate(config.desks):
+            # The first is the project of the operator, to whom the environment belongs.
+            settings = read_gateway_settings(tenant.forum.settings, os.environ, is_tenant=index > 0)
             relay = Relay(settings.addresses, settings.prices, now)
             self._gateways[id(tenant)] = TenantGateway(tenant, settings, relay)
 
@@ -227,6 +238,8 @@ class GatewayExtension:
             "Relay a call to the provider, under the caps of the key",
             handle,
             query=GatewayQuery,
+            max_bytes=MAX_CALL_BYTES,
+            seconds=_REQUEST_SECONDS,
             voice=lambda error, _path: _error_response(provider, error),
         )
 
@@ -254,13 +267,17 @@ class _RelayedResponse(Response):
         key = shown.get("authorization", "").partition(" ")[2] or shown.get("x-api-key", "")
         request = GatewayRequest(
             scope=scope,
-            receive=receive,
+            receive=replay_body(self._context.raw, receive),
             send=pass_on,
             provider=self._provider,
             # A prefix that is written with escapes is no prefix: such a path is refused.
             path=path.removeprefix(self._prefix) if path.startswith(self._prefix) else "",
             token=key.strip().encode("latin-1"),
         )
+        if why := self._gateway.settings.find_keyless(self._provider):
+            # The credential of the client is a key of Forum's, which no provider may see.
+            await send_refusal(request, CallRefused(RefusalReason.NO_KEY, why))
+            return
         label, trace = _run_label(self._context)
         try:
             served = await self._gateway.find_run(self._context.principal.name, label, trace)

@@ -41,9 +41,12 @@ def health_endpoints(
 
     return (
         endpoints.Endpoint("GET", "/livez", "livez", endpoints.NO_SCOPES,
-                 "Whether the process lives", livez, reply=TEXT, tag="health"),
+                 "Whether the process lives", livez, reply=TEXT, tag="health", is_probe=True,
+                 any_host=True),
         endpoints.Endpoint("GET", "/readyz", "readyz", endpoints.NO_SCOPES,
-                 "Whether to send requests here", readyz, reply=TEXT, tag="health"),
+                 "Whether to send requests here", readyz, reply=TEXT, tag="health", is_probe=True,
+                 any_host=True),
         endpoints.Endpoint("GET", "/metrics", "metrics", METRICS_SCOPES,
-                 "What this process counts", metrics, reply=METRICS_MEDIA_TYPE, tag="health"),
+                 "What this process counts", metrics, reply=METRICS_MEDIA_TYPE, tag="health",
+                 is_probe=True),
     )  # fmt: skip

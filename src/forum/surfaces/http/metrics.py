@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from forum import metrics
+from forum.limits.admission import Admission
 from forum.surfaces.http.tenant import Tenant
 
 REQUESTS = metrics.Metric(
@@ -19,7 +20,17 @@ REQUEST_SECONDS = metrics.Metric(
 EVENT_STREAMS = metrics.Metric(
     "forum_event_streams", metrics.MetricType.GAUGE, "Clients that follow a run or the log here."
 )
-SERVER_METRICS = (REQUESTS, REQUEST_SECONDS, EVENT_STREAMS)
+SHARES_HELD = metrics.Metric(
+    "forum_http_shares_held",
+    metrics.MetricType.GAUGE,
+    "What requests of this ledger hold: open requests, event streams, bytes of bodies.",
+)
+SHARES_REFUSED = metrics.Metric(
+    "forum_http_shares_refused_total",
+    metrics.MetricType.COUNTER,
+    "Requests that were refused, by whose share was in use: of a key, a ledger or the process.",
+)
+SERVER_METRICS = (REQUESTS, REQUEST_SECONDS, EVENT_STREAMS, SHARES_HELD, SHARES_REFUSED)
 """Metrics that only servers have."""
 
 _BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -33,6 +44,7 @@ class HttpMetrics:
     requests: Counter[tuple[str, int]] = field(default_factory=Counter)
     buckets: dict[str, list[int]] = field(default_factory=dict)
     seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
+    admission: Admission | None = None
 
     def record_request(self, operation: str, status: int, seconds: float) -> None:
         """Count one request."""
@@ -43,7 +55,7 @@ class HttpMetrics:
 
     def render(self, tenant: Tenant) -> str:
         """Return the metrics in the Prometheus text format; of the ledgers, only the caller's."""
-        lines = (*self._requests(), *self._times(), *_ledger(tenant))
+        lines = (*self._requests(), *self._times(), *_ledger(tenant), *self._shares(tenant))
         return "".join(f"{line}\n" for line in lines)
 
     def _requests(self) -> Iterable[str]:
@@ -62,6 +74,23 @@ class HttpMetrics:
                 yield f'{name}_bucket{{operation="{operation}",le="{bound}"}} {total}'
             yield f'{name}_sum{{operation="{operation}"}} {self.seconds[operation]:.6f}'
             yield f'{name}_count{{operation="{operation}"}} {total}'
+
+    def _shares(self, tenant: Tenant) -> Iterable[str]:
+        meters = self.admission.meters if self.admission else ()
+        held = [
+            metrics.Sample(
+                SHARES_HELD,
+                meter.held_by(tenant.forum.access.tenant),
+                (("ledger", tenant.forum.origin), ("of", meter.name)),
+            )
+            for meter in meters
+        ]
+        refused = [
+            metrics.Sample(SHARES_REFUSED, count, (("of", meter.name), ("whose", whose)))
+            for meter in meters
+            for whose, count in meter.refused.items()
+        ]
+        return metrics.render_metrics((SHARES_HELD, SHARES_REFUSED), [*held, *refused])
 
 
 def _ledger(tenant: Tenant) -> Iterable[str]:

@@ -107,12 +107,13 @@ _IDEMPOTENCY = {
 }
 
 
+_IN_PATH = {"type": "string", "pattern": r"^[^\x00-\x1f\x7f/\\]+$"}
+"""Control characters and escaped slashes are refused before a path is read."""
+
+
 def _in_path(endpoint: Endpoint) -> list[dict[str, Any]]:
     names = re.findall(r"{(\w+)(?::\w+)?}", endpoint.path)
-    return [
-        {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
-        for name in names
-    ]
+    return [{"name": name, "in": "path", "required": True, "schema": _IN_PATH} for name in names]
 
 
 def _in_query(

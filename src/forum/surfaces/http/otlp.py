@@ -6,20 +6,20 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Final
 
-from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from forum.app import Forum
 from forum.errors import BacklogFull, StoreFailed
 from forum.ledger.kinds import Scope
-from forum.surfaces.http.auth import Authenticator
+from forum.limits.shares import FairSlots
+from forum.surfaces.http.admission import held_shares
+from forum.surfaces.http.auth import DEFAULT_MAX_BODY_BYTES, Authenticator
 from forum.surfaces.http.endpoints import Endpoint, RequestContext
 from forum.surfaces.http.problems import ProblemType, problem_from_exception
-from forum.surfaces.http.request_pipeline import read_body
 from forum.surfaces.logs import LOG, format_error_line
-from forum.telemetry.decoding import MAX_BODY_BYTES, PROTOBUF
-from forum.telemetry.receiver import RETRY_AFTER_S, Signal, answer_export, refuse_export
-from forum.telemetry.routes import IntakeHolder, read_request, to_response
+from forum.telemetry.decoding import PROTOBUF
+from forum.telemetry.receiver import RETRY_AFTER_S, Signal, refuse_export
+from forum.telemetry.routes import IntakeHolder, answer_by_size, read_request, to_response
 from forum.telemetry.trace_push import (
     PushTarget,
     TracePusher,
@@ -33,16 +33,16 @@ from forum.work.telemetry_settings import read_telemetry_settings
 POLL_INTERVAL_S: Final = 1.0
 PUSH_INTERVAL_S: Final = 2.0
 MAX_CONCURRENT_REQUESTS: Final = 4
-"""Requests in memory at once, for each process: each may hold 16 MiB, and several times that."""
+"""Requests that are read and recorded at once: each may hold several times its size."""
 
 
 class OtlpExtension:
     """The endpoints of OTLP over HTTP, for all ledgers of a server."""
 
-    def __init__(self, forums: Sequence[Forum]) -> None:
-        self._forums = forums
+    def __init__(self, forums: Sequence[Forum], most_bytes: int = DEFAULT_MAX_BODY_BYTES) -> None:
+        self._forums, self._most_bytes = forums, most_bytes
         self._holders = {forum.origin: IntakeHolder(forum) for forum in forums}
-        self._slots = asyncio.Semaphore(MAX_CONCURRENT_REQUESTS)
+        self._slots = FairSlots(MAX_CONCURRENT_REQUESTS)
 
     def endpoints(self, door: Authenticator) -> Sequence[Endpoint]:  # noqa: ARG002  as the others
         """Return one operation for each signal."""
@@ -54,12 +54,14 @@ class OtlpExtension:
 
     def _endpoint(self, signal: Signal, summary: str) -> Endpoint:
         async def handle(context: RequestContext) -> Response:
-            async with self._slots:
-                body = await read_body(context.request, MAX_BODY_BYTES)
-                export = read_request(context.request, signal, body)
-                intake = self._holders[context.desk.forum.origin].get()
-                by = context.principal.name
-                return to_response(await run_in_threadpool(answer_export, intake, export, by))
+            export = read_request(context.request, signal, context.raw)
+            intake = self._holders[context.desk.forum.origin].get()
+            held = held_shares(context.request)
+            # The body is here: nobody waits for a client that sends slowly.
+            async with self._slots.hold():
+                return to_response(
+                    await answer_by_size(intake, export, context.principal.name, held.take_bytes)
+                )
 
         return Endpoint(
             "POST",
@@ -70,6 +72,7 @@ class OtlpExtension:
             summary,
             handle,
             reply=PROTOBUF,
+            max_bytes=self._most_bytes,
             problems=(ProblemType.TOO_LARGE, ProblemType.WRONG_TYPE),
             tag="telemetry",
             voice=_refuse,

@@ -4,8 +4,8 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from forum.app.formatting import format_facts, parse_moment
 from forum.ledger.kinds import Scope
-from forum.surfaces.formatting import format_facts, parse_moment
 from forum.surfaces.http.endpoints import Endpoint, RequestContext
 from forum.surfaces.http.problems import ProblemError, ProblemType
 from forum.surfaces.schemas import oversight

@@ -10,6 +10,7 @@ from msgspec.json import encode
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
+from forum.engine import RunRequest
 from forum.ledger.kinds import Scope
 from forum.surfaces.cpu_limits import run_cpu_bounded
 from forum.surfaces.http import endpoints
@@ -17,6 +18,7 @@ from forum.surfaces.requests import (
     PreviewAsk,
     RouteAsk,
     check_record_authority,
+    read_subject,
     record_preview,
     run_request_from_form,
 )
@@ -39,10 +41,13 @@ async def find_route(context: endpoints.RequestContext) -> lanes.RouteForm:
 
 async def preview_plan(context: endpoints.RequestContext) -> Response:
     """Say what would be done."""
-    staff, authority = context.desk.staff, context.principal.authority
-    order = await context.desk.build_run_request(
-        lambda: run_request_from_form(context.body, staff, authority)
-    )
+    forum, staff, principal = context.desk.forum, context.desk.staff, context.principal
+
+    def build() -> RunRequest:
+        subject = read_subject(forum, context.body, principal.scopes)
+        return run_request_from_form(context.body, staff, principal.authority, subject)
+
+    order = await context.desk.build_run_request(build)
     form = await run_cpu_bounded(lambda: plan_form(order))
     form = await _record(context, "forum.plan/1", context.body.request, form)
     return Response(await run_cpu_bounded(lambda: encode(form)), media_type=endpoints.JSON)

@@ -4,6 +4,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from forum.ledger.access import has_scope
 from forum.ledger.kinds import Scope
 from forum.sdk import MAX_BATCH_ITEMS, ReportItem, ReportResult, ReportWriter
 from forum.surfaces.http.endpoints import Endpoint, RequestContext
@@ -24,7 +25,8 @@ def create_reports(context: RequestContext) -> ReportResult:
     """Record a batch.  An item that was recorded before is not recorded again."""
     # The name of the key is the reporter: a key cannot add to the runs of another one.
     ledger, by = context.desk.forum.ledger, context.principal.name
-    writer = ReportWriter(ledger, by, reserved=_RESERVED)
+    may_approve = has_scope(context.principal.scopes, {Scope.APPROVE})
+    writer = ReportWriter(ledger, by, may_approve=may_approve, reserved=_RESERVED)
     return writer.write(context.body.items)
 
 

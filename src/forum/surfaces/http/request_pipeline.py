@@ -3,29 +3,33 @@
 import asyncio
 import gzip
 import inspect
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from functools import partial
 from time import monotonic
 from typing import Any
 
+import anyio
 import msgspec
-from starlette.concurrency import run_in_threadpool
+from anyio import to_thread
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
 
+from forum.limits.json_values import MAX_LARGE_BODY_VALUES, check_json
+from forum.limits.off_loop import MAX_INLINE_BYTES, MAX_THREAD_BYTES, read_by_size
+from forum.limits.shares import FairSlots, Requester
 from forum.surfaces.cpu_limits import run_cpu_bounded
 from forum.surfaces.field_errors import describe_field_error
 from forum.surfaces.http import endpoints, problems
+from forum.surfaces.http.admission import held_shares, read_body
 from forum.surfaces.http.auth import Authenticator
 from forum.surfaces.http.metrics import HttpMetrics
 from forum.surfaces.logs import LOG, format_error_line
 
-MAX_INLINE_BODY_BYTES = 4_096
-"""Bodies up to this size are parsed on the event loop, which takes less than 0.1 ms."""
 _MAX_QUERY_BYTES = 2_048
 """Maximum length of a query string: parsing 60,000 bytes would block the event loop for 40 ms."""
-BODY_TIMEOUT_S = 20.0
-"""Time limit for receiving a body."""
+_HANDLER_THREADS = 30
+"""Threads for handlers, fewer than the library has: requests need some for other things as well."""
+_PROBE_THREADS = 2
 
 SECURITY_HEADERS = {
     "X-Content-Type-Options": "nosniff",
@@ -43,6 +47,9 @@ _GZIP_LEVEL = 5
 
 RequestHandler = Callable[[Request], Awaitable[Response]]
 """The callable behind a route."""
+
+_handler_slots = FairSlots(_HANDLER_THREADS)
+_probe_threads = anyio.CapacityLimiter(_PROBE_THREADS)
 
 
 def make_request_handler(
@@ -69,8 +76,10 @@ def make_request_handler(
     async def _answer(request: Request) -> Response:
         async with asyncio.timeout(endpoint.seconds):
             tenant, principal = await door.authorize(request, endpoint)
+            if not endpoint.is_probe:
+                held_shares(request).admit(Requester(tenant.forum.access.tenant, principal.name))
             query = _parse_query(request, endpoint)
-            body, size = await _parse_body(request, endpoint, most_bytes)
+            raw, body = await _read_body(request, endpoint, most_bytes)
             result = await _call_handler(
                 endpoint,
                 endpoints.RequestContext(
@@ -79,7 +88,7 @@ def make_request_handler(
                     principal=principal,
                     query=query,
                     body=body,
-                    size=size,
+                    raw=raw,
                 ),
             )
         if isinstance(result, StreamingResponse):
@@ -99,7 +108,15 @@ async def _call_handler(endpoint: endpoints.Endpoint, context: endpoints.Request
         )  # validated even if the handler does not use it
     if inspect.iscoroutinefunction(endpoint.handle):
         return await endpoint.handle(context)
-    return await run_in_threadpool(lambda: _to_response(endpoint.handle(context), endpoint))
+    answer = partial(_handle_in_thread, endpoint, context)
+    if endpoint.is_probe:
+        return await to_thread.run_sync(answer, limiter=_probe_threads)
+    async with _handler_slots.hold():
+        return await to_thread.run_sync(answer)
+
+
+def _handle_in_thread(endpoint: endpoints.Endpoint, context: endpoints.RequestContext) -> Response:
+    return _to_response(endpoint.handle(context), endpoint)
 
 
 def _add_security_headers(response: Response) -> None:
@@ -159,6 +176,9 @@ def _parse_query(request: Request, endpoint: endpoints.Endpoint) -> Any:  # noqa
     if not length and endpoint.query is None:
         return None
     params = request.query_params
+    if any(has_controls(value) for value in params.values()):
+        # No name and no id has one, and Postgres refuses a NUL.
+        raise _bad_request("a parameter has a control character")
     if endpoint.query is None:
         if params:
             raise _bad_request(f"no parameter {next(iter(params))!r} is known here")
@@ -172,20 +192,32 @@ def _parse_query(request: Request, endpoint: endpoints.Endpoint) -> Any:  # noqa
         raise _bad_request(f"in the query: {text}") from None
 
 
-async def _parse_body(request: Request, endpoint: endpoints.Endpoint, most: int) -> tuple[Any, int]:
-    """Return the decoded body and its size in bytes."""
+async def _read_body(
+    request: Request, endpoint: endpoints.Endpoint, most_bytes: int
+) -> tuple[bytes, Any]:
+    """Return the body of a request, as it is and decoded, as far as the operation has one."""
+    if endpoint.max_bytes:
+        return await read_body(request, endpoint.max_bytes), None
     if endpoint.body is None:
-        return None, 0
+        return b"", None
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != endpoints.JSON:
         raise problems.ProblemError(
             problems.ProblemType.WRONG_TYPE,
             f"send {endpoints.JSON}, not {kind or 'a body without a type'}",
         )
-    data = await read_body(request, most)
-    if len(data) <= MAX_INLINE_BODY_BYTES:
-        return _decode(data, endpoint.body), len(data)
-    return await run_cpu_bounded(partial(_decode, data, endpoint.body)), len(data)
+    data = await read_body(request, most_bytes)
+    return data, await _parse_body(data, endpoint.body)
+
+
+async def _parse_body(data: bytes, into: type[msgspec.Struct]) -> Any:  # noqa: ANN401  what the endpoint declares
+    if len(data) <= MAX_INLINE_BYTES:
+        return _decode(data, into)
+    if len(data) > MAX_THREAD_BYTES:
+        why = await read_by_size(check_json, data, MAX_LARGE_BODY_VALUES)
+        if why:
+            raise _bad_request(f"in the body: {why}")
+    return await run_cpu_bounded(partial(_decode, data, into))
 
 
 def _decode(data: bytes, into: Any) -> Any:  # noqa: ANN401
@@ -195,29 +227,13 @@ def _decode(data: bytes, into: Any) -> Any:  # noqa: ANN401
         raise _bad_request(f"in the body: {describe_field_error(error, into)}") from None
 
 
-async def read_body(request: Request, most: int) -> bytes:
-    """Return the body of a request.  Raises `ProblemError` if it is too large or too slow."""
-    too_large = problems.ProblemError(
-        problems.ProblemType.TOO_LARGE, f"at most {most} bytes", {"Connection": "close"}
-    )
-    if int(request.headers.get("content-length") or 0) > most:
-        raise too_large
-    # Content-Length may be absent (chunked) or false, so the received bytes are counted as well.
-    data = bytearray()
-    try:
-        async with asyncio.timeout(BODY_TIMEOUT_S):
-            async for chunk in request.stream():
-                data += chunk
-                if len(data) > most:
-                    raise too_large
-    except TimeoutError:
-        why = f"the body did not come within {BODY_TIMEOUT_S:.0f} s"
-        raise _bad_request(why, {"Connection": "close"}) from None
-    return bytes(data)
+def has_controls(text: str) -> bool:
+    """Return whether a text has a control character."""
+    return any(character < " " or character == "\x7f" for character in text)
 
 
-def _bad_request(why: str, headers: Mapping[str, str] | None = None) -> problems.ProblemError:
-    return problems.ProblemError(problems.ProblemType.BAD_REQUEST, why, headers)
+def _bad_request(why: str) -> problems.ProblemError:
+    return problems.ProblemError(problems.ProblemType.BAD_REQUEST, why)
 
 
 def _problem_from_error(error: Exception, path: str) -> Response:

@@ -1,6 +1,5 @@
 """Endpoints for runs and gates: submit, list, show, cancel, resume and fork runs; decide gates."""
 
-from functools import partial
 from typing import Annotated
 
 from msgspec import Meta, Struct, json
@@ -8,19 +7,21 @@ from starlette.responses import Response
 
 from forum import __version__
 from forum.app import MAX_SCANNED_RUNS
+from forum.engine import RunRequest
 from forum.errors import Malformed
 from forum.ledger.kinds import Scope
+from forum.limits.off_loop import MAX_INLINE_BYTES
 from forum.planning import CallerAuthority, check_client_rights
 from forum.surfaces.cpu_limits import run_cpu_bounded
 from forum.surfaces.http.endpoints import READERS, Endpoint, RequestContext
 from forum.surfaces.http.events import RUN_EVENTS
 from forum.surfaces.http.problems import ProblemType
-from forum.surfaces.http.request_pipeline import MAX_INLINE_BODY_BYTES
 from forum.surfaces.http.tenant import Tenant
 from forum.surfaces.requests import (
     AskForm,
     check_fork,
     check_gate_authority,
+    read_subject,
     run_request_from_form,
 )
 from forum.surfaces.schemas import gates, runs
@@ -97,7 +98,12 @@ async def create_run(context: RequestContext) -> Response:
     """Take a request on; the answer comes after it is durable, and before it is carried out."""
     tenant, form, actor = context.desk, context.body, context.principal.name
     check_gate_authority(form.gates, context.principal.scopes)
-    build = partial(run_request_from_form, form, tenant.staff, context.principal.authority)
+    principal = context.principal
+
+    def build() -> RunRequest:
+        subject = read_subject(tenant.forum, form, principal.scopes)
+        return run_request_from_form(form, tenant.staff, principal.authority, subject)
+
     if not _is_small(context):
         order = await tenant.build_run_request(build)
         return _accepted_run(
@@ -123,10 +129,11 @@ def _is_small(context: RequestContext) -> bool:
     """
     form: AskForm = context.body
     if (
-        context.size > MAX_INLINE_BODY_BYTES
+        len(context.raw) > MAX_INLINE_BYTES
         or context.desk.staff.team_settings.servers
         or form.panel
         or form.panels
+        or form.about
     ):
         return False
     is_plain = not any(task.done_when or task.tasks or task.panel for task in form.tasks)

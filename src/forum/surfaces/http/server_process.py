@@ -13,27 +13,37 @@ from typing import Any
 import h11
 import uvicorn
 from starlette.applications import Starlette
+from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from forum.app import bind_sockets
+from forum.errors import ProcessFull
+from forum.limits.admission import MAX_CONNECTIONS
 from forum.surfaces.cpu_limits import shorten_thread_switches
+from forum.surfaces.http.admission import PROBE_CONNECTIONS
 from forum.surfaces.http.application import ServerExtension, make_app, startup_error_of
 from forum.surfaces.http.auth import ServerConfig
 from forum.surfaces.http.dashboard import PREFIX
 from forum.surfaces.http.grpc_refusal import PREFACE, GrpcRefusal
+from forum.surfaces.http.health import health_endpoints
+from forum.surfaces.http.problems import ProblemError, problem_from_exception, problem_response
+from forum.surfaces.http.request_pipeline import SECURITY_HEADERS
 
 HEADER_TIMEOUT_S = 10.0
 """Time limit for receiving the head of a request."""
 STALL_TIMEOUT_S = 60.0
 """How long a client may accept no data while data is pending."""
 DRAIN_TIMEOUT_S = 10
+STRICT_TRANSPORT, STRICT_TRANSPORT_S = "Strict-Transport-Security", 365 * 86_400
+"""Tells browsers, where Forum ends TLS, not to ask this host without TLS for a year."""
 _STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _MAX_HEADER_BYTES = 64 << 10
 _MAX_HEADER_LINES = 100
 """Maximum number of header lines: parsing 16,000 of them takes 70 ms on the event loop."""
-_MAX_CONNECTIONS = 2000
 _RESERVED_FILES = 256
 """Files that a process needs besides its connections: databases, their logs, its own pipes."""
+_CROWDED = "forum.crowded"
+"""Marks the requests of a connection beyond the limit."""
 
 # asyncio warns about every write to a closed connection: clients could fill the disk with it.
 logging.getLogger("asyncio").setLevel(logging.ERROR)
@@ -54,6 +64,8 @@ class ListenAddress:
 class TimeoutH11Protocol(H11Protocol):
     """HTTP/1.1 with timeouts for slow senders (slowloris) and slow readers."""
 
+    max_connections: int | None = None
+    """The number of connections of a process, beyond which only health probes are answered."""
     waiting: asyncio.TimerHandle | None = None
     """Timer that closes the connection unless a request arrives."""
     _header_lines = 0
@@ -66,7 +78,8 @@ class TimeoutH11Protocol(H11Protocol):
     def connection_made(self, transport: Any) -> None:  # noqa: ANN401  as uvicorn has it
         """Start the header timer."""
         super().connection_made(transport)
-        self._evict_idle_connection()
+        if self.max_connections is not None:
+            self._limit_connections(self.max_connections)
         self._start_header_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -161,9 +174,13 @@ class TimeoutH11Protocol(H11Protocol):
         if {b"content-length", b"transfer-encoding"} <= {name for name, _ in self.headers}:
             self.cycle.keep_alive = False
 
-    def _evict_idle_connection(self) -> None:
-        """Close the connection that has been idle for longest, if there are too many."""
-        if self.limit_concurrency is None or len(self.connections) < self.limit_concurrency:
+    def _limit_connections(self, most: int) -> None:
+        """Close the connection that has been idle for longest, if there are too many.
+
+        If none is idle, this one gets answers to health probes only, and if there are many such, it
+        is closed.
+        """
+        if len(self.connections) <= most:
             return
         idle = {
             connection: connection.waiting.when()
@@ -176,6 +193,10 @@ class TimeoutH11Protocol(H11Protocol):
             # The connection is lost only a moment later;
             # until then it must not count against the limit.
             self.connections.discard(longest)
+        elif len(self.connections) > most + PROBE_CONNECTIONS:
+            self.transport.abort()
+        else:
+            self.app_state = {**self.app_state, _CROWDED: True}
 
     def _start_header_timer(self) -> None:
         loop = asyncio.get_running_loop()
@@ -279,11 +300,30 @@ class _UvicornServer(uvicorn.Server):
 def _raise_connection_limit() -> int:
     """Raise the limit for open files, and return the number of connections that it allows."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _MAX_CONNECTIONS + _RESERVED_FILES
+    others = _RESERVED_FILES + PROBE_CONNECTIONS
+    wanted = MAX_CONNECTIONS + others
     granted = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
     if soft != resource.RLIM_INFINITY:
         resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, granted), hard))
-    return max(1, granted - _RESERVED_FILES)
+    return max(1, granted - others)
+
+
+def _answer_probes(app: Starlette) -> ASGIApp:
+    """Return an application that answers only health probes on connections beyond the limit."""
+    probes = {endpoint.path for endpoint in health_endpoints(str, ()) if endpoint.is_probe}
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        is_crowded = scope["type"] == "http" and scope["state"].get(_CROWDED)
+        if is_crowded and scope["path"] not in probes:
+            error = ProcessFull("connections", MAX_CONNECTIONS)
+            refusal = problem_from_exception(error)
+            headers = {**refusal.headers, **SECURITY_HEADERS, "Connection": "close"}
+            refusal = ProblemError(refusal.problem, refusal.detail, headers)
+            await problem_response(refusal, scope["path"])(scope, receive, send)
+        else:
+            await app(scope, receive, send)
+
+    return answer
 
 
 def _announce(
@@ -311,7 +351,7 @@ def _announce(
             "or a tunnel lets in, may submit requests and read everything; nobody may approve"
         )
     elif not is_person_told:
-        say("clients show a key, or on this machine: Authorization: Bearer $(forum token)")
+        say("clients show a key, or on this machine the token of `forum token`")
 
 
 def _tell_nobody(_address: str) -> bool:
@@ -333,8 +373,9 @@ def run_server(
     """
     shorten_thread_switches()
     app = make_app(server_config, annexes)
+    TimeoutH11Protocol.max_connections = _raise_connection_limit()
     config = uvicorn.Config(
-        app,
+        _answer_probes(app),
         http=TimeoutH11Protocol,
         ws="none",
         log_config=None,  # uses the log of this process
@@ -343,10 +384,10 @@ def run_server(
         server_header=False,
         date_header=True,
         h11_max_incomplete_event_size=_MAX_HEADER_BYTES,
-        limit_concurrency=_raise_connection_limit(),
         backlog=2048,
         timeout_graceful_shutdown=DRAIN_TIMEOUT_S,
         proxy_headers=False,
+        headers=[(STRICT_TRANSPORT, f"max-age={STRICT_TRANSPORT_S}")] if at.tls_cert else [],
         ssl_certfile=str(at.tls_cert) if at.tls_cert else None,
         ssl_keyfile=str(at.tls_key) if at.tls_key else None,
     )

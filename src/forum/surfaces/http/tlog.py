@@ -56,9 +56,8 @@ def get_entries(context: endpoints.RequestContext) -> Response:
     entries = [entry for entry in store.entries(start, start + width) if entry is not None]
     if len(entries) != width:
         raise EntryLost(store.origin, f"{path} is not whole")
-    return _tile_response(
-        context, tlog.encode_entry_bundle(entries), _BYTES, endpoints.CACHE_FOREVER
-    )
+    # Not stored, as an entry is not; the tiles above hold hashes only.
+    return _tile_response(context, tlog.encode_entry_bundle(entries), _BYTES, endpoints.NO_STORE)
 
 
 def _read_path(read: Callable[[str], T], path: str) -> T:

@@ -176,7 +176,8 @@ class WebhookSender:
         # If the outcome cannot be recorded, the delivery is repeated, as after a crash.
         with suppress(*_RETRYABLE_ERRORS):
             located = await asyncio.to_thread(self._forum.ledger.find_entry, delivery.entry)
-            message = webhooks.build_message(located)
+            origin = await asyncio.to_thread(self._forum.reads.find_gate_origin, located.entry.run)
+            message = webhooks.build_message(located, origin)
             answer = await post_message(client, self.webhook, self._secrets, message)
             draft = webhook_state.draft_outcome(self.webhook, delivery, answer)
             await asyncio.to_thread(self._forum.ledger.append_log_entry, draft, self._strand)

@@ -19,14 +19,16 @@ from urllib.parse import quote
 
 import msgspec
 
+from forum.app import GateOrigin
+from forum.app.formatting import format_rfc3339
 from forum.errors import BadSettings
 from forum.ledger.entry import Entry
 from forum.ledger.kinds import Outcome, RunCloseFacts
 from forum.ledger.log import LocatedEntry
-from forum.surfaces.formatting import format_rfc3339
 from forum.surfaces.http.config_sections import bad_section, is_confidential_url, read_section
 from forum.work.kinds import GateOpenFacts
 from forum.work.policy import Answer
+from forum.work.report_kinds import Provenance
 
 RETRY_DELAYS_S: Final = (5, 300, 1800, 7200, 18_000, 36_000)
 """Delays after failed attempts; after the last one the delivery fails."""
@@ -140,6 +142,9 @@ class GateOpenedPayload(msgspec.Struct, frozen=True):
     deadline: str
     default: Answer
     """What holds after the deadline."""
+    provenance: Provenance
+    """How Forum knows of the run; a gate that is not `driven` shows what a program says."""
+    asked_by: str
     index: int
     entry: str
     href: str
@@ -180,9 +185,9 @@ class WebhookMessage:
         }
 
 
-def build_message(located: LocatedEntry) -> WebhookMessage:
-    """Return the message for an entry that ends a run or opens a gate."""
-    event, data = _payload_data(located, located.entry)
+def build_message(located: LocatedEntry, origin: GateOrigin) -> WebhookMessage:
+    """Return the message for an entry that ends a run or opens a gate of this origin."""
+    event, data = _payload_data(located, located.entry, origin)
     payload = _WebhookPayload(event, format_rfc3339(located.entry.ts), data)
     return WebhookMessage(f"msg_{located.leaf.hex()[:32]}", msgspec.json.encode(payload))
 
@@ -194,7 +199,7 @@ def build_test_message(ledger: str, at: int, salt: bytes) -> WebhookMessage:
 
 
 def _payload_data(
-    located: LocatedEntry, entry: Entry[Any]
+    located: LocatedEntry, entry: Entry[Any], origin: GateOrigin
 ) -> tuple[WebhookEvent, RunEndedPayload | GateOpenedPayload]:
     index, leaf = located.index or 0, located.leaf.hex()
     href = f"/api/v1/runs/{quote(entry.run, safe='')}"
@@ -217,6 +222,8 @@ def _payload_data(
         digest=entry.bodies["shown"].h,
         deadline=format_rfc3339(entry.ts + 1000 * facts.milliseconds),
         default=facts.default,
+        provenance=origin.provenance,
+        asked_by=origin.asked_by,
         index=index,
         entry=leaf,
         href=f"{href}/gate?subject={quote(facts.subject, safe='')}",

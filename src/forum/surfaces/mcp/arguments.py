@@ -187,6 +187,7 @@ class DeliberateAsk(Struct, frozen=True, forbid_unknown_fields=True):
     wait: Annotated[bool, Meta(description="Whether to wait for the answer.")] = True
     seconds: Wait = 50.0
     problem: Problem = None
+    about: requests.About = None
     provider: Annotated[
         Literal["fake"] | None, Meta(description="`fake`: play `script`; else models answer.")
     ] = None
@@ -200,7 +201,9 @@ class DeliberateAsk(Struct, frozen=True, forbid_unknown_fields=True):
         members = set(requests.PanelAsk.__struct_fields__) & set(self.__struct_fields__)
         panel = requests.PanelAsk(**{name: getattr(self, name) for name in members})
         budget = _budget(self.budget_usd, self.max_seconds)
-        return requests.AskForm(asked_question(self), budget=budget, panel=panel)
+        asks_nothing = self.question is None and self.problem is None
+        question = "" if self.about and asks_nothing else asked_question(self)
+        return requests.AskForm(question, budget=budget, panel=panel, about=self.about)
 
 
 class PersonaAsk(Struct, frozen=True, forbid_unknown_fields=True):
@@ -372,12 +375,17 @@ class DecideAsk(SubjectAsk, frozen=True, forbid_unknown_fields=True):
 ArgumentsT = TypeVar("ArgumentsT", bound=Struct)
 
 
-def parse_arguments(arguments: Mapping[str, Any] | None, form: type[ArgumentsT]) -> ArgumentsT:
-    """Decode the arguments of a tool.  Raises `Malformed`."""
+def parse_arguments(
+    arguments: Mapping[str, Any] | bytes | None, form: type[ArgumentsT]
+) -> ArgumentsT:
+    """Decode the arguments of a tool, which may be JSON.  Raises `Malformed`."""
     try:
-        # Encoded again so that msgspec checks them: the SDK's
-        # parser accepts NaN, lone surrogates and any depth.
-        data = json.dumps(arguments or {}, allow_nan=False, ensure_ascii=False).encode()
+        if isinstance(arguments, bytes):
+            data = arguments
+        else:
+            # Encoded again so that msgspec checks them: the SDK's
+            # parser accepts NaN, lone surrogates and any depth.
+            data = json.dumps(arguments or {}, allow_nan=False, ensure_ascii=False).encode()
         return msgspec.json.decode(data, type=form)
     except (ValueError, RecursionError) as error:
         raise Malformed("arguments", _shorten_error(error, form)) from None

@@ -24,6 +24,11 @@ class McpCaller(ABC):
     """What the client's requests may use."""
 
     @property
+    def arguments(self) -> bytes:
+        """The arguments of a tool as JSON, if they were read apart from their message."""
+        return b""
+
+    @property
     @abstractmethod
     def approver(self) -> Approver:
         """The identity that decides at a gate."""

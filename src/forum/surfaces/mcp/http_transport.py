@@ -5,7 +5,7 @@ from typing import Any
 
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from sse_starlette.sse import AppStatus
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from forum.surfaces.mcp.callers import McpCaller
 from forum.surfaces.mcp.server import Context, make_server
@@ -33,24 +33,14 @@ class HttpTransport:
         return self._manager.run()
 
     async def handle_request(
-        self, caller: McpCaller, body: bytes, scope: Scope, receive: Receive, send: Send
+        self, caller: McpCaller, scope: Scope, receive: Receive, send: Send
     ) -> None:
-        """Answer a request whose body was already read."""
+        """Answer a request of an authenticated client."""
         scope[_CALLER] = caller
-        await self._manager.handle_request(scope, _replay_body(body, receive), send)
+        await self._manager.handle_request(scope, receive, send)
 
 
 def _caller_of(context: Context) -> McpCaller:
     request: Any = context.request
     caller: McpCaller = request.scope[_CALLER]
     return caller
-
-
-def _replay_body(body: bytes, receive: Receive) -> Receive:
-    """Return a receive function that first yields the body, then the connection's messages."""
-    left: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
-
-    async def give() -> Message:
-        return left.pop() if left else await receive()
-
-    return give

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from forum.app import RunView, new_run_id
+from forum.app.formatting import run_duration
 from forum.app.symposium_sessions import build_scripted_panel
 from forum.deliberation.persona_generation import PersonaClass, build_persona_task, parse_personas
 from forum.deliberation.seating import DEFAULT_BUDGET, DEFAULT_PERSONAS, draft_symposium
@@ -18,7 +19,6 @@ from forum.engine import RunRequest
 from forum.errors import BadPlan, Malformed
 from forum.ledger.kinds import Outcome, Scope
 from forum.ledger.ports import NO_LIMIT
-from forum.surfaces.formatting import run_duration
 from forum.surfaces.mcp import arguments, results, tool_calls
 from forum.surfaces.mcp.callers import McpCaller
 from forum.surfaces.requests import (
@@ -26,6 +26,7 @@ from forum.surfaces.requests import (
     PanelAsk,
     Protocol,
     budget_from_form,
+    read_subject,
     run_request_from_form,
     symposium_from_form,
 )
@@ -45,7 +46,8 @@ async def deliberate(
             order = _scripted_request(caller, ask, form)
             played = msgspec.structs.replace(ask, wait=True)
             return tool_calls.submit_request(caller, order, arguments.without_wait(played), ask.key)
-        order = run_request_from_form(form, caller.staff, caller.authority)
+        subject = read_subject(caller.forum, form, caller.scopes)
+        order = run_request_from_form(form, caller.staff, caller.authority, subject)
         return tool_calls.submit_request(caller, order, form, ask.key)
 
     run = await tool_calls.run_prepared(call, submit)
@@ -138,6 +140,8 @@ def _scripted_request(caller: McpCaller, ask: arguments.DeliberateAsk, form: Ask
     """
     if ask.script is None:
         raise Malformed("arguments", '`provider` is "fake": pass its script as `script`')
+    if ask.about is not None:
+        raise BadPlan("about: a script knows no answer of a run; leave it out")
     if ask.models:
         raise BadPlan("models: a script answers, and no model is called; leave them out")
     panel_ask = msgspec.structs.replace(form.panel or PanelAsk(), protocol=Protocol.SYMPOSIUM)

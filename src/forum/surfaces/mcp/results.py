@@ -5,12 +5,11 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from forum.app import RunView
+from forum.app import RunView, formatting
+from forum.app.reported_runs import describe_gaps, describe_provenance
 from forum.deliberation.symposium.kinds import Reason
 from forum.deliberation.symposium.schemas import Persona
 from forum.ledger.kinds import Outcome
-from forum.surfaces import formatting
-from forum.surfaces.reported_runs import describe_gaps, describe_provenance
 from forum.surfaces.schemas import fields
 from forum.surfaces.schemas.council import CouncilForm
 from forum.surfaces.schemas.deliberations import DeliberationForm, deliberation_form

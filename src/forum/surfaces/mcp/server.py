@@ -14,8 +14,8 @@ from mcp import MCPError
 from mcp.server import Server, ServerRequestContext
 
 from forum import __version__
+from forum.app.formatting import strip_control_characters
 from forum.ledger.access import has_scope
-from forum.surfaces.formatting import strip_control_characters
 from forum.surfaces.mcp.arguments import parse_arguments
 from forum.surfaces.mcp.callers import McpCaller
 from forum.surfaces.mcp.json_schema import schema_of
@@ -103,13 +103,14 @@ async def _call_tool(
     try:
         await call.caller.require_scopes(tool.name, tool.scopes)
         start = monotonic()
-        ask = await call.run_in_thread(parse_arguments, arguments, tool.takes)
+        given = call.caller.arguments or arguments
+        ask = await call.run_in_thread(parse_arguments, given, tool.takes)
         reply = await tool.do(call, ask)
         # The key may have been revoked while the tool
         # was working; then the result must not be sent.
         if monotonic() - start > _ACCESS_CACHE_TTL_S:
             await call.caller.require_scopes(tool.name, tool.scopes)
-        return _result(reply)
+        return await call.run_in_thread(_result, reply)
     except Exception as error:  # noqa: BLE001  told to the client, and to the operator
         text = call.caller.describe_error(error)
         if text is None:

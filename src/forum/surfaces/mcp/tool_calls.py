@@ -12,11 +12,10 @@ import msgspec
 from mcp.server import ServerRequestContext
 from msgspec import Struct
 
-from forum.app import Forum
+from forum.app import Forum, formatting
 from forum.engine import IdempotencyKey, RunRequest
 from forum.ledger.access import has_scope
 from forum.ledger.kinds import Scope
-from forum.surfaces import formatting
 from forum.surfaces.cpu_limits import run_cpu_bounded
 from forum.surfaces.mcp.callers import McpCaller
 from forum.surfaces.mcp.results import ToolReply

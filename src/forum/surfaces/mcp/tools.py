@@ -12,11 +12,12 @@ import msgspec
 from msgspec import Struct
 
 from forum.app import KINDS, MAX_SCANNED_RUNS, Forum
+from forum.app.formatting import first_line, format_facts, pluralize
 from forum.errors import BadPlan, NotYetSigned
 from forum.ledger.kinds import Scope
 from forum.ledger.log import find_entry, prove_entry, walk_causes
 from forum.surfaces.cpu_limits import run_cpu_bounded
-from forum.surfaces.formatting import first_line, format_facts, pluralize
+from forum.surfaces.gate_effects import describe_asker
 from forum.surfaces.mcp import arguments, panel_tools, results, tool_calls
 from forum.surfaces.mcp.callers import McpCaller
 from forum.surfaces.requests import (
@@ -311,7 +312,11 @@ def list_gates(caller: McpCaller, _: arguments.Nothing) -> results.ToolReply:
     """List what waits for a person."""
     reads = caller.forum.reads
     form = gates.gates_form(reads.locate_gates(reads.waiting_gates()))
-    lines = [f"{gate.run}  {gate.subject}  {gate.digest}" for gate in form.gates]
+    lines = [
+        f"{gate.run}  {gate.subject}  {gate.digest}  "
+        f"{describe_asker(gate.provenance, gate.asked_by)}"
+        for gate in form.gates
+    ]
     return results.ToolReply(form, "\n".join(lines) or "Nothing waits for approval.")
 
 
@@ -323,7 +328,10 @@ def show_gate(caller: McpCaller, ask: arguments.SubjectAsk) -> results.ToolReply
     form = gates.shown_gate_form(reads.explain_gate(run, ask.subject))
     decided = f"It was decided: {form.decided}." if form.decided else "It waits."
     effects = f"If approved: {form.if_approved} If rejected: {form.if_rejected}"
-    words = f"{form.subject} of run {run}. {decided} {effects} Its digest is {form.digest}."
+    asker = describe_asker(form.provenance, form.asked_by)
+    words = (
+        f"{form.subject} of run {run}, {asker}. {decided} {effects} Its digest is {form.digest}."
+    )
     return results.ToolReply(form, words, _quote_gate(form))
 
 

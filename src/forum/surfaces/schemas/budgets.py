@@ -6,8 +6,8 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from forum.app import BudgetStatus
+from forum.app.formatting import format_rfc3339, format_usd
 from forum.ledger.ports import NO_LIMIT, Spend
-from forum.surfaces.formatting import format_rfc3339, format_usd
 from forum.surfaces.schemas.fields import Moment, Usd, limit_or_null, usd_limit
 from forum.work.shared_caps import Period
 

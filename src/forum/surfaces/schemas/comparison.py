@@ -7,9 +7,8 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
-from forum.app import Forum, RunReads, RunView
+from forum.app import Forum, RunReads, RunView, formatting
 from forum.errors import ReplayMiss
-from forum.surfaces import formatting
 from forum.surfaces.schemas.fields import RunId, Seconds, Usd, fill
 from forum.surfaces.schemas.figures import RecordForm, record_form
 from forum.surfaces.schemas.reported import ProvenanceWord
@@ -26,7 +25,7 @@ class MeasureForm(Struct, frozen=True):
     """What a run did, cost and took, in one number each."""
 
     run: RunId
-    outcome: Annotated[str, Meta(description="Its outcome; while it goes on, its state.")]
+    outcome: Annotated[str, Meta(description="The word for its state, as in lists.")]
     passed: int
     tasks: int
     attempts: int
@@ -50,7 +49,7 @@ def measure_form(view: RunView, record: RecordFigures) -> MeasureForm:
     passed, tasks = formatting.count_progress(state)
     return MeasureForm(
         run=view.run,
-        outcome=(state.outcome or state.state).value,
+        outcome=formatting.view_word(view),
         passed=passed,
         tasks=tasks,
         attempts=sum(task.attempts for task in state.tasks.values()),

@@ -7,7 +7,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from forum.app import CostAxis, CostSum, CostTable, RunQuery
-from forum.surfaces.formatting import format_usd
+from forum.app.formatting import format_usd
 from forum.surfaces.schemas import fields
 from forum.surfaces.schemas.runs import Since, Until
 from forum.work.run_summary import OTHER_AGENTS

@@ -7,11 +7,11 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from forum.app import RunView
+from forum.app.formatting import explain_task_state, note_body, undecided_headline
 from forum.deliberation import council_kinds, council_report
 from forum.deliberation.answer_groups import EquivalenceStep
 from forum.deliberation.ballots import TurnId
 from forum.ledger.entry import Facts
-from forum.surfaces.formatting import explain_task_state, note_body, undecided_headline
 from forum.surfaces.schemas import fields
 from forum.work.kinds import TURN_PREFIX
 

@@ -3,6 +3,7 @@
 import msgspec
 
 from forum.app import RunView
+from forum.app.formatting import note_body
 from forum.deliberation.ballots import Ballot
 from forum.deliberation.council_kinds import (
     BallotFacts,
@@ -11,7 +12,6 @@ from forum.deliberation.council_kinds import (
     RevealFacts,
 )
 from forum.deliberation.symposium.kinds import MessageFacts, MessageType
-from forum.surfaces.formatting import note_body
 from forum.surfaces.schemas.council import CouncilForm, council_form
 from forum.surfaces.schemas.symposium import SymposiumForm, symposium_form
 

@@ -7,9 +7,9 @@ from typing import Annotated, TypeVar, get_args, get_origin, get_type_hints
 
 from msgspec import Meta, Struct
 
+from forum.app.formatting import format_usd
 from forum.errors import Malformed
 from forum.ledger.ports import NO_LIMIT, Amount
-from forum.surfaces.formatting import format_usd
 
 FormT = TypeVar("FormT", bound=Struct)
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from forum.surfaces import formatting
+from forum.app import formatting
 from forum.surfaces.schemas.fields import Usd
 from forum.work.record_figures import RecordFigures
 

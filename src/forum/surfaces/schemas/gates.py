@@ -6,8 +6,8 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from forum.app import ExplainedGate, LocatedGate
-from forum.surfaces.formatting import format_rfc3339
+from forum.app import ExplainedGate, GateOrigin, LocatedGate
+from forum.app.formatting import format_rfc3339
 from forum.surfaces.gate_effects import describe_gate_effects
 from forum.surfaces.schemas.fields import (
     AmountForm,
@@ -18,7 +18,9 @@ from forum.surfaces.schemas.fields import (
     amount_form,
     cap_form,
 )
+from forum.surfaces.schemas.reported import ProvenanceWord
 from forum.work.policy import Answer
+from forum.work.report_kinds import Provenance
 from forum.work.run_fold import Gate
 
 Subject = Annotated[
@@ -66,11 +68,19 @@ class GateForm(Struct, frozen=True):
     by: DecidedBy | None
     default: Annotated[Answer, Meta(description="What holds when nobody decides in time.")]
     deadline: Moment
+    provenance: ProvenanceWord
+    asked_by: Annotated[
+        str,
+        Meta(
+            description="Who asks: the actor that submitted the run, or the key or process that "
+            "reports it. A gate of a run that is not `driven` shows what its program says."
+        ),
+    ]
 
 
-def gate_form(run: str, gate: Gate) -> GateForm:
+def gate_form(run: str, gate: Gate, origin: GateOrigin) -> GateForm:
     """Return a gate of a run, in its form."""
-    return GateForm(run, *_gate_facts(gate))
+    return GateForm(run, *_gate_facts(gate), origin.provenance, origin.asked_by)
 
 
 class LocatedGateForm(GateForm, frozen=True):
@@ -144,9 +154,29 @@ def _gate_facts(gate: Gate) -> tuple[str, str, Answer | None, DecidedBy | None, 
 
 def _located_facts(
     located: LocatedGate,
-) -> tuple[str, str, str, Answer | None, DecidedBy | None, Answer, str, int | None, str | None]:
+) -> tuple[
+    str,
+    str,
+    str,
+    Answer | None,
+    DecidedBy | None,
+    Answer,
+    str,
+    Provenance,
+    str,
+    int | None,
+    str | None,
+]:
     salt = None if located.salt is None else located.salt.hex()
-    return (located.run, *_gate_facts(located.gate), located.index, salt)
+    origin = located.origin
+    return (
+        located.run,
+        *_gate_facts(located.gate),
+        origin.provenance,
+        origin.asked_by,
+        located.index,
+        salt,
+    )
 
 
 class GatesForm(Struct, frozen=True):

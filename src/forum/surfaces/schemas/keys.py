@@ -5,9 +5,9 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from forum.app.formatting import format_rfc3339
 from forum.ledger.access import AccessState
 from forum.ledger.kinds import Scope
-from forum.surfaces.formatting import format_rfc3339
 
 
 class Validity(StrEnum):

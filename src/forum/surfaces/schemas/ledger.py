@@ -202,7 +202,9 @@ class SummaryForm(Struct, frozen=True):
     verified: Annotated[
         int, Meta(description="The size that this machine last verified; 0 if it never did.")
     ]
-    outcomes: Annotated[dict[str, int], Meta(description="How many closed runs ended like this.")]
+    outcomes: Annotated[
+        dict[str, int], Meta(description="How many closed runs ended so, in the words of lists.")
+    ]
     record: RecordForm
 
 

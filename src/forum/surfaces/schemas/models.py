@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta, Struct
 
+from forum.app.formatting import first_line, format_usd
 from forum.config import PROJECT_FILE
 from forum.ledger.kinds import Outcome
 from forum.planning import Planner, inspect_agent
-from forum.surfaces.formatting import first_line, format_usd
 from forum.surfaces.schemas.fields import Usd, fill
 from forum.work.agent_inspection import AgentInspection
 from forum.work.kinds import Why

@@ -5,8 +5,8 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from forum.app.formatting import format_rfc3339
 from forum.app.oversight import IncidentRecord, RecordedReview, ReviewItem, ReviewView
-from forum.surfaces.formatting import format_rfc3339
 from forum.surfaces.schemas import fields
 from forum.work.kinds import Authority
 from forum.work.oversight import Concern, Incident

@@ -4,10 +4,9 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from forum.app import RunView
+from forum.app import RunView, reported_runs
+from forum.app.formatting import format_rfc3339
 from forum.ledger.kinds import Outcome
-from forum.surfaces import reported_runs
-from forum.surfaces.formatting import format_rfc3339
 from forum.surfaces.schemas import fields
 from forum.work.report_fold import SpanRecord, build_span_tree
 from forum.work.report_kinds import GapReason, Operation, Provenance, span_strand

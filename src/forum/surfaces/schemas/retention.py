@@ -5,9 +5,9 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from forum.app.formatting import format_rfc3339
 from forum.app.retention import HoldRecord
 from forum.ledger.retention import RetentionState
-from forum.surfaces.formatting import format_rfc3339
 from forum.surfaces.schemas import fields
 
 

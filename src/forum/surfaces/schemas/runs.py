@@ -5,11 +5,10 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from forum.app import ListedRun, RunPage, RunQuery, RunView
+from forum.app import ListedRun, RunPage, RunQuery, RunView, formatting
+from forum.app.reported_runs import describe_provenance
 from forum.ledger.kinds import Outcome
 from forum.ledger.ports import NO_LIMIT
-from forum.surfaces import formatting
-from forum.surfaces.reported_runs import describe_provenance
 from forum.surfaces.schemas import fields
 from forum.surfaces.schemas.deliberations import DeliberationForm, deliberation_form
 from forum.surfaces.schemas.gates import GateForm, WaitForm, gate_form
@@ -146,6 +145,10 @@ class RunForm(Struct, frozen=True):
     waits_for: tuple[WaitForm, ...]
     fork_of: Annotated[fields.RunId | None, Meta(description="The run that this one parted from.")]
     within: Annotated[fields.RunId | None, Meta(description="The run that has this one done.")]
+    about: Annotated[
+        fields.RunId | None,
+        Meta(description="The run on whose answer the panel of this one deliberates."),
+    ] = None
     why: Annotated[
         str | None,
         Meta(description="Why it failed, in one sentence with the last reply; null if it did not."),
@@ -183,6 +186,13 @@ class RunForm(Struct, frozen=True):
             "and the first message to a model. Null for a run with a request."
         ),
     ] = None
+    declined_team: Annotated[
+        tuple[str, ...],
+        Meta(
+            description="The models that gain nothing from a team: one was asked for, and a "
+            "single agent works."
+        ),
+    ] = ()
 
 
 def run_form(view: RunView) -> RunForm:
@@ -230,10 +240,11 @@ def run_form(view: RunView) -> RunForm:
             for node in formatting.build_task_tree(view.plan, state)
         ),
         deliberation=deliberation_form(view),
-        gates=tuple(gate_form(view.run, gate) for gate in state.gates.values()),
+        gates=tuple(gate_form(view.run, gate, view.origin) for gate in state.gates.values()),
         waits_for=tuple(WaitForm(run, gate.opened.subject) for run, gate in view.gates),
         fork_of=accepted.fork_run or None if accepted else None,
         within=accepted.parent_run or None if accepted else None,
+        about=state.about.run if state.about else None,
         why=formatting.explain_failure(view) or None,
         scores=tuple(map(score_form, view.scores)),
         provenance=state.provenance,
@@ -246,6 +257,7 @@ def run_form(view: RunView) -> RunForm:
         word=formatting.view_word(view),
         refused=count_cap_refusals(state),
         title=view.title or None,
+        declined_team=view.declined_team,
     )
 
 
@@ -261,7 +273,11 @@ class RunLine(Struct, frozen=True):
     spent: fields.AmountForm
     begun: fields.Moment
     request: Annotated[
-        str | None, Meta(description="Null if it was erased, or if Forum does not drive the run.")
+        str | None,
+        Meta(
+            description="Its first 200 characters. Null if it was erased, or if Forum does not "
+            "drive the run.",
+        ),
     ]
     provenance: ProvenanceWord
     name: Annotated[str | None, Meta(description="The name of a run that Forum does not drive.")]
@@ -297,6 +313,18 @@ class RunLine(Struct, frozen=True):
     ] = None
     word: _Word = ""
     refused: _Refused = 0
+    is_cut: Annotated[
+        bool,
+        Meta(description="Whether its request, name or title is longer. The run itself has it."),
+    ] = False
+
+
+_MAX_LINE_CHARS = 200
+"""Characters of each text in a line: one request must not make a list slow for everybody."""
+
+
+def _cut_text(text: str | None) -> str | None:
+    return text[:_MAX_LINE_CHARS] if text else None
 
 
 def _run_line(listed: ListedRun) -> RunLine:
@@ -313,16 +341,20 @@ def _run_line(listed: ListedRun) -> RunLine:
         tasks=summary.tasks,
         spent=fields.amount_form(summary.spent),
         begun=formatting.format_rfc3339(summary.begun),
-        request=listed.request,
+        request=None if listed.request is None else listed.request[:_MAX_LINE_CHARS],
         provenance=summary.provenance,
-        name=listed.name or None,
+        name=_cut_text(listed.name),
         spans=summary.spans,
         gaps=summary.gaps,
         ended=formatting.format_rfc3339(listed.ended) if listed.ended else None,
         lane=summary.lane or None,
         unpriced=summary.unpriced,
         altered=listed.is_altered,
-        title=listed.title or None,
+        title=_cut_text(listed.title),
+        is_cut=any(
+            len(text or "") > _MAX_LINE_CHARS
+            for text in (listed.request, listed.name, listed.title)
+        ),
         models=summary.models,
         seconds=round((listed.ended - summary.begun) / 1e6, 3) if listed.ended else None,
     )

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from forum.surfaces.formatting import format_rfc3339
+from forum.app.formatting import format_rfc3339
 from forum.surfaces.schemas import fields
 from forum.work import kinds
 from forum.work.scores import RecordedScore

@@ -6,14 +6,14 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from forum.app import RunView
-from forum.ledger.kinds import Outcome, RunOpenFacts
-from forum.surfaces.formatting import (
+from forum.app.formatting import (
     explain_failure,
     format_rfc3339,
     undecided_headline,
     view_word,
 )
-from forum.surfaces.reported_runs import describe_gaps, describe_provenance
+from forum.app.reported_runs import describe_gaps, describe_provenance
+from forum.ledger.kinds import Outcome, RunOpenFacts
 from forum.surfaces.schemas import fields
 from forum.surfaces.schemas.reported import ProvenanceWord
 from forum.surfaces.schemas.reports import ReportForm

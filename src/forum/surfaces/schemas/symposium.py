@@ -6,6 +6,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from forum.app import RunView
+from forum.app.formatting import note_body, session_end
 from forum.deliberation.symposium import kinds, schemas
 from forum.deliberation.symposium.decoders import read_message, read_selection, read_termination
 from forum.deliberation.symposium.transcript import (
@@ -13,7 +14,6 @@ from forum.deliberation.symposium.transcript import (
     message_type,
     pending_request,
 )
-from forum.surfaces.formatting import note_body, session_end
 from forum.surfaces.schemas.fields import RunId, SpentForm, fill, spent_form
 from forum.work.panel import Symposium
 from forum.work.team_settings import NANO_USD

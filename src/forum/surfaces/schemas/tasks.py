@@ -4,13 +4,12 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from forum.app import RunView
+from forum.app import RunView, formatting
 from forum.ledger.kinds import Outcome
-from forum.surfaces import formatting
 from forum.surfaces.schemas import fields
 from forum.work.acceptance_criteria import Check
 from forum.work.council_end import Accord
-from forum.work.kinds import Independence, Next
+from forum.work.kinds import Independence, Next, VerdictFacts
 from forum.work.run_fold import TaskRun, TaskState, ToolUseRecord
 
 
@@ -35,8 +34,16 @@ class VerdictForm(Struct, frozen=True):
     claims: int
     unverified: int
     opinion: Annotated[
-        OpinionForm | None, Meta(description="What the judge wrote; null if no model judged.")
+        OpinionForm | None,
+        Meta(description="What the judge wrote, or the panel found; null if no model judged."),
     ]
+    accord: Annotated[
+        Accord | None,
+        Meta(description="How far the panel agreed that judged it; null if none did."),
+    ] = None
+    run: Annotated[
+        fields.RunId | None, Meta(description="The run in which that panel deliberated.")
+    ] = None
 
 
 class TaskForm(Struct, frozen=True):
@@ -76,10 +83,7 @@ def task_form(view: RunView, task: TaskRun) -> TaskForm:
         agent=last.agent if last else planned.agent if planned else "",
         model=last.model if last else None,
         attempts=task.attempts,
-        verdicts=tuple(
-            fields.fill(VerdictForm, verdict, opinion=_opinion_form(view, task.id, verdict.attempt))
-            for verdict in task.verdicts
-        ),
+        verdicts=tuple(_verdict_form(view, task, verdict) for verdict in task.verdicts),
         lost=formatting.count_lost_calls(task),
         spent=fields.amount_form(task.spent),
         seconds=round(formatting.task_duration(task, view.at) / 1e6, 3),
@@ -88,6 +92,17 @@ def task_form(view: RunView, task: TaskRun) -> TaskForm:
         run=task.delegated.run if task.delegated else None,
         entry=view.entries.get(task.id),
         accord=task.accord.accord if task.accord else None,
+    )
+
+
+def _verdict_form(view: RunView, task: TaskRun, verdict: VerdictFacts) -> VerdictForm:
+    panels = [each.accord for each in task.judged if each.attempt == verdict.attempt]
+    return fields.fill(
+        VerdictForm,
+        verdict,
+        opinion=_opinion_form(view, task.id, verdict.attempt),
+        accord=panels[-1].accord if panels else None,
+        run=panels[-1].run if panels else None,
     )
 
 

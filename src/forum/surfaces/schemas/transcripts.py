@@ -4,8 +4,8 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from forum.app.formatting import format_rfc3339
 from forum.ledger.kinds import Outcome
-from forum.surfaces.formatting import format_rfc3339
 from forum.surfaces.schemas import fields
 from forum.surfaces.schemas.reported import ProvenanceWord
 from forum.work.conversation.messages import ChatMessage, ModelExchange

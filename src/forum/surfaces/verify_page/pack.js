@@ -639,9 +639,11 @@ class PackVerifier {
    */
   #checkBundle(file, run) {
     const data = this.archive.read(file);
-    for (const finding of verifyBundle(data, this.trust, this.kinds).findings.slice(0, 3)) {
+    const checked = verifyBundle(data, this.trust, this.kinds);
+    for (const finding of checked.findings.slice(0, 3)) {
       this.#add("bundle-rejected", file, describeFinding(finding));
     }
+    this.notChecked.push(...checked.not_checked.map((missing) => `${file}: ${missing}`));
     // What cannot be read was reported above.
     const bundle = unlessRejected(
       () => new BundleContents(data),

@@ -91,6 +91,8 @@ class BundleVerifier {
     this.unknownKinds = new Map();
     this.hasTurns = false;
     this.hasRequest = false;
+    /** @type {string[]} */
+    this.subjects = [];
     this.tree = this.keys.length ? this.#open(bundle.checkpoint) : null;
     this.seen = this.#verifyCosignatures(bundle.checkpoint);
   }
@@ -298,6 +300,7 @@ class BundleVerifier {
     for (const name of entry.bodies.keys()) this.committed.add(bodyKey(index, name));
     this.hasTurns ||= entry.strand.startsWith("turn/");
     this.hasRequest ||= entry.kind === "accepted/1";
+    if (entry.kind === "about/1" && entry.strand === "main") this.subjects.push(String(entry.facts.get("run")));
     this.reports.checkEntry(index, entry);
   }
 
@@ -339,8 +342,14 @@ class BundleVerifier {
       .sort(([one], [other]) => compareText(one, other))
       .map(([kind, n]) => `the facts of ${n} entries of kind ${kind}, unknown to this release`);
     const { run } = this.bundle;
-    if (this.hasTurns) listed.push(`the deliberation of run ${run}: \`forum verify\` plays it`);
-    else if (this.hasRequest) listed.push(`the calls of run ${run}: \`forum verify\` replays them`);
+    if (this.hasTurns) {
+      listed.push(`the deliberation of run ${run}: \`forum verify\` plays it`);
+      for (const other of this.subjects)
+        listed.push(
+          `the deliberation of run ${run}: whether what it is about is the answer of ` +
+            `run ${other}, which is not there`,
+        );
+    } else if (this.hasRequest) listed.push(`the calls of run ${run}: \`forum verify\` replays them`);
     return listed;
   }
 

@@ -264,7 +264,7 @@ def _driven_step(first: LocatedEntry, last: LocatedEntry | None) -> Conversation
         outcome=ended.outcome if ended else None,
         started=first.entry.ts,
         micros=ended.milliseconds * 1000 if ended else 0,
-        spent=Amount(ended.usd, ended.tokens, 1) if ended else asked.reserved,
+        spent=ended.spent if ended else asked.reserved,
         input_tokens=ended.input_tokens if ended else 0,
         output_tokens=written,
         code=ended.code if ended else "",

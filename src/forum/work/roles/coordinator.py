@@ -14,10 +14,12 @@ from forum.errors import BadPlan
 from forum.work import answer_checks, reply_schemas
 from forum.work.acceptance_criteria import TOOL_CHECKS, Check, parse_criteria
 from forum.work.asks import find_questions
-from forum.work.plan import Plan, Task
+from forum.work.panel import draft_decision
+from forum.work.plan import Plan, Task, seat_decision_task
 from forum.work.plan_limits import check_plan_size
 from forum.work.policy import LaneBrief, Policy
 from forum.work.prompt import Prompt, Quotation
+from forum.work.role_assignment import MIN_PLAN_CHARS
 from forum.work.roles import prompt_parts
 from forum.work.roles.prompt_parts import MAX_TEXT_CHARS, NO_LANE
 
@@ -25,8 +27,7 @@ MAX_PLANNED_TASKS = 12
 """Limit of tasks in a Coordinator's plan."""
 _TASK_CHARS = 320
 """The estimated number of characters that describe a task."""
-_SHORT_REPLY_CHARS, _SHORT_REPLY_LANES = 1600, 2
-"""Below this length, a reply has room for one task only."""
+_SHORT_REPLY_LANES = 2
 _MIN_ASK_COVERAGE = 0.5
 """The share of a question's terms that the tasks together have to mention."""
 
@@ -56,6 +57,14 @@ covered
 "contains TEXT", "matches REGEX" and "json"; a judge checks lines in plain words. Ask only for \
 what the task can deliver."""
 
+_DECISIONS = """\
+## Decisions
+A panel of several models can choose one of the options that a task lists in `decide`. Plan such a \
+task only where the request leaves open a choice on which other tasks depend; they get the chosen \
+option and what was said against it by naming the task in `needs`. Each task has another member:
+- decide: two or more options, each a few words; empty for all other tasks"""
+_MAX_DECIDED_OPTIONS = 8
+
 _QUOTED = re.compile(r"""(['"`])([^'"`]+)\1""")
 _MIN_ECHOED_WORDS = 4
 _WHOLE_REQUEST = "Do everything that the request asks for."
@@ -73,6 +82,8 @@ class DraftedTask(msgspec.Struct, frozen=True):
     after: tuple[str, ...] = ()
     covers: tuple[int, ...] = ()
     done_when: str = ""
+    decide: tuple[str, ...] = ()
+    """Options, of which a panel chooses one."""
 
 
 class DraftedPlan(msgspec.Struct, frozen=True):
@@ -87,12 +98,19 @@ def build_prompt(
     lanes: dict[str, LaneBrief],
     background: Sequence[Quotation],
     ordered: str = "",
+    *,
+    decides: bool = False,
 ) -> Prompt:
-    """Return a prompt that asks for a plan; `ordered` is the lane that the submitter chose."""
+    """Return a prompt that asks for a plan; `ordered` is the lane that the submitter chose.
+
+    `decides`: there is a panel that can choose between options.
+    """
     listed = prompt_parts.list_lanes(lanes)
     others = "" if ordered else f"\n- {NO_LANE}: a generalist"
     note = "\nThe submitter chose this specialist: give it every task." if ordered else ""
     task = f"## Specialists\n{listed}{others}{note}\n\n{_TASK}"
+    if decides:
+        task = f"{task}\n\n{_DECISIONS}"
     sections = [
         prompt_parts.section("The request", [request]),
         prompt_parts.section("Background from tools", background),
@@ -110,19 +128,23 @@ def offered_lanes(
     """
     if ordered in lanes:
         return {ordered: lanes[ordered]}
-    most = _SHORT_REPLY_LANES if room < _SHORT_REPLY_CHARS else len(lanes)
+    most = _SHORT_REPLY_LANES if room < MIN_PLAN_CHARS else len(lanes)
     ranked = sorted(lanes, key=lambda name: name != routed)  # stable: the others keep their order
     return {name: lanes[name] for name in ranked[:most]}
 
 
-def build_schema(lanes: Mapping[str, LaneBrief], room: int, ordered: str = "") -> bytes:
+def build_schema(
+    lanes: Mapping[str, LaneBrief], room: int, ordered: str = "", *, decides: bool = False
+) -> bytes:
     """Return the schema of a plan that has at most `room` characters."""
     names = [*lanes] if ordered else [*lanes, NO_LANE]
     # A model with a short reply gets one short task: a reply that is cut off is no plan. Any other
     # may write an instruction as long as half of its reply.
-    is_short = room < _SHORT_REPLY_CHARS
+    is_short = room < MIN_PLAN_CHARS
     most = 1 if is_short else min(MAX_PLANNED_TASKS, room // _TASK_CHARS)
     references = {"type": "array", "items": _NAME, "maxItems": most - 1}
+    option = reply_schemas.text_schema(max(40, min(_TASK_CHARS, room // 16)))
+    options = {"decide": reply_schemas.array_schema(option, _MAX_DECIDED_OPTIONS)}
     task = reply_schemas.object_schema(
         {
             "id": _NAME,
@@ -132,6 +154,7 @@ def build_schema(lanes: Mapping[str, LaneBrief], room: int, ordered: str = "") -
             "after": references,
             "covers": {"type": "array", "items": {"type": "integer"}, "maxItems": most},
             "done_when": reply_schemas.text_schema(max(40, min(_TASK_CHARS, room // 8))),
+            **(options if decides else {}),
         }
     )
     ask = reply_schemas.text_schema(max(40, min(MAX_TEXT_CHARS, room // 8)))
@@ -147,17 +170,19 @@ def build_schema(lanes: Mapping[str, LaneBrief], room: int, ordered: str = "") -
 # say what is wrong with the reply.
 
 
-def parse_plan(reply: bytes, policy: Policy, ordered: str = "") -> Plan:
+def parse_plan(reply: bytes, policy: Policy, ordered: str, request: str) -> Plan:
     """Return the plan of a Coordinator, if it can be executed under this policy.
 
-    All tasks get the lane that the submitter ordered. Raises `ValueError`.
+    All tasks get the lane that the submitter ordered. Code demands only texts of the request: what
+    the Coordinator invented is left to the judge. Raises `ValueError`.
     """
     drafted = reply_schemas.parse_structured(reply, _decoder).tasks
     if len(drafted) > MAX_PLANNED_TASKS:
         raise ValueError(f"{len(drafted)} tasks; the most is {MAX_PLANNED_TASKS}")
     try:
-        tasks = tuple(_read_task(task, ordered) for task in drafted)
-        if len(tasks) == 1 and policy.is_team:
+        given = request if policy.demands_given_texts else None
+        tasks = tuple(_read_task(task, ordered, policy, given) for task in drafted)
+        if len(tasks) == 1 and policy.is_team and tasks[0].panel is None:
             # The result is the answer: an instruction that names a part would lose the others.
             whole = f"{_WHOLE_REQUEST} {tasks[0].instruction}"
             tasks = (msgspec.structs.replace(tasks[0], instruction=whole),)
@@ -170,7 +195,7 @@ def parse_plan(reply: bytes, policy: Policy, ordered: str = "") -> Plan:
     return plan
 
 
-def _read_task(drafted: DraftedTask, ordered: str) -> Task:
+def _read_task(drafted: DraftedTask, ordered: str, policy: Policy, given: str | None) -> Task:
     if len(drafted.done_when) > MAX_TEXT_CHARS:
         raise BadPlan(f"task {drafted.id!r}: its done_when has more than {MAX_TEXT_CHARS} letters")
     # Only people may request checks by tools: otherwise a planning model could run any tool by
@@ -178,21 +203,31 @@ def _read_task(drafted: DraftedTask, ordered: str) -> Task:
     if any(criterion.check in TOOL_CHECKS for criterion in parse_criteria(drafted.done_when)):
         raise BadPlan(f"task {drafted.id!r}: its done_when names a tool")
     lane = "" if drafted.lane == NO_LANE else drafted.lane
+    if drafted.decide:
+        decision = Task(
+            id=drafted.id,
+            instruction=drafted.instruction,
+            needs=drafted.needs,
+            after=drafted.after,
+            panel=draft_decision(drafted.decide),
+        )
+        return seat_decision_task(decision, policy.panels)
     return Task(
         id=drafted.id,
         instruction=drafted.instruction,
-        done_when=_mend_criteria(drafted),
+        done_when=_mend_criteria(drafted, given),
         needs=drafted.needs,
         after=drafted.after,
         lane=ordered or lane,
     )
 
 
-def _mend_criteria(drafted: DraftedTask) -> str:
+def _mend_criteria(drafted: DraftedTask, given: str | None = None) -> str:
     """Return the criteria of a task without those that good work would fail.
 
     Small models put the text of "contains" into quotes, write whole sentences after it, or demand
-    the instruction itself, which only an echo contains.
+    the instruction itself, which only an echo contains. A text that is not in `given` is the
+    Coordinator's guess of the result, and only a judge can tell whether the result is wrong.
     """
     lines = []
     for line in drafted.done_when.splitlines():
@@ -206,9 +241,15 @@ def _mend_criteria(drafted: DraftedTask) -> str:
             continue
         text = quoted.group(2) if quoted else what.strip()
         is_instruction = text.casefold() in drafted.instruction.casefold()
-        if not (is_instruction and len(text.split()) >= _MIN_ECHOED_WORDS):
-            lines.append(f"{word} {text}")
+        if is_instruction and len(text.split()) >= _MIN_ECHOED_WORDS:
+            continue
+        is_invented = given is not None and _plain(text) not in _plain(given)
+        lines.append(f'The result contains "{text}"' if is_invented else f"{word} {text}")
     return "\n".join(lines)
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.casefold().split())
 
 
 def find_holes(reply: bytes, request: str) -> tuple[str, ...]:

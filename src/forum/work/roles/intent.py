@@ -11,6 +11,10 @@ from forum.ledger.kinds import Outcome
 from forum.work import reply_schemas
 from forum.work.asks import find_ignored_questions, is_quoted_from, is_repetition
 from forum.work.coverage import find_terms
+from forum.work.judging import NOT_ACCEPTED, Judgement
+from forum.work.kinds import CheckFacts
+from forum.work.panel import ACCEPTED, REJECTED
+from forum.work.policy import Role
 from forum.work.prompt import Prompt, Quotation
 from forum.work.roles import opinions, prompt_parts
 from forum.work.roles.prompt_parts import MAX_TEXT_CHARS
@@ -37,6 +41,13 @@ Check the answer. Reply with JSON only:
 - evidence: the words of the answer that decide
 - passed: true only if every ask is met
 - missing: the asks that are not met"""
+
+
+_PANEL_TASK = f"""\
+## Your task
+Decide whether the answer gives everything that the request asks for: {ACCEPTED} or {REJECTED}. \
+State as claims which ask is met by which words of the answer. If it has to be rejected, name the \
+asks that are not met."""
 
 
 class AskedPart(msgspec.Struct, frozen=True):
@@ -124,13 +135,24 @@ def _is_met(part: AskedPart, answer: str) -> bool:
     )
 
 
-def build_prompt(request: Quotation, answer: Quotation) -> Prompt:
-    """Return a prompt that asks whether an answer answers the request."""
+def build_prompt(request: Quotation, answer: Quotation, *, for_panel: bool = False) -> Prompt:
+    """Return a prompt that asks an agent, or a panel, whether an answer answers the request."""
     sections = [
         prompt_parts.section("The request", [request]),
         prompt_parts.section("The answer to judge", [answer]),
     ]
-    return prompt_parts.compose_prompt(SYSTEM, sections, _TASK)
+    return prompt_parts.compose_prompt(SYSTEM, sections, _PANEL_TASK if for_panel else _TASK)
+
+
+def check_by_panel(judge: str, judgement: Judgement) -> CheckFacts:
+    """Return the check of an answer that a panel has judged, without how independent that is."""
+    return CheckFacts(
+        subject=Role.INTENT.value,
+        outcome=Outcome.OK if judgement.passed else Outcome.FAILED,
+        check=judgement.check,
+        reason="not-answered" if judgement.reason == NOT_ACCEPTED else judgement.reason,
+        judge=judge,
+    )
 
 
 def build_schema(room: int) -> bytes:

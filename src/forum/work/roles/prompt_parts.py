@@ -29,13 +29,17 @@ def section(heading: str, quotations: Iterable[Quotation], note: str = "") -> by
     return b"\n\n".join([head.encode(), *quoted])
 
 
-def compose_prompt(system: str, sections: Iterable[bytes], task: str) -> Prompt:
+def compose_prompt(
+    system: str, sections: Iterable[bytes], task: str, *, is_shared: bool = False
+) -> Prompt:
     """Return a prompt: the role as system message, then the material, then what is to be done.
 
-    The task stands last, because models follow the end of a long prompt best.
+    The task stands last, because models follow the end of a long prompt best. With `is_shared`,
+    the role gets the first section in several calls of the run.
     """
     parts = [*(part for part in sections if part), task.encode()]
-    return build_prompt(f"{system}\n\n{MATERIAL_NOTICE.decode()}", b"\n\n".join(parts))
+    system = f"{system}\n\n{MATERIAL_NOTICE.decode()}"
+    return build_prompt(system, b"\n\n".join(parts), len(parts[0]) if is_shared else 0)
 
 
 def list_lanes(lanes: dict[str, LaneBrief]) -> str:

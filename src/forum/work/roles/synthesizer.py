@@ -2,6 +2,9 @@
 
 Its prompt holds the request, every accepted result, and the names of the tasks that failed or were
 skipped; for a second answer, also what the first one lacked.
+
+An answer that is a single result is corrected in a conversation: the request, the answer, and what
+is wrong with it. Small models follow that, and quote the frames of longer prompts.
 """
 
 from collections.abc import Sequence
@@ -9,7 +12,9 @@ from collections.abc import Sequence
 import msgspec
 
 from forum.work import reply_schemas
-from forum.work.prompt import Prompt, Quotation
+from forum.work.answer_form import FormFault, FormFinding, describe_faults
+from forum.work.prompt import MessageRole, Prompt, PromptMessage, Quotation, quote
+from forum.work.prompt import build_prompt as build_task_prompt
 from forum.work.roles import prompt_parts
 
 SYSTEM = f"""\
@@ -65,6 +70,74 @@ def build_prompt(
         ),
     ]
     return prompt_parts.compose_prompt(SYSTEM, sections, _TASK)
+
+
+MAX_CORRECTION_CHARS = 2000
+"""A limit on what is said about an answer, in characters."""
+_MAX_TOLD_WORDS = 300
+
+
+def find_short_asks(faults: Sequence[FormFault], missing: str) -> tuple[FormFault, ...]:
+    """Return the faults that a short reply mends; none if the whole answer has to be mended.
+
+    These are all missing lines, or the first question that is not answered.
+    """
+    if missing or not faults or not all(fault.ask for fault in faults):
+        return ()
+    if faults[0].finding is FormFinding.QUESTION:
+        return (faults[0],)
+    return tuple(fault for fault in faults if fault.finding is not FormFinding.QUESTION)
+
+
+def build_correction(
+    lane_instructions: str,
+    request: bytes,
+    answer: Quotation,
+    *,
+    faults: Sequence[FormFault],
+    missing: str,
+    room: int,
+) -> Prompt:
+    """Return a prompt that asks the author of an answer to mend it.
+
+    `faults` were found by code. `missing` was said by a judge, so it is quoted. `room` is the
+    number of characters that surely fit into the reply.
+    """
+    asked = find_short_asks(faults, missing)
+    if asked and asked[0].finding is FormFinding.QUESTION:
+        task = f"Answer only this question now, in one sentence: {asked[0].ask}"
+        text = b"\n\n".join([request, task.encode(errors="replace")])
+        return build_task_prompt(lane_instructions, text)
+    words = room // 6
+    limit = f" Use at most {words} words." if words < _MAX_TOLD_WORDS else ""
+    if asked:
+        lines = "\n".join(fault.ask for fault in asked)
+        # A model that is asked for the lines alone guesses the values: it must calculate first.
+        task = (
+            "Your answer is not finished. Go on where it stopped, briefly, and end with this, with "
+            f"the values filled in:\n{lines}"
+        )
+    elif faults:
+        task = (
+            f"Your answer has faults:\n{describe_faults(faults)}\n\nWrite the whole answer again, "
+            f"mended. Say only what the request asks for.{limit}"
+        )
+    else:
+        task = f"Your answer does not meet the request. Write a whole answer that does.{limit}"
+    judged = prompt_parts.quote_text("what a judge says", missing[:MAX_CORRECTION_CHARS])
+    note = b"\n\n".join([*(quote(each) for each in judged), task.encode(errors="replace")])
+    first = build_task_prompt(lane_instructions, request)
+    turns = (PromptMessage(MessageRole.AGENT, answer.text), PromptMessage(MessageRole.USER, note))
+    text = b"\n\n".join([first.text, quote(answer), note])
+    return Prompt(text, (*first.turns, *turns))
+
+
+def parse_correction(reply: bytes) -> str:
+    """Return the text of a corrected answer.  Raises `ValueError`."""
+    text = reply.decode(errors="replace").strip()
+    if not text:
+        raise ValueError("there is no text in it")
+    return text
 
 
 def build_schema(tasks: Sequence[str], room: int, longest: int = 0) -> bytes:

@@ -6,6 +6,7 @@ outcomes of the worker's tools, and the result. It prefers to be another model t
 
 from collections.abc import Sequence
 
+from forum.work.panel import ACCEPTED, REJECTED
 from forum.work.prompt import Prompt, Quotation
 from forum.work.roles import prompt_parts
 
@@ -27,7 +28,13 @@ Judge the result. Reply with JSON only:
 - missing: what has to be added or mended; empty if passed"""
 
 
-def build_prompt(
+_PANEL_TASK = f"""\
+## Your task
+Decide whether the result is right and complete: {ACCEPTED} or {REJECTED}. State as claims what \
+you compared and what you found. If it has to be rejected, say what has to be added or mended."""
+
+
+def build_prompt(  # noqa: PLR0913  the last have defaults
     request: Quotation,
     instruction: Quotation,
     criteria: Sequence[Quotation],
@@ -35,8 +42,13 @@ def build_prompt(
     inputs: Sequence[Quotation],
     outcomes: Sequence[Quotation],
     result: Quotation,
+    for_panel: bool = False,
+    is_shared: bool = False,
 ) -> Prompt:
-    """Return a prompt that asks whether a result does its task."""
+    """Return a prompt that asks an agent, or a panel, whether a result does its task.
+
+    With `is_shared`, results of other tasks of the same request are judged too.
+    """
     sections = [
         prompt_parts.section("The request", [request]),
         prompt_parts.section("The task", [instruction]),
@@ -45,4 +57,5 @@ def build_prompt(
         prompt_parts.section("Outcomes of tools", outcomes),
         prompt_parts.section("The result to judge", [result]),
     ]
-    return prompt_parts.compose_prompt(SYSTEM, sections, _TASK)
+    task = _PANEL_TASK if for_panel else _TASK
+    return prompt_parts.compose_prompt(SYSTEM, sections, task, is_shared=is_shared)

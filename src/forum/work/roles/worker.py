@@ -59,7 +59,12 @@ def build_prompt(
         prompt_parts.section("Results that your task depends on", material.inputs),
     ]
     system = f"{lane_instructions.strip()}\n\n{SYSTEM}".strip()
-    return prompt_parts.compose_prompt(system, sections, _task_text(task, instruction, tools))
+    return prompt_parts.compose_prompt(
+        system,
+        sections,
+        _task_text(task, instruction, tools),
+        is_shared=len(plan.tasks) > 1,
+    )
 
 
 def _outline_section(plan: Plan, task: Task, max_chars: int) -> bytes:

@@ -12,7 +12,7 @@ from forum.surfaces.http.endpoints import Endpoint, RequestContext
 from forum.surfaces.http.events import EVENT_STREAM
 from forum.surfaces.http.openai import conversation, http_responses, run_stream
 from forum.surfaces.http.openai.conversation import harmless
-from forum.surfaces.http.openai.errors import NoAnswer, openai_error_response
+from forum.surfaces.http.openai.errors import NoReply, openai_error_response
 from forum.surfaces.http.problems import ProblemType
 
 _DONE = b"data: [DONE]\n\n"
@@ -153,13 +153,13 @@ class ChatFormat(http_responses.AnswerFormat):
         """Yield the chunk that names the role."""
         yield self._chunk(ChunkChoice(0, ChunkDelta("assistant", "")))
 
-    def events(self, piece: str | run_stream.AnsweredRun | NoAnswer) -> Iterator[bytes]:
+    def events(self, piece: str | run_stream.AnsweredRun | NoReply) -> Iterator[bytes]:
         """Yield the chunks for a piece of the text, for its end, or for a failure."""
         match piece:
             case str():
                 yield self._chunk(ChunkChoice(0, ChunkDelta(content=piece)))
                 return
-            case NoAnswer():
+            case NoReply():
                 yield b"data: %s\n\n" % msgspec.json.encode(piece.form)
             case run_stream.AnsweredRun():
                 proof = http_responses.build_provenance(self.started.run, piece.deliberation)

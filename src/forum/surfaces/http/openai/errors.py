@@ -49,7 +49,7 @@ def run_link_headers(run: str) -> dict[str, str]:
     return {"Forum-Run": run, "Link": f'</api/v1/runs/{run}>; rel="describedby"'}
 
 
-class NoAnswer(Exception):
+class NoReply(Exception):
     """Raised when a run has no answer for the client: not yet, or not at all."""
 
     def __init__(self, run: str, status: int, code: str, message: str) -> None:

@@ -12,7 +12,7 @@ from forum.surfaces.http.endpoints import JSON, NO_STORE, RequestContext
 from forum.surfaces.http.events import EVENT_STREAM, STREAM_HEADERS
 from forum.surfaces.http.openai import run_stream
 from forum.surfaces.http.openai.conversation import Terms, reject_unsupported
-from forum.surfaces.http.openai.errors import NoAnswer, run_link_headers
+from forum.surfaces.http.openai.errors import NoReply, run_link_headers
 from forum.surfaces.http.openai.models import resolve_requested_model
 from forum.surfaces.schemas.deliberations import DeliberationForm
 
@@ -62,7 +62,7 @@ class AnswerFormat(ABC):
         """Yield the events before the text."""
 
     @abstractmethod
-    def events(self, piece: str | run_stream.AnsweredRun | NoAnswer) -> Iterator[bytes]:
+    def events(self, piece: str | run_stream.AnsweredRun | NoReply) -> Iterator[bytes]:
         """Yield the events for a piece of the text, for its end, or for a failure."""
 
 
@@ -84,7 +84,7 @@ async def answer_request(
             return StreamingResponse(events, 200, {**STREAM_HEADERS, **links}, EVENT_STREAM)
         answer = answer_format.whole(await run_stream.wait_for_answer(context, started))
         return Response(msgspec.json.encode(answer), 200, {**NO_STORE, **links}, JSON)
-    except NoAnswer as error:
+    except NoReply as error:
         return error.response()
 
 
@@ -95,6 +95,6 @@ async def _stream_events(answer_format: AnswerFormat) -> AsyncIterator[bytes]:
         async for piece in run_stream.stream_answer(answer_format.started):
             for event in answer_format.events(piece) if piece else (KEEP_ALIVE,):
                 yield event
-    except NoAnswer as error:
+    except NoReply as error:
         for event in answer_format.events(error):
             yield event

@@ -13,7 +13,7 @@ from forum.surfaces.http.endpoints import Endpoint, RequestContext
 from forum.surfaces.http.events import EVENT_STREAM
 from forum.surfaces.http.openai import conversation as chats
 from forum.surfaces.http.openai import http_responses, run_stream
-from forum.surfaces.http.openai.errors import NoAnswer, openai_error_response
+from forum.surfaces.http.openai.errors import NoReply, openai_error_response
 from forum.surfaces.http.problems import ProblemType
 
 _TEXT = {"format": {"type": "text"}}
@@ -167,14 +167,14 @@ class ResponsesFormat(http_responses.AnswerFormat):
         yield self._event("response.output_item.added", output_index=0, item=message)
         yield self._event("response.content_part.added", **self._at, part=OutputText(""))
 
-    def events(self, piece: str | run_stream.AnsweredRun | NoAnswer) -> Iterator[bytes]:
+    def events(self, piece: str | run_stream.AnsweredRun | NoReply) -> Iterator[bytes]:
         """Yield the events for a piece of the text, for its end, or for a failure."""
         match piece:
             case str():
                 yield self._event(
                     "response.output_text.delta", **self._at, delta=piece, logprobs=()
                 )
-            case NoAnswer():
+            case NoReply():
                 yield self._event("response.failed", response=self._form("failed", error=piece))
             case run_stream.AnsweredRun(answer=text):
                 message = self._message(text)
@@ -191,7 +191,7 @@ class ResponsesFormat(http_responses.AnswerFormat):
         self,
         status: str,
         answered: run_stream.AnsweredRun | None = None,
-        error: NoAnswer | None = None,
+        error: NoReply | None = None,
     ) -> ResponseForm:
         started, proof = self.started, http_responses.build_provenance(self.started.run)
         links = {"forum_run": proof.run, "forum_verify": proof.verify}

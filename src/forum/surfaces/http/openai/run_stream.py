@@ -17,25 +17,25 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
 
 from forum.app import Forum, RunView, now
-from forum.engine import MAX_STREAMED_BYTES_PER_S, RunRequest
-from forum.errors import BodyGone, ReplayMiss, StoreFailed
-from forum.ledger.access import has_scope
-from forum.ledger.entry import MAIN_STRAND, peek_kind
-from forum.ledger.kinds import Outcome
-from forum.surfaces import requests
-from forum.surfaces.formatting import (
+from forum.app.formatting import (
     answer_with_headline,
     explain_run_state,
     explain_task_state,
     session_end,
     work_tasks,
 )
+from forum.engine import MAX_STREAMED_BYTES_PER_S, RunRequest
+from forum.errors import BodyGone, ReplayMiss, StoreFailed
+from forum.ledger.access import has_scope
+from forum.ledger.entry import MAIN_STRAND, peek_kind
+from forum.ledger.kinds import Outcome
+from forum.surfaces import requests
 from forum.surfaces.http.delta_queue import DeltaQueue
 from forum.surfaces.http.endpoints import READERS, RequestContext
 from forum.surfaces.http.events import RUN_CLOSE_KIND
 from forum.surfaces.http.log_follower import wait_for_news
 from forum.surfaces.http.openai.conversation import Terms
-from forum.surfaces.http.openai.errors import NoAnswer, ParameterError
+from forum.surfaces.http.openai.errors import NoReply, ParameterError
 from forum.surfaces.http.openai.models import PANEL, ModelChoice
 from forum.surfaces.http.problems import ProblemError, ProblemType
 from forum.surfaces.http.tenant import Tenant
@@ -93,7 +93,7 @@ class AnsweredRun:
 async def start_run(
     context: RequestContext, choice: ModelChoice, request: Callable[[], str], terms: Terms
 ) -> StartedRun:
-    """Submit a run, or verify the replay of a recorded one.  Raises `NoAnswer`."""
+    """Submit a run, or verify the replay of a recorded one.  Raises `NoReply`."""
     tenant, created = context.desk, now() // 1_000_000
     if choice.replay is not None:
         await _check_replay(context, choice.replay)
@@ -139,25 +139,25 @@ def _find_answering_task(order: RunRequest) -> str:
 
 
 async def _check_replay(context: RequestContext, run: str) -> None:
-    """Replay a run, and raise `NoAnswer` unless the replay agrees with the record."""
+    """Replay a run, and raise `NoReply` unless the replay agrees with the record."""
     # A client with only the submit scope must not read the requests of others.
     if not has_scope(context.principal.scopes, READERS):
         raise ProblemError(ProblemType.FORBIDDEN, "replaying a run requires scope read or audit")
     forum = context.desk.forum
     if (await run_in_threadpool(forum.reads.read_run, run)).outcome is None:
-        raise NoAnswer(run, 409, "run_not_ended", "only a run that has ended can be replayed")
+        raise NoReply(run, 409, "run_not_ended", "only a run that has ended can be replayed")
     try:
         async with _REPLAY_SLOTS:
             divergences = await run_in_threadpool(forum.runs.replay, run)
     except (ReplayMiss, BodyGone) as error:
-        raise NoAnswer(run, 409, "replay_diverged", f"it cannot be replayed: {error}") from None
+        raise NoReply(run, 409, "replay_diverged", f"it cannot be replayed: {error}") from None
     if divergences:
         where = f"{divergences[0].strand} {divergences[0].step}: {divergences[0].parting}"
-        raise NoAnswer(run, 409, "replay_diverged", f"the replay differs from the record: {where}")
+        raise NoReply(run, 409, "replay_diverged", f"the replay differs from the record: {where}")
 
 
 async def wait_for_answer(context: RequestContext, started: StartedRun) -> AnsweredRun:
-    """Return the answer once the run has ended.  Raises `NoAnswer`."""
+    """Return the answer once the run has ended.  Raises `NoReply`."""
     try:
         async with asyncio.timeout(ANSWER_TIMEOUT_S):
             # Without live text: a response in one piece needs only the recorded answer.
@@ -172,16 +172,16 @@ async def wait_for_answer(context: RequestContext, started: StartedRun) -> Answe
     raise still_running_error(started.run, f"not ended after {ANSWER_TIMEOUT_S:.0f} s")
 
 
-def still_running_error(run: str, why: str) -> NoAnswer:
+def still_running_error(run: str, why: str) -> NoReply:
     """Return the error for a run that continues without the client."""
     where = f"it continues, and its answer will be at /api/v1/runs/{run}"
-    return NoAnswer(run, 503, "still_running", f"{why}; {where}")
+    return NoReply(run, 503, "still_running", f"{why}; {where}")
 
 
 async def stream_answer(started: StartedRun) -> AsyncGenerator[str | AnsweredRun, None]:
     """Yield the answer in pieces, then its end; an empty piece means that a keep-alive is due.
 
-    Raises `NoAnswer`.
+    Raises `NoReply`.
     """
     tenant, ended = started.desk, None
     with (
@@ -197,7 +197,7 @@ async def stream_answer(started: StartedRun) -> AsyncGenerator[str | AnsweredRun
             ended = await _poll_run(started)
             if ended is None and not await wait_for_news(news):
                 yield ""
-    if isinstance(ended, NoAnswer):
+    if isinstance(ended, NoReply):
         raise ended
     if rest := _remaining_text(started.run, ended.answer, words.text):
         yield rest
@@ -218,11 +218,11 @@ def _open_live_text(started: StartedRun) -> "LiveText":
 
 
 def _remaining_text(run: str, answer: str, streamed: str) -> str:
-    """Return the part of the answer that was not streamed.  Raises `NoAnswer` on a mismatch."""
+    """Return the part of the answer that was not streamed.  Raises `NoReply` on a mismatch."""
     if not answer.startswith(streamed):
         why = "the text that was streamed differs from the recorded answer"
         where = f"read it at /api/v1/runs/{run}"
-        raise NoAnswer(run, 409, "answer_changed", f"{why}; {where}")
+        raise NoReply(run, 409, "answer_changed", f"{why}; {where}")
     return answer[len(streamed) :]
 
 
@@ -247,7 +247,7 @@ class LiveText:
                 yield piece.text
 
 
-async def _poll_run(started: StartedRun) -> AnsweredRun | NoAnswer | None:
+async def _poll_run(started: StartedRun) -> AnsweredRun | NoReply | None:
     try:
         ended = await asyncio.to_thread(_read_run_end, started.desk.forum, started.run)
     except StoreFailed:  # the database restarts; the next poll reads it
@@ -259,7 +259,7 @@ async def _poll_run(started: StartedRun) -> AnsweredRun | NoAnswer | None:
     return ended
 
 
-def _read_run_end(forum: Forum, run: str) -> AnsweredRun | NoAnswer | None:
+def _read_run_end(forum: Forum, run: str) -> AnsweredRun | NoReply | None:
     """Return the end of a run, or None while it continues without needing a human."""
     last = forum.store.last_entry(run, MAIN_STRAND)
     gated = any(strand.startswith(gate_strand("")) for strand in forum.store.strands(run))
@@ -272,20 +272,20 @@ def _read_run_end(forum: Forum, run: str) -> AnsweredRun | NoAnswer | None:
         answer = (answer_with_headline(view) or b"").decode(errors="replace")
         return AnsweredRun(answer, sum_usage(state), deliberation_form(view))
     if state.outcome is Outcome.OK:
-        return NoAnswer(run, 410, "answer_erased", "the answer was erased")
+        return NoReply(run, 410, "answer_erased", "the answer was erased")
     if state.outcome is not None:
         return _failure_error(view)
     return _approval_error(view) if state.state is RunState.WAITING else None
 
 
-def _approval_error(view: RunView) -> NoAnswer:
+def _approval_error(view: RunView) -> NoReply:
     run, subject = view.gates[0][0], view.gates[0][1].opened.subject
     how = f"forum gate approve {run} {subject}, or POST /api/v1/runs/{run}/gate"
     why = f"{explain_run_state(view)}; approve it with {how}"
-    return NoAnswer(view.run, 409, "waiting_for_approval", why)
+    return NoReply(view.run, 409, "waiting_for_approval", why)
 
 
-def _failure_error(view: RunView) -> NoAnswer:
+def _failure_error(view: RunView) -> NoReply:
     state, closed = view.state, session_end(view)
     stop = stop_reason(state)
     status, code = _ERROR_BY_STOP_REASON.get(stop, _FAILED) if stop else _FAILED
@@ -293,13 +293,13 @@ def _failure_error(view: RunView) -> NoAnswer:
         # The session ended with a question to the person at the client.  It is returned as the text
         # of an error: given as an answer, a program would take it for one.
         question = (view.answer or b"").decode(errors="replace")
-        return NoAnswer(view.run, status, closed.reason.value, question or explain_run_state(view))
+        return NoReply(view.run, status, closed.reason.value, question or explain_run_state(view))
     reasons = [explain_run_state(view)] + [
         f"{name}: {reason}"
         for name in work_tasks(state)
         if state.stopped is None and (reason := explain_task_state(view, state.task(name)))
     ]
-    return NoAnswer(view.run, status, code, "; ".join(filter(None, reasons)) or "it has failed")
+    return NoReply(view.run, status, code, "; ".join(filter(None, reasons)) or "it has failed")
 
 
 def sum_usage(state: Run) -> CompletionUsage:

@@ -1,17 +1,20 @@
-"""Describe runs for all surfaces: how a run went, why, and at what cost.
+"""Describe runs for all surfaces and for programs: how a run went, why, and at what cost.
 
 Nothing here depends on a terminal or a protocol.
 """
 
 import unicodedata
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from enum import IntEnum
+from importlib.resources import files
 
 import msgspec
 from msgspec import Struct
 
-from forum.app import RunView
+from forum.app.records import RunView
+from forum.app.reported_runs import explain_reported_failure
 from forum.deliberation.ballots import TurnId, parse_ballot_turn
 from forum.deliberation.council_kinds import Accord, CouncilCloseFacts, End
 from forum.deliberation.steps import SessionNote
@@ -20,7 +23,6 @@ from forum.ledger.entry import Entry
 from forum.ledger.kinds import Outcome
 from forum.ledger.log import LocatedEntry
 from forum.ledger.ports import Amount
-from forum.surfaces.reported_runs import explain_reported_failure
 from forum.work import kinds, run_fold
 from forum.work.acceptance_criteria import Check, parse_criteria
 from forum.work.plan import Plan
@@ -107,13 +109,36 @@ def parse_moment(text: str) -> int:
 
 
 def strip_control_characters(text: str) -> str:
-    """Replace characters that could control a terminal."""
-    return "".join("\ufffd" if _is_control_character(letter) else letter for letter in text)
+    """Replace characters that could control a terminal, or that nobody would see."""
+    before = ("", *text)
+    return "".join(
+        "\ufffd" if _is_hidden(letter, before[at]) else letter for at, letter in enumerate(text)
+    )
 
 
-def _is_control_character(letter: str) -> bool:
-    # U+200D, the zero-width joiner, has the category Cf but is part of emoji and of some scripts.
-    return letter not in "\n\u200d" and unicodedata.category(letter)[0] == "C"
+def _is_hidden(letter: str, before: str) -> bool:
+    if letter == "\n" or letter.isascii():
+        return letter != "\n" and not letter.isprintable()
+    if letter in _JOINERS and before:
+        # Part of emoji and of some scripts, but only right after a symbol or a mark: a row of them
+        # could carry a hidden text.
+        if before in _JOINERS:
+            return (before, letter) != ("\ufe0f", "\u200d")
+        return unicodedata.category(before) not in ("So", "Sk", "Mn", "Mc")
+    is_listed = bisect_right(_HIDDEN_BOUNDS, ord(letter)) % 2 == 1
+    return is_listed or unicodedata.category(letter)[0] == "C"
+
+
+def _read_hidden_characters() -> tuple[tuple[int, ...], frozenset[str]]:
+    """Return where hidden ranges begin and end, in turn, and the joiners."""
+    data = files("forum.app").joinpath("hidden_characters.json").read_bytes()
+    listed = msgspec.json.decode(data)
+    bounds = ((int(first, 16), int(last, 16) + 1) for first, last in listed["ranges"])
+    joiners = frozenset(chr(int(joiner, 16)) for joiner in listed["joiners"])
+    return tuple(bound for pair in bounds for bound in pair), joiners
+
+
+_HIDDEN_BOUNDS, _JOINERS = _read_hidden_characters()
 
 
 def first_line(text: str, most: int) -> str:
@@ -294,7 +319,7 @@ def explain_task_state(view: RunView, task: run_fold.TaskRun) -> str:
         stopped = f": {_inner_stop_words(view, task)}" if run_fold.inner_stop_reason(task) else ""
         return f"in run {short_id(task.delegated.run)}{stopped or _describe_accord(task)}"
     if task.state is run_fold.TaskState.WAITING:
-        return "for approval"
+        return f"for run {short_id(task.open_run)}" if task.open_run else "for approval"
     if task.state is run_fold.TaskState.PASSED or not task.verdicts:
         return ""
     return _describe_verdict(view, task)
@@ -314,10 +339,10 @@ def _describe_accord(task: run_fold.TaskRun) -> str:
 
 
 _ACCORDS = {
-    Accord.AGREED: "the council agreed",
-    Accord.MAJORITY: "the council decided by a majority",
-    Accord.SPLIT: "the council is split",
-    Accord.BLOCKED: "the council is blocked",
+    Accord.AGREED: "the panel agreed",
+    Accord.MAJORITY: "the panel decided, with a dissent",
+    Accord.SPLIT: "the panel is split",
+    Accord.BLOCKED: "the panel is blocked",
 }
 
 
@@ -375,7 +400,7 @@ _REJECTIONS = {
     Accord.SPLIT.value: _UNDECIDED[Status.SPLIT],
     Accord.BLOCKED.value: _UNDECIDED[Status.BLOCKED],
     Accord.MAJORITY.value: "the council has a majority only, and has to agree",
-    "no-accord": "nobody knows how far the council agreed",
+    "no-accord": "nobody knows how far the panel agreed",
     "form": _FORMLESS,
     "failed": "the call failed",
     "denied": "the call was refused",
@@ -617,8 +642,16 @@ def describe_care(view: RunView) -> str:
     tasks = "one task" if state.planned == 1 else pluralize(state.planned, "task")
     planned = f"{tasks}, planned by a model" if care.planned else tasks
     judged = "judged" if care.judged else "not judged"
+    if view.declined_team:
+        return f"{planned}, {judged}; {describe_declined_team(view)}"
     advice = "" if care.planned or care.judged or state.planned > 1 else "; --team plans and judges"
     return f"{planned}, {judged}{advice}"
+
+
+def describe_declined_team(view: RunView) -> str:
+    """Return that a team was asked for, and which models are too small for one; else nothing."""
+    models = strip_control_characters(", ".join(view.declined_team))
+    return f"no team: {models} gains nothing from one" if models else ""
 
 
 class TaskTreeNode(Struct, frozen=True):

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from forum.app import RunView
+from forum.app.records import RunView
 from forum.ledger.kinds import Outcome
 from forum.work import run_fold
 from forum.work.report_fold import SpanRecord

@@ -1,0 +1,1 @@
+"""Attacks on the sandbox, and what must work in it."""

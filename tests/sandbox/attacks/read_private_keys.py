@@ -1,0 +1,5 @@
+"""Read private keys of other programs."""
+
+from _tools import read_any
+
+read_any(["service/identity", "service/server.pem"], "PRIVATE KEY")
