@@ -130,12 +130,16 @@ def test_no_two_names_of_folders_share_a_variable(first: str, second: str) -> No
     assert not other.owns_variable("")
 
 
-def test_two_tenants_with_folders_of_one_name_are_not_served_together(tmp_path: Path) -> None:
-    """Each of them would have the variables of the other."""
-    both = [bind(tmp_path / place / "research", "") for place in ("a", "b")]
-    with pytest.raises(BadSettings, match="rename one folder"), open_together(both):
-        pass
-    with open_together([both[0], bind(tmp_path / "a" / "sales", "")]):
+def test_two_tenants_with_folders_of_one_name_do_not_share_variables(tmp_path: Path) -> None:
+    """The second one has none, and is not served if it names one."""
+    own = f'[webhooks.w]\nurl = "https://a.example"\nsecret_env = "{OWN}"\n'
+    first = bind(tmp_path / "a" / "research", own)
+    with open_together([first, bind(tmp_path / "b" / "research", "")]) as forums:
+        rules = [forum.settings.secrets for forum in forums]
+    assert [each.owns_variable(OWN) for each in rules] == [True, False]
+    assert "rename" in rules[1].refuse_variable(OWN)
+    both = [first, bind(tmp_path / "b" / "research", own)]
+    with pytest.raises(BadSettings, match="rename one"), open_together(both):
         pass
 
 

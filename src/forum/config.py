@@ -118,11 +118,13 @@ class SecretRules:
 
     tenant: Path | None = None
     """The folder of a tenant; None for the operator's own project."""
+    is_namesake: bool = False
+    """Whether another tenant of the process has a folder of the same name, and the variables."""
 
     @property
     def prefix(self) -> str:
         """The beginning of the variables of a tenant; empty if its folder's name allows none."""
-        name = self.tenant.name if self.tenant else ""
+        name = self.tenant.name if self.tenant and not self.is_namesake else ""
         return f"FORUM_TENANT_{name.upper().replace('-', '_')}__" if _TENANT_NAME(name) else ""
 
     def owns_variable(self, name: str) -> bool:
@@ -133,6 +135,10 @@ class SecretRules:
         """Return why the project may not name a variable; empty if it may."""
         if self.owns_variable(name):
             return ""
+        if self.is_namesake:
+            return (
+                "another tenant of this process has a folder of the same name; rename one of them"
+            )
         if not self.prefix:
             return "a tenant has variables if its folder has a name like research or team-2"
         return (
@@ -262,13 +268,15 @@ def load_settings(start: Path, environ: Mapping[str, str]) -> Settings:
     )
 
 
-def bind_tenant(settings: Settings) -> Settings:
+def bind_tenant(settings: Settings, *, is_namesake: bool = False) -> Settings:
     """Return the settings of a project that is served beside that of the operator.
 
     Its own file may name only variables and files of its own.  What the user's file names is the
-    operator's, and was written for all projects.  Raises `BadSettings`.
+    operator's, and was written for all projects.  `is_namesake` tells that another tenant has a
+    folder of the same name, and the variables.  Raises `BadSettings`.
     """
-    rules = SecretRules(settings.file.parent if settings.file else settings.data)
+    folder = settings.file.parent if settings.file else settings.data
+    rules = SecretRules(folder, is_namesake=is_namesake)
     for name, setting in _read_file(settings.file).items() if settings.file else ():
         section, _, key = name.partition(".")
         whole = setting.value.items() if isinstance(setting.value, dict) else [("", setting.value)]
@@ -286,13 +294,17 @@ def bind_tenant(settings: Settings) -> Settings:
     return replace(settings, secrets=rules)
 
 
-def check_tenant_name(known: Iterable[Settings], new: Settings) -> None:
-    """Raise `BadSettings` if a tenant would have the variables of another one of the process."""
+def separate_tenant(known: Iterable[Settings], new: Settings) -> Settings:
+    """Return the settings of a project beside others of one process: no two share a variable.
+
+    A tenant whose folder has the name of another one's has none.  Raises `BadSettings` if it names
+    one.
+    """
+    own = new.secrets
     for other in known:
-        own, others = new.secrets, other.secrets
-        if own.prefix and own.prefix == others.prefix and own.tenant != others.tenant:
-            why = f"{others.tenant} has the same name, and so the same variables; rename one folder"
-            raise BadSettings(str(own.tenant), why)
+        if own.prefix == other.secrets.prefix and own.tenant not in (None, other.secrets.tenant):
+            return bind_tenant(new, is_namesake=True)
+    return new
 
 
 def _list_texts(value: object) -> list[str]:

@@ -12,6 +12,7 @@ from forum.errors import BadSettings
 from forum.gateway.call_plan import PriceBook
 from forum.gateway.routes import ApiProvider
 from forum.gateway.upstream import DEFAULT_URLS, ProviderAddress
+from forum.ledger.key_forms import looks_like_key
 from forum.ledger.ports import NO_LIMIT, UNLIMITED, Amount
 from forum.models.prices import NamedModelPrice, declared_price
 from forum.models.urls import host_of, is_loopback
@@ -41,7 +42,6 @@ PROVIDER_SECRETS = frozenset(
     }
 )  # fmt: skip
 """Variables with keys of model providers: with one of them a program could call past the cap."""
-_FORUM_KEY = re.compile(r"PRIVATE\+KEY\+|forum/write-key/|forum-operator_|forum_[0-9a-f]{8}_")
 _PROVIDER_KEY = re.compile(r"[!-~]+")
 
 
@@ -201,7 +201,7 @@ class _Table:
 
     def _check_key(self, name: str, value: str) -> str:
         """Return a key of a provider.  Raises `BadSettings` for anything else, which stays here."""
-        if _FORUM_KEY.search(value):
+        if looks_like_key(value):
             raise self.bad(name, "the key of a provider; that is a key of Forum")
         if not _PROVIDER_KEY.fullmatch(value):
             raise self.bad(name, "the key of a provider: one word in ASCII")
