@@ -133,9 +133,40 @@ def test_a_council_tells_accord_and_dissent(engine: EngineSession) -> None:
     for result, council in ((alone, alone.council), (task, task.tasks["decide"].council)):
         assert council is not None
         assert result.accord is council.accord is Accord.BLOCKED
-        assert [(d.text, d.by) for d in result.dissent] == [("no", ("3",))]
+        assert [(d.text, d.by) for d in council.dissent] == [("no", ("3",))]
+        assert result.dissent == (*council.blockers, *council.dissent)
         assert [(b.text, b.by) for b in council.blockers] == [("lock_timeout is not set", ("3",))]
     assert "lock_timeout" in alone.reason
+
+
+@forum.agent
+def agreeing_with_an_objection(prompt: str) -> str:
+    """Vote yes, with an objection."""
+    return BALLOT.format(answer="yes", more=', "blocker": "lock_timeout is not set"')
+
+
+@forum.agent
+def mute(prompt: str) -> str:
+    """Cast no ballot."""
+    return "hm"
+
+
+def test_the_dissent_of_a_blocked_council_is_its_objection(engine: EngineSession) -> None:
+    """All seats have the same answer, so that nobody is in the minority."""
+    agents = [yes, yes, agreeing_with_an_objection]
+    result = engine.deliberate("Ship?", agents=agents, options=["yes", "no"]).wait(60)
+
+    assert result.accord is Accord.BLOCKED
+    assert [(d.text, d.by) for d in result.dissent] == [("lock_timeout is not set", ("3",))]
+
+
+def test_a_task_whose_council_casts_no_ballot_says_so(engine: EngineSession) -> None:
+    """The reason is that of the council itself, and it says where to look."""
+    plan = [{"id": "decide", "instruction": "Ship?", "panel": {"seats": 2, "models": ["mute"]}}]
+    result = engine.submit("Ship?", plan=plan, agents=[mute]).wait(60)
+
+    assert "because nobody cast a ballot: no reply in the form" in result.reason
+    assert "nobody cast a ballot" in result.tasks["decide"].reason
 
 
 @pytest.mark.parametrize(("names", "seats"), [(["yes"], 5), (["yes", "no"], 2)])
@@ -166,7 +197,8 @@ def test_a_symposium_tells_accord_and_dissent(engine: EngineSession, case: str) 
     assert all(each.text == "the rust" and each.by == ("ben",) for each in council.blockers)
     rust = forum.Dissent("the rust", ("ben",), "ben: it is deep")
     has_part = case in ("a dissent", "a dissent left out")
-    assert result.dissent == council.dissent == ((rust,) if has_part else ())
+    assert council.dissent == ((rust,) if has_part else ())
+    assert result.dissent == (*council.blockers, *council.dissent)
 
 
 @pytest.mark.parametrize("role", [Role.VALIDATOR, Role.INTENT])
@@ -180,7 +212,7 @@ def test_a_panel_that_judges_tells_accord_and_dissent(
     council = verdicts[-1].council if role is Role.VALIDATOR else result.intent
     assert council is not None
     assert result.accord is council.accord is accord
-    assert result.dissent == council.dissent
+    assert result.dissent == (*council.blockers, *council.dissent)
     assert bool(council.dissent) == (accord in (Accord.MAJORITY, Accord.SPLIT))
     assert [(b.text, b.by) for b in council.blockers] == (
         [(OBJECTION, ("2",))] if accord is Accord.BLOCKED else []

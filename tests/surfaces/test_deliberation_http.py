@@ -120,9 +120,14 @@ def test_a_council_that_nobody_was_heard_in_says_why(tmp_path: Path) -> None:
     """It has no task that could have failed: only its turns know."""
     with visiting(tmp_path, project(MUTE)) as visitor:
         run = visitor.end({"seats": 2})
+        refused = visitor.ask({"seats": 2}, about=run["run"])
 
     assert run["outcome"] == "failed"
     assert run["reason"] == "nobody cast a ballot: no reply in the form that was asked for"
+    assert refused.status_code == 409
+    assert "at the same time" not in refused.json()["title"]
+    assert "has no answer to deliberate on" in refused.json()["detail"]
+    assert f"GET /api/v1/runs/{run['run']}" in refused.json()["detail"]
 
 
 @pytest.mark.parametrize(
