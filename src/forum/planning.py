@@ -236,15 +236,26 @@ class CallerAuthority(Enum):
 
 
 class CallerParts(msgspec.Struct, frozen=True):
-    """The agents and tools that a program brings along for one request, by name."""
+    """What a program brings along for one request: agents, tools and panels by name, and roles."""
 
     agents: tuple[str, ...] = ()
     """If there are any, the configured agents work only where the plan names them."""
     tools: tuple[str, ...] = ()
     """Granted to all tasks: whoever brings a tool along has granted it."""
+    panels: tuple[str, ...] = ()
+    """Their seats are taken also by configured agents."""
+    roles: frozenset[Role] = frozenset()
+    """Roles for which the program names an agent or a panel."""
+    off: frozenset[Role] = frozenset()
+    """Roles that the run does without."""
+
+    def has_role(self, role: Role, policy: Policy) -> bool:
+        """Return whether somebody has a role; of configured ones, only if no agents are passed."""
+        return role in policy.roles and (role in self.roles or not self.agents)
 
 
 _NOTHING = CallerParts()
+_PLANNING_ROLES = frozenset({Role.CLASSIFIER, Role.COORDINATOR})
 
 
 class RouteNext(StrEnum):
@@ -322,7 +333,7 @@ class Planner:
         """
         whole = self.team_settings.team if team is None else team
         if own.agents:
-            order = _leave_out_configured(order, own.agents)
+            order = _leave_out_configured(order, own)
         is_planned = panel is not None or order.plan is not None
         may_decline = whole and not is_planned and not self._any_model
         declined = team_measurements.decline_team(order.policy) if may_decline else ()
@@ -343,6 +354,8 @@ class Planner:
             is_routed = bool(has_choice) and self.is_routed(
                 order.policy, lane=lane, team=team, route=route
             )
+            # Whoever names a Coordinator or a Classifier for this request wants it to be asked.
+            is_routed |= route is not False and not own.roles.isdisjoint(_PLANNING_ROLES)
             # A team makes its own plan, and is not given an empty request either.
             alone = single_task_plan(order.request) if whole or not is_routed else None
             order = (
@@ -404,9 +417,9 @@ class Planner:
                 role_assignment.route_facts(route, self.roster), msgspec.json.encode(route)
             )
             lane = decision.facts.lane
-        has_classifier = team or (Role.CLASSIFIER in order.policy.roles and not own.agents)
+        has_classifier = team or own.has_role(Role.CLASSIFIER, order.policy)
         is_classified = not lane and has_classifier
-        is_planned = team or (planned and Role.COORDINATOR in order.policy.roles and not own.agents)
+        is_planned = team or (planned and own.has_role(Role.COORDINATOR, order.policy))
         policy = role_assignment.build_team_policy(
             order.policy,
             self.roster,
@@ -415,7 +428,7 @@ class Planner:
             ),
             roles=team,
             workers=own.agents,
-            off=self.team_settings.off,
+            off=self.team_settings.off | own.off,
         )
         policy = _grant_tools(policy, own.tools)
         if is_planned:
@@ -474,7 +487,7 @@ class Planner:
                 dict.fromkeys(lanes, 0),
                 roles=team,
                 workers=own.agents,
-                off=self.team_settings.off,
+                off=self.team_settings.off | own.off,
             )
         if policy.lanes and own.tools and not all(task.lane for task in plan.all_tasks):
             # A task without a lane may use the caller's tools, too.
@@ -526,18 +539,21 @@ def fill_context_lengths(policy: Policy) -> Policy:
     return msgspec.structs.replace(policy, agents=agents)
 
 
-def _leave_out_configured(order: "RunRequest", own: Sequence[str]) -> "RunRequest":
-    """Return a request whose agents are the caller's, and those that its plan and roles name."""
+def _leave_out_configured(order: "RunRequest", own: CallerParts) -> "RunRequest":
+    """Return a request whose agents are the caller's, and those that the caller names.
+
+    The caller names agents in the plan, the ladder, the panels and the roles.
+    """
     policy, plan = order.policy, order.plan
-    named = {"", *own, *policy.seat_panels(policy.roles.values())}
+    chosen = (*policy.roles.values(), *policy.ladder, *own.panels)
+    named = {"", *own.agents, *policy.seat_panels(chosen)}
     for task in plan.all_tasks if plan else ():
         named |= {task.agent} | (task.panel.speakers if task.panel else frozenset())
     agents = {name: agent for name, agent in policy.agents.items() if name in named}
     panels = {
         name: panel for name, panel in policy.panels.items() if panel.speakers <= agents.keys()
     }
-    policy = msgspec.structs.replace(policy, agents=agents, panels=panels, ladder=())
-    return replace(order, policy=policy)
+    return replace(order, policy=msgspec.structs.replace(policy, agents=agents, panels=panels))
 
 
 def _grant_tools(policy: Policy, granted: Sequence[str]) -> Policy:
