@@ -55,7 +55,7 @@ from forum.work.plan import RunBudget
 from forum.work.policy import Chat, Policy
 
 SEED = 1
-HELD_OUT_SEED = 73_905_118
+HELD_OUT_SEED = 20_417_953
 COUNT = 40
 """Requests in each half."""
 MAX_TUNING = 200

@@ -330,14 +330,24 @@ def test_an_answer_with_faults_is_mended_once_and_the_better_one_is_kept(
     assert play(office, tmp_path) == []
 
 
-def test_the_author_is_told_by_code_what_is_missing_and_no_frame_is_sent(office: Office) -> None:
-    """A small model repeats marks and headings; the request, its answer and one sentence do."""
-    office.do(corrected(LINES, WEIGHT, "Load: 6.96 t"))
+@pytest.mark.parametrize(
+    ("result", "told"),
+    [
+        (WEIGHT, "Go on where it stopped, briefly, and end as asked."),
+        (f"{WEIGHT}\nLoad: 6960 t", "`Load: NUMBER t` (6960 kg = 6.96 t)"),
+    ],
+    ids=["missing", "other unit"],
+)
+def test_the_author_is_told_what_to_do_and_no_frame_is_sent(
+    office: Office, result: str, told: str
+) -> None:
+    """A small model repeats marks and headings, and guesses the values of lines that it sees."""
+    office.do(corrected(LINES, result, "Load: 6.96 t"))
     (call,) = [e for e in office.entries() if e.step == "attempt/1/call/1" and "synth" in e.strand]
     prompt = office.body(call, "prompt").decode()
 
     assert prompt.startswith(LINES)
-    assert prompt.endswith("`Load: NUMBER t` (6960 kg = 6.96 t)")
+    assert prompt.endswith(told)
     assert "schema" not in call.bodies
 
 

@@ -110,9 +110,12 @@ def build_correction(
         return build_task_prompt(lane_instructions, text)
     words = room // 6
     limit = f" Use at most {words} words." if words < _MAX_TOLD_WORDS else ""
-    if asked:
+    if asked and all(fault.finding is FormFinding.LINE for fault in asked):
+        # A model that sees the lines that are missing guesses their values. It must calculate
+        # first, so it is only asked to go on; the request says how to end.
+        task = "Your reply was cut off. Go on where it stopped, briefly, and end as asked."
+    elif asked:
         lines = "\n".join(fault.ask for fault in asked)
-        # A model that is asked for the lines alone guesses the values: it must calculate first.
         task = (
             "Your answer is not finished. Go on where it stopped, briefly, and end with this, with "
             f"the values filled in:\n{lines}"
