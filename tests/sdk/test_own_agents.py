@@ -190,7 +190,7 @@ def test_a_program_replaces_the_panel_and_the_roles_of_forum_toml(project: Path)
 )
 def test_wrong_ladders_panels_and_roles_say_where(
     project: Path,
-    options: Any,
+    options: Any,  # noqa: ANN401
     why: str,
 ) -> None:
     """Before anything is recorded."""
