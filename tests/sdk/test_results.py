@@ -278,6 +278,32 @@ def test_a_model_by_name_answers_with_a_value(
     assert "k-123" in str(seen.headers)
 
 
+@forum.agent
+def fencing(prompt: str) -> str:
+    """Answer with one fenced block, as chat models do."""
+    return '```json\n{"number": 7, "items": ["lamp"]}\n```\n'
+
+
+@forum.agent
+def talking_around(prompt: str) -> str:
+    """Answer with a block, and with words before it."""
+    return 'Here:\n```json\n{"number": 7, "items": ["lamp"]}\n```'
+
+
+def test_a_typed_answer_may_be_one_fenced_block(engine: EngineSession, project: Path) -> None:
+    """The run passes, its record is verified and replayed; words around it are another matter."""
+    result = engine.submit("Order a lamp.", agents=[fencing], result=Order).wait(60)
+    spoken = engine.submit("Order a lamp.", agents=[talking_around], result=Order).wait(60)
+    plan = [{"id": "a", "instruction": "Go.", "done_when": "json"}]
+    strict = engine.submit("Order a lamp.", agents=[fencing], plan=plan).wait(60)
+
+    assert result.value == Order(number=7, items=["lamp"]), result.reason
+    assert result.verdicts["answer"][0].check is Check.JSON
+    assert [spoken.outcome, strict.outcome] == [Outcome.FAILED] * 2
+    assert engine._forum.runs.replay(result.run) == []  # noqa: SLF001  the same, step by step
+    assert_verified(project)
+
+
 def test_an_answer_of_another_type_says_why(engine: EngineSession) -> None:
     """The run fails, and so does asking for the value."""
     result = engine.submit("x", agents=[worker_of_results], result=Order).wait(60)

@@ -4,10 +4,9 @@ from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta, Struct
 
-from forum.surfaces.requests import Protocol
 from forum.surfaces.schemas import fields
 from forum.work.council_end import Requirement
-from forum.work.panel import Council, Panel, Symposium
+from forum.work.panel import Council, Panel, Protocol, Symposium
 from forum.work.plan import Task
 from forum.work.policy import Policy, Role
 from forum.work.role_assignment import plan_single_task
