@@ -158,6 +158,10 @@ phoenix:
 scale *args:
     FORUM_SCALE_ENTRIES=1000000 {{bin}}/pytest tests/backends/test_scale.py {{args}}
 
+# Draw encodings of entries of all kinds, and see that all verifiers accept and refuse the same; nightly
+fuzz-encoding *args:
+    {{bin}}/python -m tests.soak.encoding {{args}}
+
 # Flip every bit of a bundle, one at a time, and verify each
 flip-bundle *args:
     {{bin}}/python -m tests.soak.flip {{args}}

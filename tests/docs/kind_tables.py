@@ -20,6 +20,7 @@ from forum.evidence.control_maps import encode_map
 from forum.evidence.events import EVENT_FORMS
 from forum.evidence.queries import QUERY_SETS
 from forum.evidence.report import LIMITS
+from forum.ledger.entry import Limit
 from forum.ledger.kinds import LEDGER_KINDS, Kind
 from forum.work.kinds import WORK_KINDS
 from forum.work.oversight_kinds import OVERSIGHT_KINDS
@@ -99,7 +100,7 @@ def _prose_type(hint: Any) -> str:  # noqa: ANN401  a type of any form
         return f"array of {_prose_type(get_args(hint)[0])}"
     if isinstance(hint, type) and issubclass(hint, Enum):
         return ", ".join(f"`{value}`" for value in _values(hint))
-    return "count" if get_origin(hint) is Annotated else "string"
+    return _name_number(hint) or "string"
 
 
 def _verifier_table(kinds: list[Kind[Any]]) -> str:
@@ -124,7 +125,14 @@ def _short_type(hint: Any, enums: dict[str, type[Enum]]) -> str:  # noqa: ANN401
         if enums.setdefault(hint.__name__, hint) is not hint:
             raise ValueError(f"two enumerations are called {hint.__name__}")
         return hint.__name__
-    return "count" if get_origin(hint) is Annotated else "text"
+    return _name_number(hint) or "text"
+
+
+def _name_number(hint: Any) -> str:  # noqa: ANN401  any type
+    """Return the name of a type of integers, or nothing for another type."""
+    if get_origin(hint) is not Annotated:
+        return ""
+    return "limit" if hint == Limit else "count"
 
 
 def _facts(kind: Kind[Any]) -> list[tuple[str, Any, str]]:

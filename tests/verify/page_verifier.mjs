@@ -20,7 +20,7 @@ const remember = (check) => {
 };
 signatureHolds = remember(signatureHolds);
 checkPublicKey = remember(checkPublicKey);
-return { KINDS, Policy, Rejected, readKey, sha256, sha512, signatureHolds, checkPublicKey,
+return { KINDS, Policy, Rejected, readEntry, readKey, sha256, sha512, signatureHolds, checkPublicKey,
   escapeText, quote, revealText, verifyBundle, verifyPack, isPack, REFUTED_CLAIMS };
 `;
 
@@ -52,6 +52,18 @@ const ACTIONS = {
     const report = check(data, trust, v.KINDS);
     const { user, system } = process.cpuUsage(started);
     return { report, seconds: (user + system) / 1e6 };
+  },
+  entries({ entries }) {
+    const v = load(0xffff);
+    return entries.map((text) => {
+      try {
+        v.readEntry(bytes(text), v.KINDS);
+        return true;
+      } catch (error) {
+        if (error instanceof v.Rejected) return false;
+        throw error;
+      }
+    });
   },
   signature({ key, message, signature }) {
     const v = load(0xffff);

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from forum.app import KINDS
 from forum.errors import Malformed, ProofRejected, SignatureRejected
-from forum.ledger.entry import MAX_ENTRY_SIZE, MAX_NESTING, MAX_PARENTS, Entry, Facts
+from forum.ledger.entry import MAX_ENTRY_SIZE, MAX_NESTING, MAX_PARENTS, Entry, Facts, Limit
 from forum.ledger.kinds import LEDGER_KINDS
 from forum.ledger.zip_archive import unpack_archive
 from forum.tlog import (
@@ -106,7 +106,7 @@ def test_its_grammar_is_that_of_python_3_9() -> None:
 def form_of(hint: Any) -> object:  # noqa: ANN401  a type of any form
     """Return the type of a fact as the table of the stand-alone verifier writes it."""
     if get_origin(hint) is Annotated:
-        return standalone.COUNT
+        return standalone.LIMIT if hint == Limit else standalone.COUNT
     if hint is str:
         return standalone.TEXT
     if get_origin(hint) is tuple:

@@ -7,10 +7,12 @@ verification never hashes a re-encoded entry.  See docs/spec/entry.md.
 """
 
 import re
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from forum.errors import Malformed
 from forum.tlog import Hash, hash_leaf
@@ -31,12 +33,21 @@ _MAX_EXACT_INT = 2**53
 Count = Annotated[int, msgspec.Meta(ge=0, lt=_MAX_EXACT_INT)]
 """A non-negative integer that every JSON parser reads exactly, also as a double."""
 
+Limit = Annotated[
+    int, msgspec.Meta(ge=0, lt=_MAX_EXACT_INT, description="a count with the default: no limit")
+]
+"""A count that readers accept also where it is written out with its default value.
+
+Releases up to 0.2 wrote it so if a client had named that value.  Such entries stay in their logs,
+so they stay valid; a writer leaves the default out.  No kind after 0.2 may have such a member.
+"""
+
 
 class Facts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, gc=False):
     """The small typed facts of one kind of entry.  They outlive the redaction of its bodies.
 
-    Members are `str`, `Count`, string enums, lists of those, and structs of those; a member
-    with its default value is not written.
+    Members are `str`, `Count`, string enums, and lists of those; a member with its default value is
+    not written.
     """
 
 
@@ -160,26 +171,27 @@ def _facts_of(data: bytes, entry: Entry[Any]) -> bytes:
     return shape[1]
 
 
-def read_entry(
-    data: bytes, decoder: "msgspec.json.Decoder[Entry[Any]] | None" = None
-) -> Entry[Any]:
-    """Return the entry with exactly these bytes; the facts are checked by the decoder's type.
+def read_entry(data: bytes, read_facts: Callable[[bytes], Facts] | None = None) -> Entry[Any]:
+    """Return the entry with exactly these bytes; `read_facts` checks the facts by their kind.
 
-    Without a decoder, for an unknown kind, the facts stay raw and must only obey the rules for all
-    facts.  Raises `Malformed`.
+    Without it, for an unknown kind, the facts stay raw and must only obey the rules for all facts.
+    Raises `Malformed`.
     """
     check_bytes(data)
     try:
-        entry = (decoder or _raw_decoder).decode(data)
+        entry = _raw_decoder.decode(data)
+        # No member of an entry or of a commitment has a default, and the facts are copied as they
+        # are: this compares white space, order, names and escapes of everything else.
         again = _encoder.encode(entry)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         raise Malformed("entry", str(error)) from None
     if again != data:
         raise Malformed("entry", "not in canonical form")
     _facts_of(data, entry)
-    if decoder is None:
+    if read_facts is None:
         _check_raw(entry.facts)
-    return entry
+        return entry
+    return replace(entry, facts=read_facts(bytes(entry.facts)))
 
 
 @lru_cache(maxsize=4096)

@@ -7,12 +7,22 @@ runs.  Other packages declare their own kinds, and readers combine the sets with
 
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, get_type_hints
 
 import msgspec
+from msgspec.structs import replace
 
 from forum.errors import Malformed
-from forum.ledger.entry import Count, Entry, Facts, check_bytes, peek_kind, read_entry, write_entry
+from forum.ledger.entry import (
+    Count,
+    Entry,
+    Facts,
+    Limit,
+    check_bytes,
+    peek_kind,
+    read_entry,
+    write_entry,
+)
 
 F = TypeVar("F", bound=Facts)
 
@@ -28,18 +38,71 @@ class Kind(msgspec.Struct, Generic[F], frozen=True):
     bodies: frozenset[str] = frozenset()
 
 
+class _FactsReader(Generic[F]):
+    """Reads and normalizes the facts of one kind, member by member."""
+
+    def __init__(self, facts: type[F]) -> None:
+        self._decoder = msgspec.json.Decoder(facts)
+        hints = get_type_hints(facts, include_extras=True)
+        fields = msgspec.structs.fields(facts)
+        self._places = {
+            # No value is equal to NODEFAULT.
+            field.name: (n, msgspec.NODEFAULT if hints[field.name] == Limit else field.default)
+            for n, field in enumerate(fields)
+        }
+        """The place of each member, and the value with which it is not written."""
+        # An encoder leaves a default out by identity.  Python has one object for a small integer,
+        # an enum member and the empty string or tuple; only other defaults must be looked for.
+        self._defaults = [
+            (field.name, field.default)
+            for field in fields
+            if field.default is not msgspec.NODEFAULT
+            if _copy_value(field.default, hints[field.name]) is not field.default
+        ]
+
+    def read(self, data: bytes) -> F:
+        """Return the facts with exactly these bytes.  Raises `Malformed`.
+
+        Each member is compared with its default by value: a library may write a default that is
+        equal and not the same object.
+        """
+        try:
+            facts = self._decoder.decode(data)
+            members = msgspec.json.decode(data)
+        except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+            raise Malformed("entry", str(error)) from None
+        last = -1
+        for name in members:
+            place, default = self._places[name]
+            value = members[name] = getattr(facts, name)
+            if place < last or value == default:
+                detail = f"the fact {name} is out of order, or written with its default"
+                raise Malformed("entry", detail)
+            last = place
+        # White space, escapes, a member that occurs twice, and a number with a fraction.
+        if msgspec.json.encode(members) != data:
+            raise Malformed("entry", "facts that are not in canonical form")
+        return facts
+
+    def normalize(self, facts: F) -> F:
+        """Return facts whose defaults are left out when they are written."""
+        equal = {n: default for n, default in self._defaults if getattr(facts, n) == default}
+        return replace(facts, **equal) if equal else facts
+
+
+def _copy_value(value: object, hint: Any) -> object:  # noqa: ANN401  a type of any form
+    """Return an equal value that was read from JSON."""
+    return msgspec.json.decode(msgspec.json.encode(value), type=hint)
+
+
 class Kinds:
     """A closed set of kinds, which encodes and decodes entries."""
 
     def __init__(self, kinds: Iterable[Kind[Any]]) -> None:
         self._kinds = {kind.name: kind for kind in kinds}
         self._by_facts = {kind.facts: kind for kind in self._kinds.values()}
-        self._decoders = {
-            kind.name.encode(): msgspec.json.Decoder(Entry[kind.facts])  # type: ignore[name-defined]
-            for kind in self._kinds.values()
-        }
-        self._known: set[tuple[bytes, bytes]] = set()
-        self._facts = {k.name.encode(): msgspec.json.Decoder(k.facts) for k in self}
+        self._readers = {k.name.encode(): _FactsReader(k.facts) for k in self}
+        self._known: dict[tuple[bytes, bytes], Any] = {}
 
     def __iter__(self) -> Iterator[Kind[Any]]:
         return iter(self._kinds.values())
@@ -62,23 +125,34 @@ class Kinds:
 
         An entry of an unknown kind, written by a later release, has raw facts.
         """
-        entry = read_entry(data, self._decoders.get(peek_kind(data)))
+        kind = peek_kind(data)
+        known = kind in self._readers
+        entry = read_entry(data, (lambda facts: self._read_facts(kind, facts)) if known else None)
         if entry.bodies:
             self._check_body_names(entry)
         return entry
 
     def has_valid_facts(self, kind: bytes, facts: bytes) -> bool:
         """Return whether these bytes are the canonical encoding of facts of a known kind."""
-        key = (kind, facts)
-        if key in self._known:
+        if (kind, facts) in self._known:
             return True
-        decoder = self._facts.get(kind)
-        if decoder is None or not _is_canonical(decoder, facts):
+        try:
+            check_bytes(facts)
+            self._read_facts(kind, facts)
+        except (KeyError, Malformed):
             return False
-        if len(self._known) >= _MAX_CACHED_FACTS:
-            self._known.clear()
-        self._known.add(key)
         return True
+
+    def _read_facts(self, kind: bytes, data: bytes) -> Any:  # noqa: ANN401  facts of this kind
+        """Return the facts with these bytes, which occur often.  Raises `Malformed`."""
+        key = (kind, data)
+        facts = self._known.get(key)
+        if facts is None:
+            facts = self._readers[kind].read(data)
+            if len(self._known) >= _MAX_CACHED_FACTS:
+                self._known.clear()
+            self._known[key] = facts
+        return facts
 
     def write(self, entry: Entry[Any]) -> bytes:
         """Return the bytes of an entry, which `read` accepts.  Raises `Malformed`."""
@@ -86,25 +160,19 @@ class Kinds:
             raise Malformed("entry", f"no such kind: {entry.kind}")
         if entry.bodies:
             self._check_body_names(entry)
-        data, facts = write_entry(entry)
+        name = entry.kind.encode()
+        facts = self._readers[name].normalize(entry.facts)
+        data, written = write_entry(entry if facts is entry.facts else replace(entry, facts=facts))
         # msgspec checks types only when it decodes, not when a struct is constructed.  An entry
         # that no reader could decode must not be written.
-        if not self.has_valid_facts(entry.kind.encode(), facts):
-            raise Malformed("entry", f"these are no facts of {entry.kind}: {facts!r}")
+        if not self.has_valid_facts(name, written):
+            raise Malformed("entry", f"these are no facts of {entry.kind}: {written!r}")
         return data
 
     def _check_body_names(self, entry: Entry[Any]) -> None:
         kind = self._kinds.get(entry.kind)
         if kind is not None and not kind.bodies.issuperset(entry.bodies):
             raise Malformed("entry", f"{entry.kind} has no body {', '.join(entry.bodies)}")
-
-
-def _is_canonical(decoder: "msgspec.json.Decoder[Any]", facts: bytes) -> bool:
-    try:
-        check_bytes(facts)
-        return msgspec.json.encode(decoder.decode(facts)) == facts
-    except (Malformed, msgspec.MsgspecError, UnicodeError):
-        return False
 
 
 class Outcome(StrEnum):

@@ -524,15 +524,16 @@ MEDIA_TYPE = r"[!#-\[\]-~]{1,64}"
 BODY_NAME = r"[a-z][a-z0-9._-]{0,31}"
 KIND = r"[a-z][a-z.]*/[1-9][0-9]*"
 
-TEXT, COUNT = "text", "count"
+TEXT, COUNT, LIMIT = "text", "count", "limit"
 
 # The two tables below are generated from the kinds that Forum declares.
 #
 # CHOICE_TABLE lists the values that a fact of an enumerated type can have.  KIND_TABLE lists the
 # released kinds.  The words behind the name of a kind are its facts in their order, each as
 # NAME:TYPE, with =DEFAULT (JSON) if the fact is left out when it has that value; TYPE[] is an
-# array.  +NAME is a body that an entry of this kind may have.  An indented line continues the
-# line above it, and "" stands for the empty string.
+# array, and a limit is a count that may be written with its default.  +NAME is a body that an entry
+# of this kind may have.  An indented line continues the line above it, and "" stands for the empty
+# string.
 
 # <kinds>
 CHOICE_TABLE = """
@@ -598,8 +599,8 @@ incident.open/1 incident:text severity:IncidentSeverity by:Authority known:count
     +identity +text
 incident.close/1 incident:text by:Authority +identity +text
 config.seen/1 engine:text roster:text policies:text models:text tools:text
-accepted/1 usd:count=9007199254740991 tokens:count=9007199254740991 calls:count=9007199254740991
-    milliseconds:count=9007199254740991 depth:count=0 parent_run:text="" parent_task:text=""
+accepted/1 usd:limit=9007199254740991 tokens:limit=9007199254740991 calls:limit=9007199254740991
+    milliseconds:limit=9007199254740991 depth:count=0 parent_run:text="" parent_task:text=""
     fork_run:text="" fork_index:count=0 +policy +request
 route/1 lane:text basis:Basis confidence:count=0 runner_up:text="" margin:count=0 roster:text=""
     +evidence
@@ -625,8 +626,8 @@ cancel/1
 control.close/1
 run.interrupted/1
 run.resumed/1
-delegate/1 run:text usd:count=9007199254740991 tokens:count=9007199254740991
-    calls:count=9007199254740991
+delegate/1 run:text usd:limit=9007199254740991 tokens:limit=9007199254740991
+    calls:limit=9007199254740991
 accord/1 run:text accord:Accord blockers:count=0 role:text="" +findings
 check/1 subject:text outcome:Outcome check:Check reason:text="" judge:text=""
     independence:Independence="" +detail
@@ -637,7 +638,7 @@ eval.open/1 cases:count repeat:count configurations:text[] +cases
 eval.play/1 case:count configuration:text repeat:count run:text quality:count
 eval.report/1 plays:count unplayed:count=0 +report
 report.source/1 told:ReportProvenance by:text framework:text="" trace:text="" continues:text=""
-    usd:count=9007199254740991 tokens:count=9007199254740991 calls:count=9007199254740991 +names
+    usd:limit=9007199254740991 tokens:limit=9007199254740991 calls:limit=9007199254740991 +names
 report.begin/1 op:Operation name:text span:text within:text="" agent:text="" model:text=""
     provider:text="" usd:count=0 tokens:count=0 calls:count=0 prices:text="" altered:text[]=[]
     cut:count=0 +attributes +input +names
@@ -734,7 +735,12 @@ def is_plain(value: object, nesting: int) -> bool:
 
 
 def is_fact(value: object, form: object, *default: object) -> bool:
-    """Return whether a fact has its type and is not equal to its default, which is omitted."""
+    """Return whether a fact has its type and is not equal to its default, which is omitted.
+
+    A limit may be written with its default: releases up to 0.2 did that.
+    """
+    if form == LIMIT:
+        return is_count(value)
     if isinstance(form, list):
         items = isinstance(value, list) and all(is_fact(item, *form) for item in value)
         return items and value not in default

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 import msgspec
 
-from forum.ledger.entry import Count, Facts
+from forum.ledger.entry import Count, Facts, Limit
 from forum.ledger.kinds import Kind, Kinds, Outcome
 from forum.ledger.ports import NO_LIMIT, Amount
 from forum.work.acceptance_criteria import Check
@@ -78,10 +78,10 @@ def tool_gate_subject(task: str, number: int) -> str:
 class AcceptedFacts(Facts, frozen=True):
     """A request was taken on: what it may use, and where it comes from."""
 
-    usd: Count = NO_LIMIT
-    tokens: Count = NO_LIMIT
-    calls: Count = NO_LIMIT
-    milliseconds: Count = NO_LIMIT
+    usd: Limit = NO_LIMIT
+    tokens: Limit = NO_LIMIT
+    calls: Limit = NO_LIMIT
+    milliseconds: Limit = NO_LIMIT
     depth: Count = 0
     parent_run: str = ""
     parent_task: str = ""
@@ -459,9 +459,9 @@ class DelegationFacts(Facts, frozen=True):
     """A task is executed by a run of its own, with a part of the budget."""
 
     run: str
-    usd: Count = NO_LIMIT
-    tokens: Count = NO_LIMIT
-    calls: Count = NO_LIMIT
+    usd: Limit = NO_LIMIT
+    tokens: Limit = NO_LIMIT
+    calls: Limit = NO_LIMIT
 
     @property
     def allotment(self) -> Amount:

@@ -19,7 +19,7 @@ from hashlib import sha256
 
 import msgspec
 
-from forum.ledger.entry import Count, Facts
+from forum.ledger.entry import Count, Facts, Limit
 from forum.ledger.kinds import Kind, Kinds, Outcome
 from forum.ledger.ports import NO_LIMIT, UNLIMITED, Amount
 
@@ -104,10 +104,10 @@ class ReportSourceFacts(Facts, frozen=True):
     """The W3C trace id, if there is one."""
     continues: str = ""
     """The closed run that this one continues."""
-    usd: Count = NO_LIMIT
+    usd: Limit = NO_LIMIT
     """In nano-dollars, like every amount of money."""
-    tokens: Count = NO_LIMIT
-    calls: Count = NO_LIMIT
+    tokens: Limit = NO_LIMIT
+    calls: Limit = NO_LIMIT
 
     @property
     def cap(self) -> Amount:

@@ -75,7 +75,7 @@ function isPlain(value, nesting) {
  * @param {FactForm["item"]} item
  */
 function hasType(value, item) {
-  if (item === "count") return isCount(value);
+  if (item === "count" || item === "limit") return isCount(value);
   return typeof value === "string" && (item === "text" || item.includes(value));
 }
 
@@ -90,7 +90,9 @@ function isFact(value, form) {
     const given = Array.isArray(value) && !(form.isOptional && !value.length);
     return given && value.every((one) => hasType(one, form.item));
   }
-  return hasType(value, form.item) && !(form.isOptional && value === form.fallback);
+  // Releases up to 0.2 wrote a limit also where it had its default.
+  const isOmitted = form.isOptional && form.item !== "limit";
+  return hasType(value, form.item) && !(isOmitted && value === form.fallback);
 }
 
 /**

@@ -3,16 +3,17 @@
  *
  * CHOICE_TABLE lists the values that a fact of an enumerated type can have.  KIND_TABLE lists the
  * kinds.  The words behind the name of a kind are its facts in their order, each as NAME:TYPE,
- * with =DEFAULT (JSON) if the fact is left out when it has that value; TYPE[] is an array.  +NAME
- * is a body that an entry of this kind may have.  An indented line continues the line above it.
+ * with =DEFAULT (JSON) if the fact is left out when it has that value; TYPE[] is an array, and a
+ * limit is a count that may be written with its default.  +NAME is a body that an entry of this
+ * kind may have.  An indented line continues the line above it.
  */
 
 /**
- * The type of a fact: text, count or the values of an enumeration, as an array or not.
+ * The type of a fact: text, count, limit or the values of an enumeration, as an array or not.
  *
  * `fallback` is the value of a fact that is left out.
  * @typedef {{
- *   item: "text" | "count" | string[], isArray: boolean, isOptional: boolean, fallback?: unknown,
+ *   item: "text" | "count" | "limit" | string[], isArray: boolean, isOptional: boolean, fallback?: unknown,
  * }} FactForm
  */
 
@@ -68,7 +69,7 @@ function readFactForm(form, choices) {
   const [type, fallback] = form.split("=");
   const name = type.replace("[]", "");
   const values = choices.get(name)?.map((word) => word.replaceAll('"', ""));
-  const item = values ?? /** @type {"text" | "count"} */ (name);
+  const item = values ?? /** @type {"text" | "count" | "limit"} */ (name);
   const isOptional = fallback !== undefined;
   return { item, isArray: name !== type, isOptional, fallback: isOptional && JSON.parse(fallback) };
 }
