@@ -344,7 +344,7 @@ class Planner:
             for each in _symposia_of(order, panel):
                 order = _add_environment_models(order, each, os.environ)
         else:
-            self._check_panel_names(order.policy)
+            order = self._keep_operators_judges(order, team=whole)
         if panel is not None:
             order = seat_panel(order, panel)
         elif order.plan is not None:
@@ -497,16 +497,21 @@ class Planner:
             policy = fill_context_lengths(policy)
         return replace(order, plan=seat_task_panels(plan, policy), policy=policy)
 
-    def _check_panel_names(self, policy: Policy) -> None:
-        """Refuse a policy in which a client replaced a panel of the operator. Raises `BadPlan`.
+    def _keep_operators_judges(self, order: "RunRequest", *, team: bool) -> "RunRequest":
+        """Return a request of a client that is judged by those whom the operator has named.
 
-        The operator's roles name these panels: the client would choose who judges its work.
+        A client that replaces a panel of the operator is refused: the roles name these panels, and
+        the client would choose who judges its work. Raises `BadPlan`.
         """
         for name, panel in self.team_settings.panels.items():
-            if policy.panels.get(name, panel) != panel:
+            if order.policy.panels.get(name, panel) != panel:
                 raise errors.BadPlan(
                     f"panels: the operator has a panel {name!r}; give yours another name"
                 )
+        if order.plan is None or not (team or Role.VALIDATOR in order.policy.roles):
+            return order
+        # Before decisions are seated: what a council chose needs no other judge.
+        return replace(order, plan=Plan(tuple(map(_keep_judged, order.plan.tasks))))
 
     def _restrict_to_client(self, order: "RunRequest") -> "RunRequest":
         """Return a request within the operator's budget, with the tools of its lanes only.
@@ -519,6 +524,25 @@ class Planner:
         policy = _withhold_tools(order.policy, LaneBrief())
         check_tool_permissions(order.plan.all_tasks, policy)
         return replace(order, budget=budget, policy=policy)
+
+
+def _keep_judged(task: Task) -> Task:
+    """Return a task whose result a Validator judges, whatever code checks.
+
+    Criteria that code checks alone would spare the Validator: a client may add to what is judged,
+    and never take from it.
+    """
+    criteria = parse_criteria(task.done_when)
+    is_spared = criteria and all(each.check is not Check.MODEL for each in criteria)
+    return msgspec.structs.replace(
+        task,
+        done_when=f"{task.done_when}\n{_JUDGED_LINE}" if is_spared else task.done_when,
+        tasks=tuple(map(_keep_judged, task.tasks)),
+    )
+
+
+_JUDGED_LINE = "The result does what the instruction asks."
+"""A criterion in words, by which a Validator judges."""
 
 
 def _is_scripted(policy: Policy) -> bool:
