@@ -1845,8 +1845,12 @@ export interface ScoreAsk {
   subject?: ScoreSubject;
   /** With the subject `task`. */
   task?: string;
-  /** What kind of judge gave it. */
-  by?: Scorer;
+  /**
+   * What kind of judge gave it. `person` needs a credential of a person: the operator's token,
+   * or that of an identity provider. By default it is what the credential says: `person`, or
+   * `program` for an API key.
+   */
+  by?: Scorer | null;
   comment?: string;
 }
 

@@ -298,7 +298,9 @@ class RunsApi:
 
         `task`: With the subject `task`.
 
-        `by`: What kind of judge gave it.
+        `by`: What kind of judge gave it. `person` needs a credential of a person: the
+        operator's token, or that of an identity provider. By default it is what the
+        credential says: `person`, or `program` for an API key.
         """
         return self._connection.call(
             ApiRequest(
