@@ -100,7 +100,7 @@ def test_clients_score_and_read_by_their_scopes(tmp_path: Path) -> None:
         )
         path, body = f"/api/v1/runs/{run}/scores", {"name": "helpful", "value": 0.5}
         posing = client.post(path, json=body | {"by": "person"}, headers=writer)
-        assert posing.status_code == 400
+        assert posing.status_code == 422
         assert "not a person's" in posing.json()["detail"]
         assert client.post(path, json=body, headers=writer).json()["by"] == "program"
         token = {"Authorization": f"Bearer {forum.access.operator_token()}"}
