@@ -222,7 +222,9 @@ def pin_tools(policy: Policy, settings: Settings) -> Policy:
     from forum.models.mcp_tools import list_tools
     from forum.models.sandbox import make_sandbox
 
-    offered = asyncio.run(list_tools(policy.servers, sandbox=make_sandbox(settings)))
+    offered = asyncio.run(
+        list_tools(policy.servers, sandbox=make_sandbox(settings), rules=settings.secrets)
+    )
     return msgspec.structs.replace(policy, tools=offered | policy.tools)
 
 
@@ -878,7 +880,9 @@ def probe_agent(agent: Agent, seconds: float, settings: Settings) -> "CallReply"
     from forum.models.agent_inspection import probe_model
     from forum.models.sandbox import make_sandbox
 
-    return asyncio.run(probe_model(make_model(agent, make_sandbox(settings)), seconds))
+    return asyncio.run(
+        probe_model(make_model(agent, make_sandbox(settings), settings.secrets), seconds)
+    )
 
 
 def check_confinement(settings: Settings) -> bool:

@@ -27,6 +27,7 @@ class LogPartCheck(msgspec.Struct, frozen=True):
     findings: tuple[report.Finding, ...]
     trust: Trust
     """The trust of the reader, with the keys that follow from key rotations in the log part."""
+    keys: LogKeys
     is_readable: bool
     """Whether every entry is well-formed, so that figures can be computed."""
     witnessing: report.WitnessState = report.WitnessState.NONE
@@ -107,6 +108,7 @@ class _LogPartAudit:
             independent=independent,
             findings=tuple(findings.listed),
             trust=trust,
+            keys=self._keys,
             is_readable=self._is_readable,
             witnessing=trust.judge_witnessing(independent, cosignatures),
         )

@@ -593,6 +593,8 @@ redact/2 bodies:text[] reason:RedactionReason rule:text=""
 retention/1 subject:text seconds:count
 hold/1 hold:text act:HoldAct runs:text[]=[] +reason
 archive/1 run:text entries:count first:count last:count digest:text place:text
+key.add/2 vkey:text by:text since:count signed:text proof:text
+key.rotate/2 old:text vkey:text since:count signed:text proof:text
 review.done/1 by:Authority since:count until:count run:text="" stops:count=0 budget_stops:count=0
     denials:count=0 gaps:count=0 indeterminate:count=0 gates:count=0 +identity +remark
 incident.open/1 incident:text severity:IncidentSeverity by:Authority known:count runs:text[]=[]
@@ -1439,6 +1441,25 @@ class BundleKeyRotation(NamedTuple):
     at: int
     old: BundleKey
     new: BundleKey
+    signatures: Members | None
+    """The facts that both keys have signed; None in an entry of release 0.2."""
+
+    def is_signed(self, origin: str) -> bool:
+        """Return whether the signatures of both keys hold."""
+        facts = self.signatures
+        return facts is not None and keys_have_signed(
+            "key.rotate/2", origin, facts, (facts["old"], facts["vkey"])
+        )
+
+
+def keys_have_signed(kind: str, origin: str, facts: Members, keys: tuple[str, str]) -> bool:
+    """Return whether both keys have signed the statement of an entry."""
+    message = f"forum/{kind}\n{origin}\n{facts['since']}\n{keys[0]}\n{keys[1]}\n".encode()
+    try:
+        pairs = zip(map(read_key, keys), map(read_base64, (facts["signed"], facts["proof"])))
+        return all(signature_holds(key.public, message, blob) for key, blob in pairs)
+    except BundleRejected:
+        return False
 
 
 class BundleSignedTree(NamedTuple):
@@ -1452,14 +1473,16 @@ def read_key_rotation(origin: str, index: int, data: bytes) -> BundleKeyRotation
     """Return the key rotation that an entry records, if it records one of this log."""
     try:
         entry = read_entry(data)
-        if (entry.kind, entry.run, entry.strand) != ("key.rotate/1", "log", "keys"):
+        kinds = ("key.rotate/1", "key.rotate/2")
+        if entry.kind not in kinds or (entry.run, entry.strand) != ("log", "keys"):
             return None
         old, new = read_key(entry.facts["old"]), read_key(entry.facts["vkey"])
         ours = {(key.name, key.algorithm) for key in (old, new)} == {(origin, LOG_KEY)}
         require(ours and old != new and entry.log == origin, "not a rotation of this log")
+        require(index >= entry.facts.get("since", 0), "not a rotation at this index")
     except BundleRejected:
         return None  # reported when the entry is checked
-    return BundleKeyRotation(index, old, new)
+    return BundleKeyRotation(index, old, new, entry.facts if entry.kind == kinds[1] else None)
 
 
 def read_signed_tree(data: bytes, keys: list[BundleKey]) -> BundleSignedTree | None:
@@ -1479,7 +1502,7 @@ def read_rotations(bundle: BundleContents, tree: BundleCheckpoint) -> list[Bundl
     rotations = []
     for index in sorted(bundle.entries):
         data, proof = bundle.entry(index)
-        if b'"key.rotate/1"' not in data:
+        if b'"key.rotate/' not in data:
             continue
         rotation = read_key_rotation(bundle.origin, index, data)
         try:
@@ -1526,20 +1549,42 @@ class BundleLogKeys:
         notes: list[bytes],
     ) -> None:
         """Read `notes`, the checkpoints of one history, as far as rotations need them."""
-        self.accepted = [key for key in pinned if key[:2] == (origin, LOG_KEY)]
+        self._origin = origin
+        self._pinned = [key for key in pinned if key[:2] == (origin, LOG_KEY)]
+        self.accepted = list(self._pinned)
         self._since: dict[BundleKey, int] = {}
         self._until: dict[BundleKey, int] = {}
-        if not (rotations and self.accepted):
-            return
-        keys = list({*self.accepted, *(h.old for h in rotations), *(h.new for h in rotations)})
-        opened = [read_signed_tree(note, keys) for note in notes]
-        trees = [signed for signed in opened if signed and signed.signers]
+        self._followed: list[int] = []
+        """The indexes of the rotations that were followed."""
+        self._retired: set[BundleKey] = set()
+        rotations = sorted(rotations, key=lambda h: h.at) if self._pinned else []
+        if rotations:
+            keys = list({*self.accepted, *(h.old for h in rotations), *(h.new for h in rotations)})
+            opened = [read_signed_tree(note, keys) for note in notes]
+            self._follow(rotations, [signed for signed in opened if signed and signed.signers])
+        self.notices = [self._describe(rotation) for rotation in rotations]
+        """One sentence for each hand-over, followed or not."""
+
+    def _follow(self, rotations: list[BundleKeyRotation], trees: list[BundleSignedTree]) -> None:
+        """Accept the keys after the pinned ones in log order, then those before them in reverse."""
         for rotation in rotations:
-            if rotation.old in self.accepted:
+            if rotation.old in self.accepted and rotation.is_signed(self._origin):
                 self._accept_rotation(rotation, rotation.old, trees)
         for rotation in reversed(rotations):
-            if rotation.new in self.accepted:
+            if rotation.new in self.accepted and (
+                self._leads_back(rotation)
+                if rotation.signatures is None
+                else rotation.at in self._followed or rotation.is_signed(self._origin)
+            ):
                 self._accept_rotation(rotation, rotation.new, trees)
+
+    def _leads_back(self, rotation: BundleKeyRotation) -> bool:
+        """Return whether an unsigned rotation may lead from an accepted key to an earlier one.
+
+        Of two keys that the reader pins, the first is the newer: a writer must not turn them round.
+        """
+        old, new, pinned = rotation.old, rotation.new, self._pinned
+        return old not in pinned or (new in pinned and pinned.index(new) < pinned.index(old))
 
     def _accept_rotation(
         self, rotation: BundleKeyRotation, signer: BundleKey, trees: list[BundleSignedTree]
@@ -1548,23 +1593,51 @@ class BundleLogKeys:
 
         The old key is valid only up to the first tree that the new key has signed.
         """
-        index, old, new = rotation
-        if not any(t.size > index and self._may_sign(signer, t) for t in trees):
+        index, old, new, signatures = rotation
+        if not any(t.size > index and self._has_signed(signer, t) for t in trees):
             return
+        self._followed.append(index)
+        self._retired.add(old)
         self.accepted = list(dict.fromkeys([*self.accepted, old, new]))
-        self._since[new] = index + 1
-        first = [tree.size for tree in trees if new in tree.signers and tree.size > index]
-        if first:
-            self._until[old] = min([self._until.get(old, min(first)), *first])
+        if signatures is not None:
+            self._since[new] = index + 1
+        first = [t.size for t in trees if t.size > index and self._has_signed(new, t)]
+        # A reader who pins the new key knows that it is in use: then the old one ends in any case.
+        if first or new in self._pinned:
+            self._until[old] = min([*first, self._until.get(old, min(first, default=index))])
 
-    def _may_sign(self, key: BundleKey, tree: BundleSignedTree) -> bool:
-        since, until = self._since.get(key, 0), self._until.get(key, tree.size)
-        return key in tree.signers and since <= tree.size <= until
+    def may_sign(self, key: BundleKey, size: int) -> bool:
+        """Return whether a key may sign a tree of this size."""
+        since, until = self._since.get(key, 0), self._until.get(key, size)
+        return key in self.accepted and since <= size <= until
+
+    def _has_signed(self, key: BundleKey, tree: BundleSignedTree) -> bool:
+        return key in tree.signers and self.may_sign(key, tree.size)
+
+    def _describe(self, rotation: BundleKeyRotation) -> str:
+        old, new = rotation.old.id.hex(), rotation.new.id.hex()
+        text = f"entry {rotation.at} hands the log over from key {old} to key {new}"
+        is_followed = rotation.at in self._followed
+        if rotation.signatures is not None:
+            refused = "it was not followed, because a signature does not hold, or nothing leads "
+            return f"{text}: {'both have signed that' if is_followed else refused + 'to it'}"
+        back = "it was read back from the key that you pin"
+        refused = "it was not followed; ask the owner for the newest key, and pin that one"
+        text = f"{text} without their signatures, as release 0.2 wrote it"
+        return f"{text}: {back if is_followed else refused}"
 
     def check_signer(self, note: bytes) -> None:
         """Refuse a checkpoint that is not signed by a key that was valid at its size."""
-        tree = read_signed_tree(note, self.accepted) if self._since else None
-        allowed = not self._since or (tree and any(self._may_sign(k, tree) for k in tree.signers))
+        several = len([key for key in self._pinned if key not in self._retired]) > 1
+        require(
+            not several,
+            "you pin several keys of this log, and no hand-over between them is here; pin the "
+            "newest one only",
+        )
+        tree = read_signed_tree(note, self.accepted) if self._followed else None
+        allowed = not self._followed or (
+            tree and any(self._has_signed(k, tree) for k in tree.signers)
+        )
         require(allowed, "signed by a key that was not valid at this size")
 
 
@@ -1612,7 +1685,7 @@ class BundleVerifier:
         self._keys = list(dict.fromkeys(pinned + self._log_keys.accepted))
         self._run = BundleRunChecker(bundle, findings)
         self._reports = BundleReportChecker(findings)
-        self._notices: list[str] = []
+        self._notices = list(self._log_keys.notices)
         self._committed: set[tuple[int, str]] = set()
         """The entry index and name of each body that entries of the run commit to."""
         self._unknown: list[str] = []
@@ -1877,8 +1950,8 @@ def verify(source: bytes | LazyFile, trust: BundleTrust) -> dict[str, Any]:
 
 # <packs>
 KNOWN_QUERIES = (
-    (60, "bea125515a12358fb500c9deb753167f24478ef8d6d079acfc72e93d8b0a7864"),
-    (58, "6fee9ca08cbc19a04d159cf549403c0daf0c4cc991f6f8b8a29bf7a1b18844ea"),
+    (60, "61dac4ba4b749c1913ea5636e98aec5bfcf8a4d772bc81d38c38a8041055a7fd"),
+    (58, "3b8b22b99d669abdbe13207cfb61045bd00a806f42fbea1b8680f9b129dedb40"),
 )
 KNOWN_LIMITS = "5c4cda2111be40db657a6f4771f838f51cfd58034945e1edf5fc8d88452c4ebb"
 KNOWN_MAPS = """
@@ -1895,7 +1968,9 @@ access.grant/1 access; grants key {key} to {name}; scopes {scopes}; until {expir
 access.grant/2 access; grants key {key} to {name}; scopes {scopes}; until {expires}
 access.revoke/1 access; revokes key {key}
 key.add/1 access; publishes key {vkey}
+key.add/2 access; publishes key {vkey}
 key.rotate/1 access; replaces key {old}; new key {vkey}
+key.rotate/2 access; replaces key {old}; new key {vkey}
 config.seen/1 models; release {engine}; {changed}
 redact/1 erasure; erases {body} of entry {entry}; reason {reason}
 redact/2 erasure; erases bodies {bodies} of its parents; reason {reason}; rule {rule}
@@ -2888,7 +2963,7 @@ class PackVerifier:
     def _judge_attestation(self, computed: Members | None) -> dict[str, str]:
         """Check the signature about the manifest, by a key that the log published."""
         try:
-            key, index = self._read_attestation_key()
+            key, index, is_signed = self._read_attestation_key()
             statement = self._open_statement(key)
             if computed:
                 self._compare_claims(statement, computed["check"])
@@ -2901,15 +2976,26 @@ class PackVerifier:
             return {"state": NOT_CHECKED, "reason": "no report follows from the log part"}
         if not self._keys:
             return {"state": NOT_CHECKED, "reason": "no key of the log was given"}
+        if not is_signed:
+            # Release 0.2 wrote it; but any writer of the log can write the same.
+            reason = f"no key of the log has signed entry {index}, which publishes {key.name}"
+            return {"state": NOT_CHECKED, "reason": reason}
         reason = f"signed by {key.name}, a key that the log published as entry {index}"
         return {"state": HOLDS, "reason": reason}
 
-    def _read_attestation_key(self) -> tuple[BundleKey, int]:
-        """Return the key that signs attestations, and the index of the entry that publishes it."""
+    def _read_attestation_key(self) -> tuple[BundleKey, int, bool]:
+        """Return the key that signs attestations, and the index of the entry that publishes it.
+
+        Return as well whether a key of the log has signed that.
+        """
         data = self._archive.read("log/attestation-key.json")
         entry = read_entry(data)
-        place = (entry.kind, entry.log, entry.run, entry.strand)
-        ours = place == ("key.add/1", self.origin, "log", "evidence")
+        place = (entry.log, entry.run, entry.strand)
+        ours = entry.kind in ("key.add/1", "key.add/2") and place == (
+            self.origin,
+            "log",
+            "evidence",
+        )
         require(ours, "the entry publishes no key for attestations")
         key = read_key(entry.facts["vkey"])
         require(key[:2] == (f"{self.origin}/evidence", LOG_KEY), "not the key of attestations")
@@ -2923,7 +3009,17 @@ class PackVerifier:
             seen = read_cosignatures(proof.note, list(self._policy.witnesses.values()))
             require(self._policy.is_satisfied_by(seen), "no witness has cosigned the key")
         check_inclusion(proof.nodes, hash_leaf(data), proof.at, tree)
-        return key, proof.at
+        if entry.kind == "key.add/2":
+            self._check_key_signature(entry.facts, proof.at)
+        return key, proof.at, entry.kind == "key.add/2"
+
+    def _check_key_signature(self, facts: Members, index: int) -> None:
+        """Check that a key of the log, in use then, signed the key of attestations."""
+        by = (facts["by"], facts["vkey"])
+        holds = index >= facts["since"] and keys_have_signed("key.add/2", self.origin, facts, by)
+        require(holds, "the signatures of the key of attestations do not hold")
+        allowed = not self._keys or self._log_keys.may_sign(read_key(facts["by"]), index + 1)
+        require(allowed, "the key that signed it was not the log's key then")
 
     def _open_statement(self, key: BundleKey) -> Members:
         """Return the statement about this manifest, after checking that the key signed it."""

@@ -4,6 +4,7 @@ import type { ChatMessage } from "forumd-client";
 import { nameCalls } from "./callNames";
 import { type Entry, factNumber, factText, type Item } from "./entries";
 import { formatBytes, formatDollars, formatDuration, fromNanoDollars } from "./format";
+import { own } from "./own";
 
 export interface Line {
   item: Item;
@@ -55,7 +56,7 @@ function writeLine(item: Item, names: Map<number, string>): Line | null {
     who: whoSays(item.entry),
     what,
     state,
-    body: body in item.entry.bodies ? body : "",
+    body: own(item.entry.bodies, body) ? body : "",
   };
 }
 
@@ -177,7 +178,7 @@ const FAILURES: Record<string, string> = {
 /** Return how a step ended: only one that went well has replied. */
 function describeEnd(entry: Entry, well: string, step = well): string {
   const outcome = factText(entry, "outcome");
-  return outcome === "ok" ? well : `${step} ${FAILURES[outcome] ?? outcome}`;
+  return outcome === "ok" ? well : `${step} ${own(FAILURES, outcome) ?? outcome}`;
 }
 
 function describeToolEnd(entry: Entry): string {

@@ -1,4 +1,4 @@
-import { includesBytes, writeUtf8 } from "./bytes.js";
+import { includesBytes, readBase64, writeUtf8 } from "./bytes.js";
 import { readCheckpoint } from "./checkpoint.js";
 import { signatureHolds } from "./ed25519.js";
 import { readEntry } from "./entry.js";
@@ -15,7 +15,11 @@ import { checkConsistency, checkInclusion, hashLeaf } from "./tree.js";
 
 /**
  * A rotation from one log key to the next, recorded by the entry at this index.
- * @typedef {{at: bigint, oldKey: Key, newKey: Key}} KeyRotation
+ *
+ * `facts` are those that both keys have signed; null in an entry of release 0.2.
+ * @typedef {{
+ *   at: bigint, oldKey: Key, newKey: Key, facts: Map<string, any> | null,
+ * }} KeyRotation
  */
 
 /**
@@ -23,7 +27,24 @@ import { checkConsistency, checkInclusion, hashLeaf } from "./tree.js";
  * @typedef {{size: bigint, signers: Set<string>}} SignedTree
  */
 
-const ROTATION_MARK = writeUtf8('"key.rotate/1"');
+const ROTATION_MARK = writeUtf8('"key.rotate/');
+
+/**
+ * Return whether both keys have signed the statement of an entry.
+ * @param {string} kind
+ * @param {string} origin
+ * @param {Map<string, any>} facts
+ * @param {[Key, Key]} keys
+ */
+export function keysHaveSigned(kind, origin, facts, keys) {
+  const [signer, key] = keys;
+  const lines = [`forum/${kind}`, origin, facts.get("since"), signer.text, key.text];
+  const message = writeUtf8(lines.map((line) => `${line}\n`).join(""));
+  const check = () =>
+    signatureHolds(signer.material, message, readBase64(facts.get("signed"))) &&
+    signatureHolds(key.material, message, readBase64(facts.get("proof")));
+  return unlessRejected(check, () => false);
+}
 
 /**
  * Return the key rotation that an entry records, if it records one of this log.
@@ -37,12 +58,14 @@ export function readKeyRotation(origin, index, data, kinds) {
   if (!includesBytes(data, ROTATION_MARK)) return null;
   const read = () => {
     const { kind, run, strand, log, facts } = readEntry(data, kinds);
-    if (kind !== "key.rotate/1" || run !== "log" || strand !== "keys") return null;
+    const isRotation = kind === "key.rotate/1" || kind === "key.rotate/2";
+    if (!isRotation || run !== "log" || strand !== "keys") return null;
     const oldKey = readKey(facts.get("old"));
     const newKey = readKey(facts.get("vkey"));
     const ours = [oldKey, newKey].every((key) => isLogKey(key, origin));
     require(ours && oldKey.text !== newKey.text && log === origin, "not a rotation of this log");
-    return { at: index, oldKey, newKey };
+    require(index >= BigInt(facts.get("since") ?? 0), "not a rotation at this index");
+    return { at: index, oldKey, newKey, facts: kind === "key.rotate/2" ? facts : null };
   };
   // What is wrong with it is reported when the entry is checked.
   return unlessRejected(read, () => null);
@@ -145,12 +168,21 @@ export class LogKeys {
    * @param {Uint8Array[]} notes  the checkpoints of one history
    */
   constructor(origin, pinned, rotations, notes) {
-    this.accepted = pinned.filter((key) => isLogKey(key, origin));
+    this.origin = origin;
+    this.pinned = pinned.filter((key) => isLogKey(key, origin));
+    this.accepted = [...this.pinned];
     /** The smallest tree that a key may sign. @type {Map<string, bigint>} */
     this.since = new Map();
     /** The largest tree that a key may sign. @type {Map<string, bigint>} */
     this.until = new Map();
-    if (rotations.length && this.accepted.length) this.#acceptRotations(rotations, notes);
+    /** The indexes of the rotations that were followed. @type {Set<bigint>} */
+    this.followed = new Set();
+    /** The keys that have handed the log over. @type {Set<string>} */
+    this.retired = new Set();
+    const known = this.pinned.length ? rotations : [];
+    if (known.length) this.#acceptRotations(known, notes);
+    /** One sentence for each hand-over, followed or not. */
+    this.notices = known.map((rotation) => this.#describe(rotation));
   }
 
   /**
@@ -164,41 +196,104 @@ export class LogKeys {
       .map((note) => readSignedTree(note, keys))
       .filter((signed) => signed !== null && signed.signers.size > 0);
     const known = /** @type {SignedTree[]} */ (trees);
-    for (const rotation of rotations) this.#acceptRotation(rotation, rotation.oldKey, known);
+    for (const rotation of rotations) {
+      if (this.#isAccepted(rotation.oldKey) && this.#isSigned(rotation)) {
+        this.#acceptRotation(rotation, rotation.oldKey, known);
+      }
+    }
     for (const rotation of [...rotations].reverse()) {
-      this.#acceptRotation(rotation, rotation.newKey, known);
+      const leads = () => (rotation.facts ? this.#isSigned(rotation) : this.#leadsBack(rotation));
+      if (this.#isAccepted(rotation.newKey) && leads()) {
+        this.#acceptRotation(rotation, rotation.newKey, known);
+      }
     }
   }
 
+  /** @param {Key} key */
+  #isAccepted({ text }) {
+    return this.accepted.some((key) => key.text === text);
+  }
+
+  /** @param {KeyRotation} rotation */
+  #isSigned({ at, oldKey, newKey, facts }) {
+    if (!facts) return false;
+    const keys = /** @type {[Key, Key]} */ ([oldKey, newKey]);
+    return this.followed.has(at) || keysHaveSigned("key.rotate/2", this.origin, facts, keys);
+  }
+
   /**
-   * Accept both keys of a rotation if one of them is, and a tree that it signed contains it.
+   * Return whether an unsigned rotation may lead from an accepted key to an earlier one.
+   *
+   * Of two keys that the reader pins, the first is the newer: a writer must not turn them round.
+   * @param {KeyRotation} rotation
+   */
+  #leadsBack({ oldKey, newKey }) {
+    const [old, newer] = [oldKey, newKey].map(({ text }) =>
+      this.pinned.findIndex((key) => key.text === text),
+    );
+    return old < 0 || (newer >= 0 && newer < old);
+  }
+
+  /**
+   * Accept both keys of a rotation if a tree that the accepted one signed contains it.
    *
    * The old key is valid only up to the first tree that the new key has signed.
    * @param {KeyRotation} rotation
    * @param {Key} signer
    * @param {SignedTree[]} trees
    */
-  #acceptRotation({ at, oldKey, newKey }, signer, trees) {
-    if (!this.accepted.some((key) => key.text === signer.text)) return;
-    if (!trees.some((tree) => tree.size > at && this.#maySign(signer.text, tree))) return;
+  #acceptRotation({ at, oldKey, newKey, facts }, signer, trees) {
+    if (!trees.some((tree) => tree.size > at && this.#hasSigned(signer.text, tree))) return;
+    this.followed.add(at);
+    this.retired.add(oldKey.text);
     this.accepted = uniqueKeys([...this.accepted, oldKey, newKey]);
-    this.since.set(newKey.text, at + 1n);
-    for (const { size, signers } of trees) {
-      const until = this.until.get(oldKey.text) ?? size;
-      if (signers.has(newKey.text) && size > at && size <= until) {
-        this.until.set(oldKey.text, size);
-      }
+    if (facts) this.since.set(newKey.text, at + 1n);
+    const sizes = trees
+      .filter((tree) => tree.size > at && this.#hasSigned(newKey.text, tree))
+      .map(({ size }) => size);
+    const until = this.until.get(oldKey.text);
+    if (until !== undefined) sizes.push(until);
+    // A reader who pins the new key knows that it is in use: then the old one ends in any case.
+    const isPinned = this.pinned.some((key) => key.text === newKey.text);
+    if (!sizes.length && isPinned) sizes.push(at);
+    if (sizes.length) {
+      const least = sizes.reduce((one, other) => (one < other ? one : other));
+      this.until.set(oldKey.text, least);
     }
+  }
+
+  /**
+   * Return whether a key may sign a tree of this size.
+   * @param {string} key
+   * @param {bigint} size
+   */
+  maySign(key, size) {
+    const since = this.since.get(key) ?? 0n;
+    const until = this.until.get(key) ?? size;
+    return this.accepted.some(({ text }) => text === key) && since <= size && size <= until;
   }
 
   /**
    * @param {string} key
    * @param {SignedTree} tree
    */
-  #maySign(key, { size, signers }) {
-    const since = this.since.get(key) ?? 0n;
-    const until = this.until.get(key) ?? size;
-    return signers.has(key) && since <= size && size <= until;
+  #hasSigned(key, { size, signers }) {
+    return signers.has(key) && this.maySign(key, size);
+  }
+
+  /** @param {KeyRotation} rotation */
+  #describe({ at, oldKey, newKey, facts }) {
+    const text = `entry ${at} hands the log over from key ${oldKey.id} to key ${newKey.id}`;
+    const isFollowed = this.followed.has(at);
+    if (facts) {
+      const refused =
+        "it was not followed, because a signature does not hold, or nothing leads to it";
+      return `${text}: ${isFollowed ? "both have signed that" : refused}`;
+    }
+    const back = "it was read back from the key that you pin";
+    const refused = "it was not followed; ask the owner for the newest key, and pin that one";
+    const unsigned = `${text} without their signatures, as release 0.2 wrote it`;
+    return `${unsigned}: ${isFollowed ? back : refused}`;
   }
 
   /**
@@ -206,9 +301,14 @@ export class LogKeys {
    * @param {Uint8Array} note
    */
   checkSigner(note) {
-    if (!this.since.size) return;
+    const several = this.pinned.filter(({ text }) => !this.retired.has(text)).length > 1;
+    require(
+      !several,
+      "you pin several keys of this log, and no hand-over between them is here; pin the newest one only",
+    );
+    if (!this.followed.size) return;
     const tree = readSignedTree(note, this.accepted);
-    const allowed = tree && [...tree.signers].some((key) => this.#maySign(key, tree));
+    const allowed = tree && [...tree.signers].some((key) => this.#hasSigned(key, tree));
     require(allowed, "signed by a key that was not valid at this size");
   }
 }

@@ -5,7 +5,7 @@ import { signatureHolds } from "./ed25519.js";
 import { isCount, readEntry } from "./entry.js";
 import { CLAIMS, COMPLETE, FAILS, Findings, HOLDS, INDEPENDENT, INTACT, NOT_CHECKED, PACK_REFUTED_CLAIMS, describeFinding, exactNumber } from "./findings.js";
 import { equalJson, readJson, readLooseJson, writeJson } from "./json.js";
-import { LogKeys, continuedNotes, readKeyRotation } from "./log_keys.js";
+import { LogKeys, continuedNotes, keysHaveSigned, readKeyRotation } from "./log_keys.js";
 import { LOG_KEY, readKey, readNote, uniqueKeys } from "./note.js";
 import { PeriodCounter, formatMoment } from "./pack_counts.js";
 import { PackLog } from "./pack_log.js";
@@ -703,16 +703,26 @@ class PackVerifier {
     // What the statement claims could not be compared with anything.
     if (!computed) return { state: NOT_CHECKED, reason: "no report follows from the log part" };
     if (!this.keys.length) return { state: NOT_CHECKED, reason: "no key of the log was given" };
-    const { key, at } = published;
+    const { key, at, isSigned } = published;
+    if (!isSigned) {
+      // Release 0.2 wrote it; but any writer of the log can write the same.
+      const reason = `no key of the log has signed entry ${at}, which publishes ${key.name}`;
+      return { state: NOT_CHECKED, reason };
+    }
     const reason = `signed by ${key.name}, a key that the log published as entry ${at}`;
     return { state: HOLDS, reason };
   }
 
-  /** Return the key that signs attestations, and the index of the entry that publishes it. */
+  /**
+   * Return the key that signs attestations, the index of the entry that publishes it, and whether a
+   * key of the log has signed that.
+   */
   #readAttestationKey() {
     const data = this.archive.read("log/attestation-key.json");
     const { kind, log, run, strand, facts } = readEntry(data, this.kinds);
-    const isOurs = kind === "key.add/1" && log === this.origin && run === "log" && strand === "evidence";
+    const isSigned = kind === "key.add/2";
+    const isKey = isSigned || kind === "key.add/1";
+    const isOurs = isKey && log === this.origin && run === "log" && strand === "evidence";
     require(isOurs, "the entry publishes no key for attestations");
     const key = readKey(facts.get("vkey"));
     const isNamed = key.name === `${this.origin}/evidence` && key.algorithm === LOG_KEY;
@@ -729,7 +739,23 @@ class PackVerifier {
       require(this.policy.isSatisfiedBy(seen), "no witness has cosigned the key");
     }
     checkInclusion(proof.nodes, hashLeaf(data), proof.at, tree);
-    return { key, at: proof.at };
+    if (isSigned) this.#checkKeySignature(facts, key, proof.at);
+    return { key, at: proof.at, isSigned };
+  }
+
+  /**
+   * Check that a key of the log, in use then, signed the key of attestations.
+   * @param {Map<string, any>} facts
+   * @param {Key} key
+   * @param {bigint} index
+   */
+  #checkKeySignature(facts, key, index) {
+    const by = readKey(facts.get("by"));
+    const isLater = index >= BigInt(facts.get("since"));
+    const holds = isLater && keysHaveSigned("key.add/2", this.origin, facts, [by, key]);
+    require(holds, "the signatures of the key of attestations do not hold");
+    const isAllowed = !this.keys.length || this.logKeys.maySign(by.text, index + 1n);
+    require(isAllowed, "the key that signed it was not the log's key then");
   }
 
   /**

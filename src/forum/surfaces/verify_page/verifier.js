@@ -83,8 +83,7 @@ class BundleVerifier {
     this.keys = uniqueKeys([...pinned, ...this.logKeys.accepted]);
     this.run = new RunChecker(bundle, this.findings);
     this.reports = new ReportChecker(this.findings);
-    /** @type {string[]} */
-    this.notices = [];
+    this.notices = [...this.logKeys.notices];
     /** The bodies that entries of the run commit to. @type {Set<string>} */
     this.committed = new Set();
     /** The number of entries of each unknown kind. @type {Map<string, number>} */
