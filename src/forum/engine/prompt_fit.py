@@ -27,8 +27,10 @@ MAX_SUMMARY_CALLS = 8
 """Limit of calls for one result; of a longer one the most relevant parts are summarized."""
 _MIN_SHARE_TOKENS = 64
 _WORDS_PER_TOKEN = 0.6
-MAX_WHOLE_TOKENS = 2048
-"""The estimated tokens up to which every task of a plan is shown the whole request."""
+MAX_WHOLE_TOKENS = 3072
+"""The estimated tokens up to which every role is shown the whole request."""
+_ASKS_TOKENS = 1024
+"""The estimated tokens in which a longer request says what it wants, without its material."""
 QUOTE_TOKENS = 60
 """The estimated tokens of the lines around a quotation."""
 
@@ -223,6 +225,11 @@ def task_request_tokens(request: SourceText, instruction: str, tasks: int) -> in
     if size <= MAX_WHOLE_TOKENS or not text_fit.names_passages(request.text, instruction):
         return None
     return max(MAX_WHOLE_TOKENS, size // tasks + size // 8)
+
+
+def asks_tokens(request: SourceText) -> int | None:
+    """Return how many tokens of a request are shown for its asks; None: all that fit."""
+    return _ASKS_TOKENS if text_fit.estimate_tokens(request.text) > MAX_WHOLE_TOKENS else None
 
 
 def share_tokens(sizes: Sequence[int], room: int) -> list[int]:

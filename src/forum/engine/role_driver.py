@@ -15,10 +15,10 @@ from forum.engine import context, model_calls
 from forum.engine.answer_assembly import AnswerAssembler, RoleNeed
 from forum.engine.child_run_calls import ChildRunCaller
 from forum.engine.prompt_fit import (
-    MAX_WHOLE_TOKENS,
     NO_TEXT,
     PromptFitter,
     SourceText,
+    asks_tokens,
     excerpt,
     read_request_source,
     source_of,
@@ -291,7 +291,7 @@ class RoleDriver:
         if self._policy.shows_excerpts:
             # The results carry the material: of a long request, what the tasks ask for is enough.
             asks = "\n".join(task.instruction for task in self._case.plan.tasks)
-            limit = MAX_WHOLE_TOKENS
+            limit = asks_tokens(request)
         fitted = await fitter.fit(
             turns,
             agent,

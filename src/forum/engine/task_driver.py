@@ -172,6 +172,7 @@ class TaskDriver:
                 outline_chars=max(
                     20, min(200, self._prompt_tokens // 3 // len(self._case.plan.tasks))
                 ),
+                is_shared=self._request_tokens is None,
             )
             return worker.build_prompt(
                 self._task,
@@ -449,6 +450,11 @@ class TaskDriver:
         sources = [*map(source_of, (*self._inputs, *_join_outcomes(outcomes)))]
         sources.append(SourceText("the result", exchange.output[:MAX_READ_BYTES], exchange.size))
         split = len(self._inputs)
+        # The judge of a task that sees a part of the request is shown that part: the words of the
+        # result do not lead to what its author has left out.
+        limit, purpose = self._request_tokens, self._purpose
+        if limit is None:
+            purpose = f"{instruction}\n{exchange.output[:4000].decode(errors='replace')}"
 
         def build(request: Quotation, texts: Sequence[Quotation]) -> Prompt:
             *before, result = texts
@@ -460,14 +466,9 @@ class TaskDriver:
                 outcomes=before[split:],
                 result=result,
                 for_panel=judge in self._policy.panels,
-                is_shared=len(self._case.plan.tasks) > 1,
+                is_shared=limit is None and len(self._case.plan.tasks) > 1,
             )
 
-        # The judge of a task that sees a part of the request is shown that part: the words of the
-        # result do not lead to what its author has left out.
-        limit, purpose = self._request_tokens, self._purpose
-        if limit is None:
-            purpose = f"{instruction}\n{exchange.output[:4000].decode(errors='replace')}"
         fitted = await self._fitter.fit(
             turns,
             judge,
