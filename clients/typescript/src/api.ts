@@ -1381,7 +1381,7 @@ export interface Reply {
 
 /** Items in the order in which they are to be recorded. */
 export interface ReportBatch {
-  items: Array<RunStart | StepBegin | StepReport | forum.sdk.report_items.RunEnd | GateQuestion>;
+  items: Array<RunStart | StepBegin | StepReport | RunEnd | GateQuestion>;
 }
 
 /** Whether the recorded report of an evaluation follows from the recorded runs. */
@@ -1604,6 +1604,20 @@ export interface RoutedForm {
   entry: number | null;
 }
 
+/** A run has ended, and this many steps were handed in and dropped. */
+export interface RunEnd {
+  type: "end";
+  run: string;
+  name: string;
+  outcome: Outcome;
+  handed_in: number;
+  dropped?: number;
+  dropped_why?: GapReason;
+  refused?: number;
+  missing_why?: GapReason;
+  filtered?: number;
+}
+
 /** A run: what was asked, how far it has come, what it cost, and what was answered. */
 export interface RunForm {
   /** The name of a run. */
@@ -1757,6 +1771,9 @@ export interface RunNoteForm {
   entry: number | null;
 }
 
+/** How a run ended, for those who look for runs: an outcome, or what a council left of it. */
+export type RunOutcome = "blocked" | "cancelled" | "denied" | "failed" | "indeterminate" | "ok" | "split" | "timeout";
+
 /** Where the answer comes from. */
 export interface RunReference {
   run: string;
@@ -1804,7 +1821,7 @@ export interface RunsPageAsk {
   /** Only runs in this state. */
   state?: RunState | null;
   /** Only runs that ended so; one whose council decided nothing is not ok. */
-  outcome?: forum.work.run_words.RunEnd | null;
+  outcome?: RunOutcome | null;
   /** Only runs that began at or after this time. */
   since?: string | null;
   /** Only runs that began before this time. */
@@ -2290,23 +2307,6 @@ export interface WrittenDetails {
   reasoning_tokens?: number;
 }
 
-/** A run has ended, and this many steps were handed in and dropped. */
-export interface forum.sdk.report_items.RunEnd {
-  type: "end";
-  run: string;
-  name: string;
-  outcome: Outcome;
-  handed_in: number;
-  dropped?: number;
-  dropped_why?: GapReason;
-  refused?: number;
-  missing_why?: GapReason;
-  filtered?: number;
-}
-
-/** How a run ended, for those who look for runs: an outcome, or what a council left of it. */
-export type forum.work.run_words.RunEnd = "blocked" | "cancelled" | "denied" | "failed" | "indeterminate" | "ok" | "split" | "timeout";
-
 /** Every operation: its parameters, its body and its reply. */
 export interface Operations {
   /** Have a request carried out */
@@ -2319,7 +2319,7 @@ export interface Operations {
   /** List runs, the newest first */
   "GET /api/v1/runs": {
     path: undefined;
-    query: { state?: RunState | null; outcome?: forum.work.run_words.RunEnd | null; since?: string | null; until?: string | null; text?: string; lane?: string; provenance?: Provenance | null; cursor?: string; limit?: number };
+    query: { state?: RunState | null; outcome?: RunOutcome | null; since?: string | null; until?: string | null; text?: string; lane?: string; provenance?: Provenance | null; cursor?: string; limit?: number };
     body: undefined;
     reply: RunsPage;
   };

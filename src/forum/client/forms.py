@@ -130,7 +130,7 @@ if TYPE_CHECKING:
     ReportProvenance = Literal["relayed", "wrapped", "reported"]
     Requirement = Literal["majority", "agreement"]
     RouteNext = Literal["lane", "classifier", "no-lane", "not-routed"]
-    RunEnd = Literal[
+    RunOutcome = Literal[
         "ok", "failed", "denied", "timeout", "cancelled", "indeterminate", "split", "blocked"
     ]
     RunState = Literal["accepted", "running", "waiting", "interrupted", "stopped", "ended"]
@@ -192,7 +192,7 @@ else:
     ReportProvenance = str
     Requirement = str
     RouteNext = str
-    RunEnd = str
+    RunOutcome = str
     RunState = str
     Scope = str
     ScoreSubject = str
