@@ -142,7 +142,7 @@ class LogOperations:
                 mask=self._project.mask,
                 tags=self._project.write_keys,
                 control=self._project.control_keys,
-                may_control=self._project.is_signer,
+                may_control=self._project.may_control,
             )
             try:
                 yield self._project.ledger

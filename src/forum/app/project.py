@@ -280,7 +280,7 @@ class ProjectContext:
             mask=self.mask,
             tags=keys,
             control=self.control_keys,
-            may_control=self.is_signer,
+            may_control=self.may_control,
         )
 
     @cached_property
@@ -315,7 +315,7 @@ class ProjectContext:
             self.write_keys,
             self.reload_write_keys,
             self.control_keys,
-            is_signer=self.is_signer,
+            is_signer=self.may_control,
         )
 
     def reload_write_keys(self) -> WriteKeys | None:
@@ -338,6 +338,11 @@ class ProjectContext:
         if not self.settings.key_file.exists():
             return False
         return self.guard.latest() is not None or self.store.checkpoint() is None
+
+    @property
+    def may_control(self) -> bool:
+        """Whether control entries are written here: on the signer's machine, and in a new log."""
+        return self.is_signer or self.store.checkpoint() is None
 
     @cached_property
     def monitor(self) -> "StoreMonitor":
