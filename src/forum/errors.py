@@ -729,6 +729,18 @@ class WrongWriteKey(Untrusted):
     )
 
 
+class NotSigner(SetupError):
+    """Another machine signs the log, and it alone writes what is decided about the log itself."""
+
+    origin: str
+    strand: str
+
+    text = (
+        "only the machine that signs {origin} may write to its strand {strand}. Type this command"
+        " there"
+    )
+
+
 class NoSuchLog(SetupError):
     """The database does not hold this log."""
 

@@ -19,6 +19,7 @@ from forum.app.witness import LocalWitness
 from forum.app.witness_server import trust_log
 from forum.errors import (
     ConcurrentUpdate,
+    ForumError,
     KeyUnreadable,
     LogKeyChanged,
     LogKeyMissing,
@@ -88,6 +89,7 @@ class KeyOperations:
             # would keep Forum from starting. Sequencing moves such rows to quarantine.
             with suppress(ConcurrentUpdate):  # another process is sequencing
                 self._project.sequencer.sequence_batch()
+        self._make_control_key()
         self._project.ledger.initialize(f"forumd/{__version__}", self._project.verifier)
         self._project.ledger.check_write_key()
         if fresh:
@@ -191,6 +193,27 @@ class KeyOperations:
         keys = WriteKeys(self._project.origin, (WriteKey(os.urandom(32)),), 0 if new else None)
         write_write_keys(self._project.settings.write_key_file, keys)
         self._project.use_write_keys(keys)
+
+    def _make_control_key(self) -> None:
+        """Create the key for control entries, if this machine signs the log and has none."""
+        from forum.backends.state_files import lock_file, write_write_keys
+
+        project, path = self._project, self._project.control_key_file
+        if path.exists() or project.write_keys is None or not project.is_signer:
+            return
+        # What an earlier release has recorded is signed before: it has no such tag.
+        try:
+            project.sequencer.drain()
+            if project.store.head().size:
+                self._log.publisher.sign()
+        except ForumError:
+            return  # the command itself meets the error, and says what to do
+        with lock_file(path):
+            if not path.exists():
+                write_write_keys(path, WriteKeys(project.origin, (WriteKey(os.urandom(32)),), 0))
+        project.__dict__.pop("control_keys", None)
+        project.__dict__.pop("ledger", None)
+        self._log.drop_publisher()
 
     def rotate_write_key(self) -> str:
         """Tag entries with a new write key from now on, and return its id.

@@ -141,6 +141,8 @@ class LogOperations:
                 append_async=append_async,
                 mask=self._project.mask,
                 tags=self._project.write_keys,
+                control=self._project.control_keys,
+                may_control=self._project.may_control,
             )
             try:
                 yield self._project.ledger
@@ -400,6 +402,7 @@ class LogOperations:
             cosigners=self._witness.cosigners(),
             follows=self._project.earlier_keys(),
             clock=now,
+            control=self._project.control_keys,
         )
 
     def drop_publisher(self) -> None:

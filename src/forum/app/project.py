@@ -279,7 +279,22 @@ class ProjectContext:
             append=append,
             mask=self.mask,
             tags=keys,
+            control=self.control_keys,
+            may_control=self.may_control,
         )
+
+    @cached_property
+    def control_keys(self) -> WriteKeys | None:
+        """The key for entries about the log itself; only on the machine that signs."""
+        from forum.backends.state_files import read_write_keys
+
+        path = self.control_key_file
+        return read_write_keys(path) if path.exists() else None
+
+    @property
+    def control_key_file(self) -> Path:
+        """Where the machine that signs keeps the key for control entries."""
+        return self.state / "control.key"
 
     def _append_without_key(self, records: Sequence[ports.EntryWrite]) -> None:
         """Append without tags to a log of a release that had none; refuse for any other log.
@@ -295,7 +310,13 @@ class ProjectContext:
     @property
     def sequencer(self) -> Sequencer:
         """The object that gives entries their indexes."""
-        return Sequencer(self.store, self.write_keys, self.reload_write_keys)
+        return Sequencer(
+            self.store,
+            self.write_keys,
+            self.reload_write_keys,
+            self.control_keys,
+            is_signer=self.may_control,
+        )
 
     def reload_write_keys(self) -> WriteKeys | None:
         """Read the write keys again: another process may have rotated them."""
@@ -317,6 +338,11 @@ class ProjectContext:
         if not self.settings.key_file.exists():
             return False
         return self.guard.latest() is not None or self.store.checkpoint() is None
+
+    @property
+    def may_control(self) -> bool:
+        """Whether control entries are written here: on the signer's machine, and in a new log."""
+        return self.is_signer or self.store.checkpoint() is None
 
     @cached_property
     def monitor(self) -> "StoreMonitor":
@@ -354,7 +380,10 @@ class ProjectContext:
     def close_log(self) -> None:
         """Close everything that was opened for the log in use before."""
         self.close()
-        names = ("key", "_public_key", "write_keys", "policy", "store", "ledger", "delta_bus")
+        names = (
+            *("key", "_public_key", "write_keys", "control_keys", "policy", "store", "ledger"),
+            "delta_bus",
+        )
         for name in names:
             self.__dict__.pop(name, None)
 

@@ -100,6 +100,8 @@ class Ledger:
         *,
         mask: SecretMask = _NO_SECRETS,
         tags: WriteKeys | None = None,
+        control: WriteKeys | None = None,
+        may_control: bool = True,
     ) -> None:
         self.store, self.kinds, self.mask, self.tags = store, kinds, mask, tags
         append = append or store.append
@@ -113,6 +115,8 @@ class Ledger:
             salts=salts,
             mask=mask,
             tags=tags,
+            control=control,
+            may_control=may_control,
         )
 
     @property

@@ -13,6 +13,7 @@ import msgspec
 
 from forum import errors, tlog
 from forum.ledger import ports
+from forum.ledger.control_key import is_allowed, is_control_row
 from forum.ledger.row_checks import has_matching_columns
 from forum.ledger.write_tags import ReloadKeys, WriteKeys
 
@@ -30,9 +31,20 @@ class Sequencer:
     """Assigns indexes to the entries of one log."""
 
     def __init__(
-        self, store: ports.Store, keys: WriteKeys | None = None, reload: ReloadKeys = lambda: None
+        self,
+        store: ports.Store,
+        keys: WriteKeys | None = None,
+        reload: ReloadKeys = lambda: None,
+        control: WriteKeys | None = None,
+        *,
+        is_signer: bool = True,
     ) -> None:
-        self._store, self._keys, self._reload = store, keys, reload
+        """With `control`, set aside control entries that the signing machine has not tagged.
+
+        A sequencer on another machine cannot tell, and leaves them to the machine that signs.
+        """
+        self._store, self._keys, self._reload, self._control = store, keys, reload, control
+        self._is_signer = is_signer
         self._tree: tlog.Tree | None = None
         self._head: ports.TreeHead | None = None
 
@@ -42,7 +54,10 @@ class Sequencer:
         Raises `ConcurrentUpdate` if another sequencer was faster, `TamperDetected` if an entry has
         an index already.
         """
-        batch = self._quarantine_foreign(self._store.pending_entries(limit))
+        pending = self._store.pending_entries(limit)
+        if not self._is_signer and any(is_control_row(row) for row in pending.rows):
+            return 0
+        batch = self._quarantine_foreign(pending)
         # A crash here changes nothing: the entries are still pending.
         leaves = batch.leaves
         if not leaves:
@@ -104,6 +119,8 @@ class Sequencer:
     def _is_from_writer(self, row: ports.EntryRow) -> bool:
         if not has_matching_columns(self._store.origin, row):
             return False
+        if not is_allowed(row, self._control):
+            return False
         return self._keys is None or self._keys.accepts_new_entry(row.data, row.tag)
 
     def drain(self) -> int:
@@ -162,8 +179,13 @@ class Publisher:
         *,
         follows: Collection[tlog.VerifierKey] = (),
         clock: ports.Clock | None = None,
+        control: WriteKeys | None = None,
     ) -> None:
-        """Use `key` to sign; `follows` are the keys that signed for the log before it."""
+        """Use `key` to sign; `follows` are the keys that signed for the log before it.
+
+        With `control`, a tree with a control entry that this machine has not tagged is refused.
+        """
+        self._control = control
         self._store, self._key, self._guard = store, key, guard
         self._policy, self._cosigners, self._clock = policy, cosigners, clock
         self._own = (key.verifier(), *follows)
@@ -262,6 +284,8 @@ class Publisher:
                 return last
             return stored
         self._check_key(last)
+        if self._control is not None:
+            self._check_control(tlog.parse_checkpoint(last).size if last else 0, head)
         checkpoint = tlog.Checkpoint(self._store.origin, head.size, head.root)
         note = tlog.sign_checkpoint(checkpoint, self._key).encode()
         # Guard first, store second.  After a crash in between, the next signer finds the note in
@@ -270,6 +294,29 @@ class Publisher:
         self._guard.advance(last, note)
         self._store.save_checkpoint(head.size, note)
         return note
+
+    def _check_control(self, start: int, head: ports.TreeHead) -> None:
+        """Raise `TamperDetected` for a control entry that this machine has not tagged.
+
+        Whoever can write to the database can sequence, too, so the sequencer's check is not enough.
+        """
+        tree = tlog.Tree.load(start, self._store.read_tile)
+        leaves: list[tlog.Hash] = []
+        for index, row in enumerate(self._store.rows(start, head.size), start):
+            if row is None:
+                raise errors.TamperDetected(f"entry {index}", "it is missing")
+            if not is_allowed(row, self._control):
+                why = "it was not written on the machine that signs"
+                raise errors.TamperDetected(f"entry {index} ({row.position})", why)
+            leaves.append(tlog.hash_leaf(row.data))
+            if len(leaves) == MAX_BATCH_ENTRIES:
+                tree.extend(leaves)
+                leaves = []
+        tree.extend(leaves)
+        # Otherwise the tree could hold another entry than the row that was looked at.
+        if tree.root() != head.root:
+            why = f"the entries from {start} on do not give its root"
+            raise errors.TamperDetected(f"the tree of size {head.size}", why)
 
     def _check_key(self, last: bytes | None) -> None:
         """Raise `LogKeyRetired` if the last note is signed by a successor of this key."""

@@ -21,6 +21,7 @@ from forum import errors
 from forum.ledger import ports
 from forum.ledger.access import ACCESS_STRAND
 from forum.ledger.body import Body, Content
+from forum.ledger.control_key import is_control_entry
 from forum.ledger.entry import FORMAT, LOG_RUN, Entry, Facts, leaf_of
 from forum.ledger.kinds import Kinds
 from forum.ledger.secret_mask import SecretMask
@@ -122,6 +123,21 @@ class WriterContext(msgspec.Struct, frozen=True):
     tags: WriteKeys | None = None
     """Keys for the tags of entries; the sequencer may quarantine entries without a tag."""
     memory: EntryMemory | None = None
+    control: WriteKeys | None = None
+    """The key for the tags of control entries, on the machine that signs."""
+    may_control: bool = True
+    """Whether this process may write control entries; others are refused them."""
+
+    def tag_entry(self, position: ports.Position, data: bytes) -> bytes | None:
+        """Return the tag of an entry.  Raises `NotSigner` for one that is not ours to write."""
+        if self.tags is None:
+            return None
+        tag = self.tags.tag_entry(data)
+        if not is_control_entry(position.run, position.strand, data):
+            return tag
+        if not self.may_control:
+            raise errors.NotSigner(self.store.origin, position.strand)
+        return tag + self.control.tag_control(data) if self.control else tag
 
     def read_entries(self, run: str, strand: str, start: int = 0) -> Iterable[RecordedEntry]:
         """Return the entries of a strand from a position on, remembered or stored."""
@@ -321,7 +337,7 @@ class Strand:
             data = self._pen.kinds.write(entry)
             leaf = leaf_of(data)
             effects = self._tag_effects(draft.effects, n, leaf)
-            tag = self._pen.tags.tag_entry(data) if self._pen.tags else None
+            tag = self._pen.tag_entry(self._position(n), data)
             records.append(
                 ports.EntryWrite(
                     position=self._position(n),

@@ -27,6 +27,7 @@ _MAC_SIZE = 16
 
 That suffices, because an attacker can test a guess only with a row that the sequencer reads.
 """
+_TAG_SIZE = _KEY_ID_SIZE + _MAC_SIZE
 WRITE_KEY_HEADER = "forum/write-key/1"
 
 
@@ -69,7 +70,16 @@ class WriteKeys(msgspec.Struct, frozen=True):
 
     def accepts_entry(self, data: bytes, tag: bytes | None) -> bool:
         """Return whether this is a tag, by one of the keys, of an entry with these bytes."""
-        return self._accepts(b"entry", data, tag)
+        # The tag of the signing machine may stand behind that of the writer.
+        return self._accepts(b"entry", data, tag[:_TAG_SIZE] if tag else tag)
+
+    def tag_control(self, data: bytes) -> bytes:
+        """Return the tag of an entry that only the machine that signs may write."""
+        return self._tag(b"control", data)
+
+    def accepts_control(self, data: bytes, tag: bytes | None) -> bool:
+        """Return whether a tag by one of these keys stands behind that of the writer."""
+        return self._accepts(b"control", data, tag[_TAG_SIZE:] if tag else None)
 
     def accepts_new_entry(self, data: bytes, tag: bytes | None) -> bool:
         """Return whether a writer of this log may have appended these bytes with this tag.
@@ -108,7 +118,7 @@ class WriteKeys(msgspec.Struct, frozen=True):
         return self.current.id + self._compute_mac(self.current, domain, message)
 
     def _accepts(self, domain: bytes, message: bytes, tag: bytes | None) -> bool:
-        if tag is None or len(tag) != _KEY_ID_SIZE + _MAC_SIZE:
+        if tag is None or len(tag) != _TAG_SIZE:
             return False
         key_id, mac = tag[:_KEY_ID_SIZE], tag[_KEY_ID_SIZE:]
         return any(

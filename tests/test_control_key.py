@@ -1,0 +1,110 @@
+"""Control entries: what is decided about a log is written where the log is signed."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from forum.app import KINDS, Forum, new_salt, now
+from forum.config import Settings
+from forum.errors import NotSigner, TamperDetected
+from forum.ledger import kinds
+from forum.ledger.control_key import CONTROL_STRANDS
+from forum.ledger.entry import Facts
+from forum.ledger.kinds import HoldAct, HoldFacts
+from forum.ledger.log import Ledger
+from forum.ledger.sequencer import Sequencer
+from forum.ledger.strand import Draft
+from tests.support import fresh_origin, upgraded
+
+VKEY = "x+00000000+AA=="
+CONTROL: dict[str, Facts] = {
+    "keys": kinds.KeyRotationFacts(VKEY, VKEY),
+    "evidence": kinds.KeyAddFacts(VKEY),
+    "retention": HoldFacts("case", HoldAct.RELEASE),
+    "main": kinds.LogSealFacts("over"),
+}
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def settings(request: pytest.FixtureRequest, tmp_path: Path) -> Settings:
+    """Return the settings of a project in each kind of database, with a hold in force."""
+    url = None
+    if request.param == "postgres":
+        url = upgraded(str(request.getfixturevalue("postgres_url")))
+    data = tmp_path / "project/.forum"
+    made = Settings(data, tmp_path / "state", data / "log.key", fresh_origin(), url)
+    with Forum(made) as forum:
+        forum.keys.initialise()
+        forum.retention.place_hold("case")
+        forum.log.publish()
+    return made
+
+
+def write_elsewhere(forum: Forum, strand: str) -> None:
+    """Write a control entry as a process can that has the write key and the database."""
+    writer = Ledger(forum.store, KINDS, now, new_salt, tags=forum.write_keys)
+    writer.append_log_entry(Draft("forged", "operator", CONTROL[strand]), strand)
+
+
+def test_every_control_strand_is_tried() -> None:
+    """A strand that is added to the list is attacked here, too."""
+    assert set(CONTROL) == CONTROL_STRANDS | {"main"}
+
+
+@pytest.mark.parametrize("strand", sorted(CONTROL))
+def test_a_writer_cannot_decide_about_the_log(settings: Settings, strand: str) -> None:
+    """Its entry is set aside, and the log goes on."""
+    with Forum(settings) as forum:
+        write_elsewhere(forum, strand)
+        forum.log.publish()
+        assert forum.store.count_quarantined() == 1
+        assert "case" in forum.retention.read_state().holds
+        forum.retention.release_hold("case")
+        forum.log.publish()
+        assert forum.store.count_quarantined() == 1
+        assert "case" not in forum.retention.read_state().holds
+
+
+def test_what_a_writer_has_sequenced_itself_is_not_signed(settings: Settings) -> None:
+    """Whoever can write to the database can give an entry an index."""
+    with Forum(settings) as forum:
+        write_elsewhere(forum, "retention")
+        assert Sequencer(forum.store, forum.write_keys).drain() == 1
+        with pytest.raises(TamperDetected, match="not written on the machine that signs"):
+            forum.log.publish()
+
+
+def test_another_machine_leaves_control_entries_to_the_one_that_signs(
+    settings: Settings, tmp_path: Path
+) -> None:
+    """It has no key to check them with, and says where to type the command."""
+    with Forum(settings) as forum, Forum(replace(settings, state=tmp_path / "b")) as other:
+        with pytest.raises(NotSigner, match="machine that signs"):
+            other.retention.release_hold("case")
+        assert other.write_keys == forum.write_keys
+        write_elsewhere(other, "retention")
+        before = forum.store.head()
+        assert other.sequencer.drain() == 0
+        assert forum.store.head() == before
+        forum.log.publish()
+        assert forum.store.count_quarantined() == 1
+
+
+def test_a_ledger_of_release_0_2_gets_its_control_key(settings: Settings) -> None:
+    """What was recorded before stays in force, and is signed before the key counts."""
+    with Forum(settings) as forum:
+        forum.control_key_file.unlink()
+    with Forum(settings) as forum:
+        write_elsewhere(forum, "retention")  # by the release before: nobody else made such entries
+        forum.keys.initialise()
+        assert forum.control_key_file.stat().st_mode & 0o077 == 0
+        assert "case" not in forum.retention.read_state().holds
+        forum.retention.place_hold("case")
+        forum.log.publish()
+        assert forum.store.count_quarantined() == 0
+        report = forum.log.verify(forum.log.read_trust())
+        assert report.ok, report
+        write_elsewhere(forum, "retention")
+        forum.log.publish()
+        assert forum.store.count_quarantined() == 1
