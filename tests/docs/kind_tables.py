@@ -50,6 +50,7 @@ def generated_files() -> dict[Path, str]:
     verifier = ROOT / "src/forum/verify/standalone.py"
     text = _replace_table(verifier, _IN_VERIFIER, _verifier_table(every_kind))
     texts[verifier] = _IN_VERIFIER_OF_PACKS.sub(lambda _: _pack_tables(), text)
+    texts[ROOT / "clients/go/kinds.txt"] = "\n\n".join(_both_tables(every_kind).values()) + "\n"
     return texts
 
 
@@ -105,6 +106,11 @@ def _prose_type(hint: Any) -> str:  # noqa: ANN401  a type of any form
 
 def _verifier_table(kinds: list[Kind[Any]]) -> str:
     """Return both tables of the stand-alone verifier: the enumerations, then the kinds."""
+    return "\n".join(f'{name} = """\n{table}\n"""' for name, table in _both_tables(kinds).items())
+
+
+def _both_tables(kinds: list[Kind[Any]]) -> dict[str, str]:
+    """Return the tables of enumerations and of kinds by their names."""
     enums: dict[str, type[Enum]] = {}
     lines = []
     for kind in kinds:
@@ -113,8 +119,7 @@ def _verifier_table(kinds: list[Kind[Any]]) -> str:
             words.append(f"{fact}:{_short_type(hint, enums)}{'=' if default else ''}{default}")
         lines += _wrap([*words, *(f"+{body}" for body in sorted(kind.bodies))])
     choices = [line for name in sorted(enums) for line in _wrap([name, *_values(enums[name])])]
-    tables = {"CHOICE_TABLE": choices, "KIND_TABLE": lines}
-    return "\n".join('{} = """\n{}\n"""'.format(n, "\n".join(t)) for n, t in tables.items())
+    return {"CHOICE_TABLE": "\n".join(choices), "KIND_TABLE": "\n".join(lines)}
 
 
 def _short_type(hint: Any, enums: dict[str, type[Enum]]) -> str:  # noqa: ANN401  any type

@@ -23,6 +23,7 @@ from forum.evidence.report import Arguments, PackReport, make_report
 from forum.ledger import kinds
 from forum.ledger.body import text_content
 from forum.ledger.entry import Facts
+from forum.ledger.key_rotation import sign_key_addition
 from forum.ledger.kinds import Outcome
 from forum.ledger.strand import Attachment, Draft, Strand
 from forum.ledger.zip_archive import pack_archive, unpack_archive
@@ -77,7 +78,7 @@ class Audited(World):
     def __init__(self, folder: Path) -> None:
         super().__init__(folder, LOCAL, kinds=KINDS)
         self.attestation_key = SigningKey(b"e" * 32, attestation_key_name(self.key.name))
-        facts = kinds.KeyAddFacts(str(self.attestation_key.verifier()))
+        facts = sign_key_addition(self.key.name, 0, self.key, self.attestation_key)
         self.ledger.append_log_entry(Draft("add/key", "operator", facts), EVIDENCE_STRAND)
         self.settle()
 

@@ -17,6 +17,7 @@ from forum.evidence.queries import Query
 from forum.evidence.report import PackReport
 from forum.ledger import kinds
 from forum.ledger.body import text_content
+from forum.ledger.key_rotation import sign_key_addition
 from forum.ledger.kinds import NoteFacts, RedactionReason
 from forum.ledger.strand import Attachment, Draft
 from forum.ledger.zip_archive import pack_archive, unpack_archive
@@ -485,6 +486,41 @@ def test_another_attestation_is_rejected(world: Audited, pack: bytes) -> None:
     assert rows(verify(sealed, world.trust)) == {pack_file.ATTESTATION: "attestation-rejected"}
     del files["report.html"]
     assert not verify(pack_archive(files), world.trust).ok
+
+
+@pytest.mark.parametrize("how", ["unsigned", "signed by itself", "of another log", "for later"])
+def test_a_key_that_only_a_writer_added_attests_nothing(tmp_path: Path, how: str) -> None:
+    """Every writer can add an entry to the strand `evidence`; only the log's key lends authority.
+
+    Release 0.2 wrote no signature, and nothing tells its entries from those of another writer.
+    """
+    world = Audited(tmp_path)
+    mine = SigningKey(b"m" * 32, world.attestation_key.name)
+    world.at(1)
+    world.report_run("one")
+    facts = sign_key_addition(world.key.name, 0, mine, mine)
+    added: kinds.KeyAddFacts | kinds.KeyAddV2Facts = msgspec.structs.replace(
+        facts, by=str(world.key.verifier())
+    )
+    if how == "unsigned":
+        added = kinds.KeyAddFacts(str(mine.verifier()))
+    elif how == "of another log":
+        added = sign_key_addition("other.example/log", 0, world.key, mine)
+    elif how == "for later":
+        added = sign_key_addition(world.key.name, 1000, world.key, mine)
+    leaf = world.ledger.append_log_entry(Draft("add/mine", "operator", added), "evidence").leaf
+    world.settle_at(2)
+    entry = world.ledger.find_entry(leaf.hex())
+    files = unpack_archive(make(world, period(0, 2)))
+    report = msgspec.json.decode(files["report.json"], type=PackReport)
+    del files[pack_file.MANIFEST], files[pack_file.ATTESTATION]
+    assert entry.index is not None
+    files[pack_file.KEY_ENTRY] = entry.data
+    files[pack_file.KEY_PROOF] = world.ledger.prove_entry(entry.index).encode()
+    result = verify_twice(pack_file.seal_pack(world.key.name, files, report, mine), world.trust)
+
+    assert not result.ok
+    assert result.attested.state is (State.NOT_CHECKED if how == "unsigned" else State.FAILS)
 
 
 def test_an_incident_has_its_run_and_what_it_names(world: Audited) -> None:

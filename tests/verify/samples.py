@@ -35,6 +35,7 @@ from forum.tlog import (
     cosign,
 )
 from forum.verify import Report, Trust, verify_bundle
+from tests.verify.go_verifier import go_verifier, verify_by_go
 from tests.verify.page import page_verifier
 
 STANDALONE = Path(__file__).parents[2] / "src/forum/verify/standalone.py"
@@ -167,11 +168,17 @@ verify_alone = standalone.verify
 
 
 def verify_and_compare(data: bytes, trust: Any) -> dict[str, Any]:  # noqa: ANN401  of that module
-    """Verify with the stand-alone file; the page, which runs where Node is, must say the same."""
+    """Verify with the stand-alone file; page and Go, where they can run, must say the same."""
     report: dict[str, Any] = verify_alone(data, trust)
     page = page_verifier()
     if page and (trust.policy is None or hasattr(trust.policy, "text")):
         assert page.verify(data, trust, standalone.MAX_FILES) == report
+    if (
+        go_verifier()
+        and standalone.MAX_FILES == 0xFFFF
+        and (trust.policy is None or hasattr(trust.policy, "text"))
+    ):
+        assert without_wording(verify_by_go(data, trust)) == without_wording(report)
     return report
 
 

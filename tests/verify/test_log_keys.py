@@ -6,17 +6,19 @@ import pytest
 from msgspec.structs import replace
 
 from forum.ledger.bundle import Bundle, gather_bundle
-from forum.ledger.key_rotation import KEYS_STRAND
-from forum.ledger.kinds import LEDGER_KINDS, KeyAddFacts, KeyRotationFacts
+from forum.ledger.key_rotation import KEYS_STRAND, sign_rotation
+from forum.ledger.kinds import LEDGER_KINDS, KeyAddFacts, KeyRotationFacts, KeyRotationV2Facts
 from forum.ledger.sequencer import Publisher, Sequencer
 from forum.ledger.strand import Draft
 from forum.tlog import (
     Checkpoint,
     KnownLog,
+    Note,
     SigningKey,
     Tree,
     VerifierKey,
     WitnessPolicy,
+    parse_checkpoint,
     sign_checkpoint,
 )
 from forum.verify import Problem, Trust
@@ -52,15 +54,20 @@ class Rotated(World):
 
     def hand_over(self, old: SigningKey, new: SigningKey) -> None:
         """Record that one key hands the log over to another."""
-        facts = KeyRotationFacts(str(old.verifier()), str(new.verifier()))
-        self.ledger.append_log_entry(
-            Draft(f"rotate/{new.seed[:1]!r}", "operator", facts), KEYS_STRAND
-        )
+        self.record(sign_rotation(self.key.name, self.store.head().size, old, new))
 
-    def rotate(self, seed: bytes) -> SigningKey:
-        """Have the log signed by another key, as `forum keys rotate-log` does."""
+    def record(self, facts: KeyRotationFacts | KeyRotationV2Facts, strand: str = "keys") -> None:
+        """Record a hand-over as any writer can."""
+        draft = Draft(f"rotate/{facts.vkey[-8:]}/{facts.__class__.__name__}", "operator", facts)
+        self.ledger.append_log_entry(draft, strand)
+
+    def rotate(self, seed: bytes, *, signed: bool = True) -> SigningKey:
+        """Have the log signed by another key, as `forum keys rotate-log` does, or as in 0.2."""
         old, new = self.keys[-1], SigningKey(seed, self.key.name)
-        self.hand_over(old, new)
+        if signed:
+            self.hand_over(old, new)
+        else:
+            self.record(KeyRotationFacts(str(old.verifier()), str(new.verifier())))
         self.sign_with(*self.keys)
         self.keys.append(new)
         self.ledger.append_log_entry(
@@ -184,8 +191,9 @@ def test_what_is_not_a_hand_over_counts_for_nothing(
         "new": key.verifier(),
         "foreign": SigningKey(SEEDS[0], "example.com/other").verifier(),
     }
-    facts = KeyRotationFacts(old.format(**keys), new.format(**keys))
-    world.ledger.append_log_entry(Draft("rotate", "operator", facts), strand)
+    signed = sign_rotation(world.key.name, 0, world.key, key)
+    facts = replace(signed, old=old.format(**keys), vkey=new.format(**keys))
+    world.record(facts, strand)
     world.sign_with(world.key)
     world.run("first")
     world.sign_with(world.key, key)
@@ -210,7 +218,8 @@ def test_a_hand_over_of_a_retired_key_counts_for_nothing(world: Rotated) -> None
 def test_without_its_hand_over_a_bundle_of_the_new_key_is_refused(world: Rotated) -> None:
     """The evidence is in the bundle; whoever leaves it out is not believed."""
     whole = world.gather("third")
-    rotations = [i for i, data in whole.entries.items() if b'"key.rotate/1"' in data]
+    rotations = [i for i, data in whole.entries.items() if b'"key.rotate/2"' in data]
+    assert len(rotations) == 2
     for index in rotations:
         rest = {i: data for i, data in whole.entries.items() if i != index}
         proofs = {i: proof for i, proof in whole.proofs.items() if i != index}
@@ -224,6 +233,144 @@ def test_a_log_without_hand_overs_trusts_what_its_reader_trusts(world: Rotated) 
     trust = world.pin(world.keys[0])
 
     assert LogKeys(trust, world.key.name).trust == trust
+
+
+FORGED = ("unsigned", "by the new key", "by the old key", "of another log", "from later on")
+
+
+def forge_hand_over(
+    world: Rotated, how: str, thief: SigningKey
+) -> KeyRotationFacts | KeyRotationV2Facts:
+    """Return a hand-over to a thief, who has not both keys, or not for this place."""
+    old, own, size = world.key, world.key.name, world.store.head().size
+    honest = sign_rotation(own, size, old, thief)
+    keys = (honest.old, honest.vkey)
+    by_thief = sign_rotation(own, size, SigningKey(thief.seed, own), thief)
+    match how:
+        case "unsigned":
+            return KeyRotationFacts(*keys)
+        case "by the new key":
+            return replace(by_thief, old=honest.old)
+        case "by the old key":
+            return replace(honest, proof=honest.signed)
+        case "of another log":
+            return sign_rotation("example.com/other", size, old, thief)
+        case _:
+            return sign_rotation(own, size + 100, old, thief)
+
+
+@pytest.mark.parametrize("how", FORGED)
+def test_a_writer_cannot_make_itself_the_key_of_the_log(tmp_path: Path, how: str) -> None:
+    """The honest signer signs what writers write; only both keys hand a log over."""
+    world = Rotated(tmp_path)
+    world.run("first")
+    thief = SigningKey(SEEDS[2], world.key.name)
+    world.record(forge_hand_over(world, how, thief))
+    world.sign_with(world.key)
+    trust = world.pin(world.key)
+    honest = world.verify(trust)
+    assert honest.ok, honest.findings
+    if how not in ("of another log", "from later on"):
+        assert "hands the log over from key" in honest.notices[0]
+        assert "not followed" in honest.notices[0]
+
+    world.run("second")
+    Sequencer(world.store).drain()
+    sign_anyway(world, thief)
+    assert Problem.SIGNATURE_REJECTED in problems(world.verify(trust))
+    assert Problem.SIGNATURE_REJECTED in problems(verify_both(world.bundle("second"), trust))
+
+
+@pytest.mark.parametrize("how", FORGED)
+def test_a_writer_cannot_retire_the_key_of_the_log(tmp_path: Path, how: str) -> None:
+    """One more signature on the newest checkpoint would end the true key for ever."""
+    world = Rotated(tmp_path)
+    world.run("first")
+    thief = SigningKey(SEEDS[2], world.key.name)
+    world.record(forge_hand_over(world, how, thief))
+    world.sign_with(world.key)
+    stored = world.store.checkpoint()
+    assert stored is not None
+    by_thief = sign_checkpoint(parse_checkpoint(stored), thief)
+    both = Note(by_thief.text, (*Note.parse(stored).signatures, *by_thief.signatures))
+    world.store.save_checkpoint(parse_checkpoint(stored).size, both.encode())
+    world.run("second")
+    world.sign_with(world.key)
+
+    trust = world.pin(world.key)
+    assert world.verify(trust).ok
+    assert verify_both(world.bundle("second"), trust).ok
+
+
+def test_every_hand_over_is_a_notice(world: Rotated) -> None:
+    """A reader sees that the key changed, and from which entry on."""
+    for trust in (world.pin(world.keys[0]), world.pin(world.keys[-1])):
+        for report in (world.verify(trust), verify_both(world.bundle("third"), trust)):
+            assert len(report.notices) == 2
+            for notice, key in zip(report.notices, world.keys[1:], strict=True):
+                assert f"to key {key.verifier().key_id.hex()}: both have signed" in notice
+
+
+def test_a_log_that_release_0_2_rotated_is_read_with_its_new_key(tmp_path: Path) -> None:
+    """Its hand-over carries no signature, so that only the reader can say which key is the next."""
+    world = Rotated(tmp_path)
+    world.run("first")
+    world.sign_with(world.key)
+    world.rotate(SEEDS[0], signed=False)
+    world.run("second")
+    world.sign_with(*world.keys)
+    old, new = world.keys
+
+    for trust in (world.pin(new), world.pin(new, old)):
+        for report in (world.verify(trust), verify_both(world.bundle("second"), trust)):
+            assert report.ok, report.findings
+            assert "as release 0.2 wrote it: it was read back" in report.notices[0]
+    for trust in (world.pin(old), world.pin(old, new)):
+        for report in (world.verify(trust), verify_both(world.bundle("second"), trust)):
+            assert Problem.SIGNATURE_REJECTED in problems(report)
+            assert "not followed; ask the owner for the newest key" in report.notices[0]
+
+
+def test_a_hand_over_of_release_0_2_does_not_limit_the_key_that_the_reader_pins(
+    tmp_path: Path,
+) -> None:
+    """A writer could name any key as the earlier one."""
+    world = Rotated(tmp_path)
+    world.run("first")
+    world.sign_with(world.key)
+    thief = SigningKey(SEEDS[2], world.key.name)
+    world.record(KeyRotationFacts(str(thief.verifier()), str(world.key.verifier())))
+    world.run("second")
+    world.sign_with(world.key)
+    trust = world.pin(world.key)
+    assert world.verify(trust).ok
+
+    world.run("third")
+    Sequencer(world.store).drain()
+    sign_anyway(world, thief)
+    assert Problem.SIGNATURE_REJECTED in problems(world.verify(trust))
+    assert Problem.SIGNATURE_REJECTED in problems(verify_both(world.bundle("third"), trust))
+
+
+def test_a_reader_with_two_keys_needs_their_hand_over(world: Rotated) -> None:
+    """Otherwise the thief of a retired key leaves the hand-over out, and is believed."""
+    old, new = world.keys[0], world.keys[-1]
+    whole = world.gather("third")
+    for trust in (world.pin(old, new), world.pin(new, old)):
+        assert verify_both(whole.encode(), trust).ok
+
+    (world.folder / "stolen").mkdir()
+    stolen = Rotated(world.folder / "stolen")
+    stolen.run("first")
+    stolen.sign_with(stolen.key)
+    for trust in (stolen.pin(old, new), stolen.pin(new, old)):
+        assert Problem.SIGNATURE_REJECTED in problems(verify_both(stolen.bundle("first"), trust))
+    # With the hand-over, and without anything that the new key has signed.
+    stolen.hand_over(old, new)
+    stolen.run("second")
+    stolen.sign_with(stolen.key)
+    for trust in (stolen.pin(old, new), stolen.pin(new, old)):
+        assert Problem.SIGNATURE_REJECTED in problems(verify_both(stolen.bundle("second"), trust))
 
 
 def sign_anyway(world: Rotated, key: SigningKey) -> None:

@@ -1261,6 +1261,19 @@ export interface PlannedForm {
   agent: string;
   /** The plan within it. */
   tasks: Array<PlannedForm>;
+  /** Who would deliberate on it; null if one agent works on it. */
+  panel?: PlannedPanelForm | null;
+  /** The options of its panel; empty if any text may be the answer. */
+  decide?: Array<string>;
+}
+
+/** A panel as it would sit. */
+export interface PlannedPanelForm {
+  protocol: Protocol;
+  /** The agent of each seat; the default agent has no name. */
+  agents: Array<string>;
+  /** How far it has to agree, so that its task passes. */
+  require: Requirement;
 }
 
 /** The figures of some plays of a configuration; money is in dollars. */
@@ -1758,6 +1771,9 @@ export interface RunNoteForm {
   entry: number | null;
 }
 
+/** How a run ended, for those who look for runs: an outcome, or what a council left of it. */
+export type RunOutcome = "blocked" | "cancelled" | "denied" | "failed" | "indeterminate" | "ok" | "split" | "timeout";
+
 /** Where the answer comes from. */
 export interface RunReference {
   run: string;
@@ -1804,8 +1820,8 @@ export interface RunsPage {
 export interface RunsPageAsk {
   /** Only runs in this state. */
   state?: RunState | null;
-  /** Only runs that ended so. */
-  outcome?: Outcome | null;
+  /** Only runs that ended so; one whose council decided nothing is not ok. */
+  outcome?: RunOutcome | null;
   /** Only runs that began at or after this time. */
   since?: string | null;
   /** Only runs that began before this time. */
@@ -1832,8 +1848,12 @@ export interface ScoreAsk {
   subject?: ScoreSubject;
   /** With the subject `task`. */
   task?: string;
-  /** What kind of judge gave it. */
-  by?: Scorer;
+  /**
+   * What kind of judge gave it. `person` needs a credential of a person: the operator's token,
+   * or that of an identity provider. By default it is what the credential says: `person`, or
+   * `program` for an API key.
+   */
+  by?: Scorer | null;
   comment?: string;
 }
 
@@ -2299,7 +2319,7 @@ export interface Operations {
   /** List runs, the newest first */
   "GET /api/v1/runs": {
     path: undefined;
-    query: { state?: RunState | null; outcome?: Outcome | null; since?: string | null; until?: string | null; text?: string; lane?: string; provenance?: Provenance | null; cursor?: string; limit?: number };
+    query: { state?: RunState | null; outcome?: RunOutcome | null; since?: string | null; until?: string | null; text?: string; lane?: string; provenance?: Provenance | null; cursor?: string; limit?: number };
     body: undefined;
     reply: RunsPage;
   };

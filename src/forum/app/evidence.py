@@ -21,7 +21,8 @@ from forum.evidence.control_maps import ControlMap, ReviewStatus, read_map
 from forum.evidence.gathering import PackContents, collect_files, find_end, gather_part
 from forum.evidence.report import Arguments, PackReport, make_report
 from forum.ledger.entry import LOG_RUN, MAIN_STRAND
-from forum.ledger.kinds import KeyAddFacts, RunCloseFacts
+from forum.ledger.key_rotation import sign_key_addition
+from forum.ledger.kinds import KeyAddV2Facts, RunCloseFacts
 from forum.ledger.log import read_strand_entries
 from forum.ledger.strand import Draft
 from forum.verify import PackResult, Trust, check_log_part, record_check, verify_pack
@@ -138,7 +139,7 @@ class EvidenceOperations:
         # A pack holds what its maker found, so it is checked as a reader without marks would.
         policy = self._project.policy.without_marks()
         with self._project.open_reader() as reader:
-            is_covered = find_end(reader, policy, arguments, must_be_later=True) is not None
+            is_covered = find_end(reader, KINDS, policy, arguments, must_be_later=True) is not None
         if not is_covered:
             # Nothing was signed since the end of the period.  The export of the log itself is
             # recorded in any case; recorded now, it gives a checkpoint that covers the period.
@@ -168,7 +169,11 @@ class EvidenceOperations:
         return EvidencePack(pack_file.seal_pack(part.origin, contents, report, key), report)
 
     def _publish_key(self) -> tlog.SigningKey:
-        """Return the key of attestations, and publish it in the log unless it is there."""
+        """Return the key of attestations, and publish it in the log unless it is there.
+
+        The key of the log signs that: otherwise every writer could publish a key of its own.
+        Raises `EvidenceRefused` on a machine that does not sign the log.
+        """
         from forum.backends.state_files import lock_file, read_key, write_key
 
         path = self._project.settings.data / "evidence.key"
@@ -179,12 +184,22 @@ class EvidenceOperations:
                 key = tlog.SigningKey(os.urandom(32), name)
                 write_key(path, key)
             # After a crash before this line the key is in its file, and published by the next pack.
-            facts = KeyAddFacts(str(key.verifier()))
-            ledger = self._project.ledger
+            vkey, ledger = str(key.verifier()), self._project.ledger
             published = read_strand_entries(ledger, LOG_RUN, EVIDENCE_STRAND)
-            if all(entry.facts != facts for _, entry in published):
-                draft = Draft(f"add/{key.verifier().key_id.hex()}", OPERATOR, facts)
-                ledger.append_log_entry(draft, EVIDENCE_STRAND)
+            if any(
+                isinstance(entry.facts, KeyAddV2Facts) and entry.facts.vkey == vkey
+                for _, entry in published
+            ):
+                return key
+            if not self._project.is_signer:
+                raise EvidenceRefused(
+                    "the machine that signs the log has not signed the key of attestations here; "
+                    f"make the first pack there, and copy its {path.name} to {path.parent}"
+                )
+            size = self._project.store.head().size
+            facts = sign_key_addition(self._project.origin, size, self._project.key, key)
+            draft = Draft(f"add/{key.verifier().key_id.hex()}/signed", OPERATOR, facts)
+            ledger.append_log_entry(draft, EVIDENCE_STRAND)
         return key
 
     def _record_export(self, run: str, actor: str) -> None:

@@ -29,7 +29,7 @@ from forum.errors import (
 from forum.ledger import kinds
 from forum.ledger.body import text_content
 from forum.ledger.entry import LOG_RUN
-from forum.ledger.key_rotation import KEYS_STRAND
+from forum.ledger.key_rotation import KEYS_STRAND, sign_rotation
 from forum.ledger.log import (
     read_strand_entries,
 )
@@ -397,10 +397,9 @@ class KeyOperations:
                 ProjectEpoch(self._project.origin, (*earlier, str(key))), self._project.origin
             )
             trust_log(folder, key, follows=old.verifier())
-            hand_over = self._record_hand_over(old.verifier(), key)
+            hand_over = self._record_hand_over(old, new)
             # The old key signs the handover; before that the new key must not sign anything.
             self._log.publish()
-            self._add_to_policy(key)
             aside = path.with_name(f"{path.name}.rotated-{old.verifier().key_id.hex()}")
             write_key(aside, old)
             # After a crash beyond this point, the new key is the log's key and signs the next tree.
@@ -414,19 +413,26 @@ class KeyOperations:
         )
         self._project.ledger.append_log_entry(draft, KEYS_STRAND)
         publication = self._log.publish()
+        # Only now: for a reader who pins both keys, the old one signs nothing behind the handover.
+        # After a crash before this line the policy names the old key, and readers follow it.
+        self._add_to_policy(key)
         # The witness forgets the old key last: after a crash before the new key was in place, the
         # old key keeps signing, and its checkpoints still need this witness.
         trust_log(folder, key, follows=old.verifier(), alone=True)
         self._warn_of_policy_gaps(key)
         return SigningKeyRotation(old.verifier(), key, publication)
 
-    def _record_hand_over(self, old: tlog.VerifierKey, new: tlog.VerifierKey) -> tlog.Hash:
+    def _record_hand_over(self, old: tlog.SigningKey, new: tlog.SigningKey) -> tlog.Hash:
         """Record the handover between two keys unless it is recorded; return the entry's id."""
-        facts = kinds.KeyRotationFacts(str(old), str(new))
+        keys = (str(old.verifier()), str(new.verifier()))
         for leaf, entry in read_strand_entries(self._project.ledger, LOG_RUN, KEYS_STRAND):
-            if entry.facts == facts:
+            if isinstance(entry.facts, kinds.KeyRotationV2Facts) and keys == (
+                entry.facts.old,
+                entry.facts.vkey,
+            ):
                 return leaf
-        draft = Draft(f"rotate/{new.key_id.hex()}", OPERATOR, facts)
+        facts = sign_rotation(self._project.origin, self._project.store.head().size, old, new)
+        draft = Draft(f"rotate/{new.verifier().key_id.hex()}", OPERATOR, facts)
         return self._project.ledger.append_log_entry(draft, KEYS_STRAND).leaf
 
     def _add_to_policy(self, key: tlog.VerifierKey) -> None:

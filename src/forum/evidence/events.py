@@ -22,7 +22,9 @@ EVENT_FORMS: dict[str, tuple[str, ...]] = {
     "access.grant/2": (ACCESS, "grants key {key} to {name}", "scopes {scopes}", "until {expires}"),
     "access.revoke/1": (ACCESS, "revokes key {key}"),
     "key.add/1": (ACCESS, "publishes key {vkey}"),
+    "key.add/2": (ACCESS, "publishes key {vkey}"),
     "key.rotate/1": (ACCESS, "replaces key {old}", "new key {vkey}"),
+    "key.rotate/2": (ACCESS, "replaces key {old}", "new key {vkey}"),
     "config.seen/1": (MODELS, "release {engine}", "{changed}"),
     "redact/1": (ERASURE, "erases {body} of entry {entry}", "reason {reason}"),
     "redact/2": (

@@ -20,8 +20,12 @@ from forum.evidence.page import draw_page
 from forum.evidence.report import Arguments, PackReport, encode_report
 from forum.ledger.bundle import PastCheckpoint, gather_bundle
 from forum.ledger.entry import LOG_RUN, leaf_of, peek_kind
-from forum.ledger.key_rotation import find_key_rotations, find_rotation_checkpoints
-from forum.ledger.kinds import KeyAddFacts, Kinds
+from forum.ledger.key_rotation import (
+    find_key_rotations,
+    find_rotation_checkpoints,
+    read_key_rotation,
+)
+from forum.ledger.kinds import KeyAddV2Facts, Kinds
 from forum.ledger.log import find_entry
 from forum.ledger.ports import Reader
 
@@ -43,20 +47,35 @@ class PackContents(msgspec.Struct, frozen=True):
 
 
 def find_end(
-    reader: Reader, policy: tlog.WitnessPolicy, arguments: Arguments, *, must_be_later: bool
+    reader: Reader,
+    kinds: Kinds,
+    policy: tlog.WitnessPolicy,
+    arguments: Arguments,
+    *,
+    must_be_later: bool,
 ) -> bytes | None:
-    """Return the first checkpoint that covers the period.
+    """Return the first checkpoint that covers the period and that no retired key has signed.
 
-    With `must_be_later`, witnesses must have seen it after the period ended.
+    A reader pins the newest key of the log, and what leads from there to an earlier key must be in
+    the pack.  With `must_be_later`, witnesses must have seen it after the period ended.
     """
+    entries = [(e.index or 0, e.data, e.entry) for e in find_key_rotations(reader, kinds)]
+    rotations = [read_key_rotation(*entry, reader.origin) for entry in entries]
+    retired = {rotation.old for rotation in rotations if rotation}
     last = -1
     for index, data in _entries(reader, 0, reader.head().size):
         if _time_of(data) < arguments.until:
             last = index
+    first = None
     for note in reader.checkpoints(max(1, last + 1)):
-        if not must_be_later or _seen(note, policy) >= arguments.until:
+        if must_be_later and _seen(note, policy) < arguments.until:
+            continue
+        signatures = tlog.Note.parse(note).signatures
+        if not any(signature.claims_key(key) for signature in signatures for key in retired):
             return note
-    return None
+        first = first or note
+    # The old key signs the hand-over itself: until the new one has signed, there is no other.
+    return first
 
 
 def _find_start(reader: Reader, policy: tlog.WitnessPolicy, arguments: Arguments) -> bytes | None:
@@ -90,9 +109,9 @@ def gather_part(
 
     Raises `NotYetSigned`, `TamperDetected`.
     """
-    end = find_end(reader, policy, arguments, must_be_later=True)
+    end = find_end(reader, kinds, policy, arguments, must_be_later=True)
     # Without witnesses, or while they cannot be reached, the pack says that it is not witnessed.
-    end = end or find_end(reader, policy, arguments, must_be_later=False)
+    end = end or find_end(reader, kinds, policy, arguments, must_be_later=False)
     if end is None:
         raise NotYetSigned("the period")
     size = tlog.parse_checkpoint(end).size
@@ -182,9 +201,9 @@ def _prove_key(
 
     Not the newest one: two packs of the same period are to be equal.
     """
-    facts = KeyAddFacts(str(key))
     for data in reader.read_strand(LOG_RUN, EVIDENCE_STRAND):
-        if kinds.read(data).facts != facts:
+        facts = kinds.read(data).facts
+        if not isinstance(facts, KeyAddV2Facts) or facts.vkey != str(key):
             continue
         index = find_entry(reader, kinds, leaf_of(data).hex()).index
         if index is None:

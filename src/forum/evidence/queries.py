@@ -389,7 +389,7 @@ QUERIES: tuple[Query, ...] = (
         "keys.changes",
         "Keys published or replaced",
         ACCESS,
-        kinds=("key.add/1", "key.rotate/1"),
+        kinds=("key.add/1", "key.add/2", "key.rotate/1", "key.rotate/2"),
         by=("kind",),
     ),
     Query(

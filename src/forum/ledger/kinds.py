@@ -221,10 +221,40 @@ class LogEpochFacts(Facts, frozen=True):
 
 
 class KeyRotationFacts(Facts, frozen=True):
-    """A signing key names its successor, which signs for the log from this entry on."""
+    """A signing key names its successor, as release 0.2 wrote it: neither key has signed this."""
 
     old: str
     vkey: str
+
+
+class KeyAddV2Facts(Facts, frozen=True):
+    """A key for attestations, published under the signature of a key of the log.
+
+    Both keys sign what `forum.ledger.key_rotation.key_statement` returns.
+    """
+
+    vkey: str
+    by: str
+    """The key of the log that signs."""
+    since: Count
+    """The smallest index that the entry may have."""
+    signed: str
+    """The signature of the key of the log, in base64."""
+    proof: str
+    """The signature of the published key, which proves that its publisher has it, in base64."""
+
+
+class KeyRotationV2Facts(Facts, frozen=True):
+    """A signing key hands the log over to its successor; both keys sign the hand-over."""
+
+    old: str
+    vkey: str
+    since: Count
+    """The smallest index that the entry may have."""
+    signed: str
+    """The signature of the old key, in base64."""
+    proof: str
+    """The signature of the new key, which proves that the owner has it, in base64."""
 
 
 class LogSealFacts(Facts, frozen=True):
@@ -470,5 +500,7 @@ LEDGER_KINDS = Kinds(
         Kind("retention/1", RetentionFacts),
         Kind("hold/1", HoldFacts, frozenset({"reason"})),
         Kind("archive/1", ArchiveFacts),
+        Kind("key.add/2", KeyAddV2Facts),
+        Kind("key.rotate/2", KeyRotationV2Facts),
     ]
 )

@@ -262,7 +262,7 @@ class _BundleAudit:
             open_runs=chronicle.open_runs(),
             bodies=bodies,
             sightings=self._trust.list_sightings(cosignatures),
-            notices=self._times.notices(),
+            notices=(*self._keys.notices, *self._times.notices()),
             coverage=coverage,
             witnessing=self._trust.judge_witnessing(independent, cosignatures),
         )

@@ -805,7 +805,7 @@ class LedgerAudit:
             bodies=bodies,
             pending=pending,
             sightings=self._trust.list_sightings(cosignatures),
-            notices=(*self._notices, *self._times.notices()),
+            notices=(*self._keys.notices, *self._notices, *self._times.notices()),
             coverage=coverage,
             witnessing=self._trust.judge_witnessing(independent, cosignatures),
         )

@@ -1,9 +1,14 @@
 """The keys that may sign a log, and the tree sizes for which each is valid.
 
-A reader pins a key of a log.  An entry of the log may rotate that key to another one
-(`key.rotate/1`).  The entry counts if it is in a tree that the pinned key has signed.  Then the new
-key may sign too, and the old key is valid only up to the first tree that the new key signs.  A
-reader that pins the new key accepts the trees that the old key signed until then.
+A reader pins a key of a log.  An entry of the log may hand it over to another key
+(`key.rotate/2`).  The entry counts if both keys have signed what it says, and if it is in a tree
+that the pinned key has signed.  Then the new key may sign too, and the old key is valid only up to
+the first tree that the new key signs.  A reader that pins the new key accepts the trees that the
+old key signed until then.
+
+Release 0.2 wrote hand-overs without those signatures (`key.rotate/1`), which every writer can do.
+They lead to no new key.  They only lead back: what an old key signed then is part of a tree that
+the pinned key has signed.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -23,8 +28,39 @@ HasRotation = Callable[[KeyRotation, tlog.Checkpoint], bool]
 """A function that returns whether the tree of a checkpoint contains a key rotation."""
 
 
-_Signers = dict[tlog.Checkpoint, set[tlog.VerifierKey]]
-"""The log keys whose signatures on each checkpoint are valid."""
+_NOT_FOLLOWED = "it was not followed, because a signature does not hold, or nothing leads to it"
+
+MAX_ROTATIONS = 64
+"""How many hand-overs of a bundle or a pack are followed: each may cost signatures."""
+
+
+class _SignedTrees:
+    """The checkpoints of a log by size, whose signatures are verified when they decide."""
+
+    def __init__(self, notes: Iterable[bytes]) -> None:
+        self._notes: list[tuple[tlog.Checkpoint, tlog.Note]] = []
+        for data in notes:
+            try:
+                note = tlog.Note.parse(data)
+                self._notes.append((tlog.Checkpoint.parse(note.text), note))
+            except Malformed:
+                continue  # reported when the checkpoint is opened
+        self._notes.sort(key=lambda pair: pair[0].size)
+        self._verified: dict[tuple[tlog.VerifierKey, int], bool] = {}
+
+    def find_first(
+        self, key: tlog.VerifierKey, index: int, may_sign: Callable[[tlog.VerifierKey, int], bool]
+    ) -> tlog.Checkpoint | None:
+        """Return the smallest tree beyond an index that a key has signed when it was allowed to."""
+        for number, (checkpoint, note) in enumerate(self._notes):
+            if checkpoint.size <= index or not may_sign(key, checkpoint.size):
+                continue
+            place = (key, number)
+            if place not in self._verified:
+                self._verified[place] = _has_signed(key, note)
+            if self._verified[place]:
+                return checkpoint
+        return None
 
 
 class LogKeys:
@@ -38,77 +74,119 @@ class LogKeys:
         notes: Iterable[bytes] = (),
         proves: HasRotation = lambda _hand_over, _checkpoint: False,
     ) -> None:
-        self._accepted = {
+        self._origin = origin
+        self._pinned = [
             key for key in trust.log_keys if (key.name, key.algorithm) == (origin, tlog.ED25519)
-        }
+        ]
+        self._accepted = set(self._pinned)
         self._since: dict[tlog.VerifierKey, int] = {}
         """The smallest tree that a key may sign; a key without an item has no lower bound."""
         self._until: dict[tlog.VerifierKey, int] = {}
         """The largest tree that a key may sign; a key without an item has no upper bound."""
-        pinned, ordered = frozenset(self._accepted), sorted(hand_overs, key=lambda h: h.index)
-        if pinned and ordered:
-            named = {key for hand_over in ordered for key in (hand_over.old, hand_over.new)}
-            self._follow_rotations(ordered, _read_signers(notes, named | pinned), proves)
-        added = sorted(self._accepted - pinned, key=str)
+        self._followed: set[KeyRotation] = set()
+        ordered = sorted(hand_overs, key=lambda h: h.index) if self._pinned else []
+        if ordered:
+            self._follow_rotations(ordered, _SignedTrees(notes), proves)
+        added = sorted(self._accepted.difference(self._pinned), key=str)
         self.trust = replace(trust, keys=(*trust.keys, *added))
         """The trust of the reader, extended by the keys that the rotations add."""
+        self.notices = tuple(map(self._describe, ordered))
+        """One sentence for each hand-over, followed or not."""
 
     def _follow_rotations(
-        self, hand_overs: Sequence[KeyRotation], trees: _Signers, proves: HasRotation
+        self, hand_overs: Sequence[KeyRotation], trees: _SignedTrees, proves: HasRotation
     ) -> None:
         """Accept the keys after the pinned ones in log order, then those before them in reverse."""
         for hand_over in hand_overs:
-            if hand_over.old in self._accepted:
+            if hand_over.old in self._accepted and self._is_signed(hand_over):
                 self._accept_rotation(hand_over, hand_over.old, trees, proves)
         for hand_over in reversed(hand_overs):
-            if hand_over.new in self._accepted:
+            if hand_over.new in self._accepted and (
+                self._leads_back(hand_over)
+                if hand_over.signatures is None
+                else self._is_signed(hand_over)
+            ):
                 self._accept_rotation(hand_over, hand_over.new, trees, proves)
+
+    def _is_signed(self, hand_over: KeyRotation) -> bool:
+        return hand_over in self._followed or (
+            hand_over.signatures is not None and hand_over.signatures.is_signed(self._origin)
+        )
+
+    def _leads_back(self, hand_over: KeyRotation) -> bool:
+        """Return whether an unsigned hand-over may lead from an accepted key to an earlier one.
+
+        Of two keys that the reader pins, the first is the newer: a writer must not turn them round.
+        """
+        old, new, pinned = hand_over.old, hand_over.new, self._pinned
+        return old not in pinned or (new in pinned and pinned.index(new) < pinned.index(old))
 
     def _accept_rotation(
         self,
         hand_over: KeyRotation,
         signer: tlog.VerifierKey,
-        trees: _Signers,
+        trees: _SignedTrees,
         proves: HasRotation,
     ) -> None:
         """Accept both keys of a rotation if a tree that the accepted one signed contains it."""
-        covering = [
-            tree
-            for tree, signers in trees.items()
-            if signer in signers and self._may_sign(signer, tree.size)
-            if tree.size > hand_over.index
-        ]
-        if not covering or not proves(hand_over, min(covering, key=lambda tree: tree.size)):
+        old, new, index = hand_over.old, hand_over.new, hand_over.index
+        covering = trees.find_first(signer, index, self.may_sign)
+        if covering is None or not proves(hand_over, covering):
             return
-        self._accepted |= {hand_over.old, hand_over.new}
-        self._since[hand_over.new] = hand_over.index + 1
+        self._followed.add(hand_over)
+        self._accepted |= {old, new}
+        if hand_over.signatures is not None:
+            self._since[new] = index + 1
         # The old key ends with the first tree that the new key has signed.  Otherwise a thief of
-        # the old key could go on signing.
-        first = [
-            tree.size
-            for tree, signers in trees.items()
-            if hand_over.new in signers and tree.size > hand_over.index
-        ]
-        if first:
-            until = self._until.get(hand_over.old, min(first))
-            self._until[hand_over.old] = min(until, *first)
+        # the old key could go on signing.  A reader who pins the new key knows that it is in use:
+        # then the old one ends in any case, and leaving out what the new key signed is of no use.
+        first = trees.find_first(new, index, self.may_sign)
+        if first is not None:
+            self._until[old] = min(first.size, self._until.get(old, first.size))
+        elif new in self._pinned:
+            self._until.setdefault(old, index)
 
-    def _may_sign(self, key: tlog.VerifierKey, size: int) -> bool:
+    def may_sign(self, key: tlog.VerifierKey, size: int) -> bool:
+        """Return whether a key may sign a tree of this size."""
+        if key not in self._accepted:
+            return False
         return self._since.get(key, 0) <= size <= self._until.get(key, size)
+
+    def _describe(self, hand_over: KeyRotation) -> str:
+        old, new = hand_over.old.key_id.hex(), hand_over.new.key_id.hex()
+        text = f"entry {hand_over.index} hands the log over from key {old} to key {new}"
+        if hand_over.signatures is not None:
+            followed = "both have signed that" if hand_over in self._followed else _NOT_FOLLOWED
+            return f"{text}: {followed}"
+        followed = (
+            "it was read back from the key that you pin"
+            if hand_over in self._followed
+            else "it was not followed; ask the owner for the newest key, and pin that one"
+        )
+        return f"{text} without their signatures, as release 0.2 wrote it: {followed}"
 
     def check_signer(self, data: bytes, findings: Findings) -> bool:
         """Return whether a checkpoint is signed by a key that was valid at its size.
 
         Adds a finding if it is not.  The signatures themselves must have been verified before.
         """
-        if not self._since:
-            return True
         note = tlog.Note.parse(data)
         size = tlog.Checkpoint.parse(note.text).size
-        signers = [k for k in self._accepted for s in note.signatures if s.claims_key(k)]
-        if any(self._may_sign(key, size) for key in signers):
+        retired = {hand_over.old for hand_over in self._followed}
+        if len([key for key in self._pinned if key not in retired]) > 1:
+            detail = (
+                f"checkpoint of size {size}: you pin several keys of this log, and no hand-over "
+                "between them is here; pin the newest one only"
+            )
+        elif not self._followed or any(
+            self.may_sign(key, size)
+            for key in self._accepted
+            for signature in note.signatures
+            if signature.claims_key(key)
+        ):
             return True
-        detail = f"checkpoint of size {size}: signed by a key that was not valid at this size"
+        else:
+            detail = f"checkpoint of size {size}: signed by a key that was not valid at this size"
         findings.add(Problem.SIGNATURE_REJECTED, detail)
         return False
 
@@ -152,11 +230,12 @@ def read_bundle_log_keys(bundle: BundleReader, kinds: Kinds, trust: Trust) -> Lo
         newest = tlog.parse_checkpoint(bundle.checkpoint)
     except Malformed:
         return LogKeys(trust, bundle.origin)
+    named = [i for i in bundle.indexes if b'"key.rotate/' in bundle.entry(i)]
+    check_rotation_count(len(named))
     rotations = [
         hand_over
-        for index in bundle.indexes
-        if b'"key.rotate/1"' in (data := bundle.entry(index))
-        if (hand_over := _read_proven_rotation(bundle, kinds, index, data, newest))
+        for index in named
+        if (hand_over := _read_proven_rotation(bundle, kinds, index, bundle.entry(index), newest))
     ]
     # Each rotation is proven in the newest tree, and each earlier tree is proven to be a prefix of
     # it.  So an earlier tree beyond the index of a rotation contains it without a further proof.
@@ -169,6 +248,12 @@ def read_bundle_log_keys(bundle: BundleReader, kinds: Kinds, trust: Trust) -> Lo
         notes=notes,
         proves=lambda _hand_over, _checkpoint: True,
     )
+
+
+def check_rotation_count(count: int) -> None:
+    """Raise `Malformed` for more hand-overs of a log than any log needs."""
+    if count > MAX_ROTATIONS:
+        raise Malformed("bundle", f"more than {MAX_ROTATIONS} hand-overs of the log")
 
 
 def _read_proven_rotation(
@@ -191,20 +276,6 @@ def _is_continued_by(note: bytes, proof: Sequence[tlog.Hash], newest: tlog.Check
     except (ProofRejected, Malformed):
         return False
     return True
-
-
-def _read_signers(notes: Iterable[bytes], keys: Iterable[tlog.VerifierKey]) -> _Signers:
-    """Return the checkpoints with the keys, of these, that have signed each."""
-    candidates, trees = list(keys), _Signers()
-    for data in notes:
-        try:
-            note = tlog.Note.parse(data)
-            checkpoint = tlog.Checkpoint.parse(note.text)
-        except Malformed:
-            continue  # reported when the checkpoint is opened
-        signers = {key for key in candidates if _has_signed(key, note)}
-        trees.setdefault(checkpoint, set()).update(signers)
-    return trees
 
 
 def _has_signed(key: tlog.VerifierKey, note: tlog.Note) -> bool:

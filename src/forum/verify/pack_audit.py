@@ -40,11 +40,13 @@ from forum.evidence.report import (
 )
 from forum.ledger.bundle import BundleReader
 from forum.ledger.entry import LOG_RUN
-from forum.ledger.kinds import KeyAddFacts, Kinds
+from forum.ledger.key_rotation import read_key_addition
+from forum.ledger.kinds import KeyAddFacts, KeyAddV2Facts, Kinds
 from forum.ledger.zip_archive import ByteSource
 from forum.verify.bundle_audit import verify_bundle
+from forum.verify.log_keys import LogKeys
 from forum.verify.log_part_audit import LogPartCheck, check_log_part
-from forum.verify.report import NOTHING_CHECKED, ClaimResult, State, WitnessState
+from forum.verify.report import NOTHING_CHECKED, ClaimResult, Findings, State, WitnessState
 from forum.verify.trust import Trust
 
 Progress = Callable[[int, int], None]
@@ -53,6 +55,8 @@ MAX_LISTED = 100
 _ROW = re.compile(r'data-row="([^"]*)"').search
 _ABSENT = "(absent)"
 _EVERYTHING = ("everything in it",)
+_NO_REPORT = "no report follows from the log part"
+_NOT_SIGNED = "no key that you trust has signed both trees, so that no figure was computed"
 
 
 class _FigureId(msgspec.Struct, frozen=True):
@@ -194,6 +198,7 @@ class _PackAudit:
         self._findings: list[PackFinding] = []
         self._not_checked: list[str] = []
         self._bundle_files: dict[str, str] = {}
+        self._is_signed = False
 
     def run(self, known_maps: Mapping[str, ControlMap], progress: Progress) -> PackResult:
         """Check the log part, the figures, the maps, the bundles and the attestation."""
@@ -201,13 +206,17 @@ class _PackAudit:
         for finding in check.findings:
             row = "log part" if finding.index is None else f"log entry {finding.index}"
             self._add(PackProblem.LOG_PART, row, f"{finding.problem}: {finding.detail}")
-        report = self._compute_report() if check.is_readable else None
+        # Nothing is computed from trees that nobody whom the reader trusts has signed: a forger
+        # could make that expensive.
+        computes = check.is_readable and check.is_signed
+        self._is_signed = check.is_signed
+        report = self._compute_report() if computes else None
         self._check_maps(known_maps)
         figures = self._check_figures(report, check)
         if report is not None:
             self._check_bundles(report, progress)
         self._trust = check.trust  # with the keys that follow from the log's own key rotations
-        attested = self._check_attestation(report)
+        attested = self._check_attestation(report, check.keys)
         self._list_not_checked()
         return PackResult(
             origin=self._pack.origin,
@@ -260,7 +269,7 @@ class _PackAudit:
 
     def _check_figures(self, report: PackReport | None, check: LogPartCheck) -> ClaimResult:
         if report is None:
-            return ClaimResult(State.NOT_CHECKED, "no report follows from the log part")
+            return ClaimResult(State.NOT_CHECKED, _NO_REPORT if check.is_signed else _NOT_SIGNED)
         before = len(self._findings)
         self._compare_report(report)
         self._compare_page(report)
@@ -389,10 +398,10 @@ class _PackAudit:
         file = self._bundle_files.get(run, "")
         return BundleReader(self._pack.read(file)) if file in self._pack.bundles else None
 
-    def _check_attestation(self, report: PackReport | None) -> ClaimResult:
-        """Check the signature about the manifest, by a key that the log published."""
+    def _check_attestation(self, report: PackReport | None, keys: LogKeys) -> ClaimResult:
+        """Check the signature about the manifest, by a key that a key of the log has signed."""
         try:
-            key, index = self._read_attestation_key()
+            key, index, is_signed = self._read_attestation_key(keys)
             statement = open_envelope(self._pack.read(pack_file.ATTESTATION), key)
         except (Malformed, ProofRejected, SignatureRejected) as error:
             self._add(PackProblem.ATTESTATION_REJECTED, pack_file.ATTESTATION, str(error))
@@ -406,27 +415,33 @@ class _PackAudit:
             return ClaimResult(State.FAILS, detail)
         if report is None:
             # What the statement claims could not be compared with anything.
-            return ClaimResult(State.NOT_CHECKED, "no report follows from the log part")
+            reason = _NO_REPORT if self._is_signed else _NOT_SIGNED
+            return ClaimResult(State.NOT_CHECKED, reason)
         if statement != make_statement(digest, report):
             detail = "the statement claims something else than the report"
             self._add(PackProblem.ATTESTATION_REJECTED, pack_file.ATTESTATION, detail)
             return ClaimResult(State.FAILS, detail)
-        if not self._trust.log_keys:
-            return ClaimResult(State.NOT_CHECKED, "no key of the log was given")
+        unchecked = "" if self._trust.log_keys else "no key of the log was given"
+        if not unchecked and not is_signed:
+            # Release 0.2 wrote it; but any writer of the log can write the same.
+            unchecked = f"no key of the log has signed entry {index}, which publishes {key.name}"
+        if unchecked:
+            return ClaimResult(State.NOT_CHECKED, unchecked)
         return ClaimResult(
             State.HOLDS, f"signed by {key.name}, a key that the log published as entry {index}"
         )
 
-    def _read_attestation_key(self) -> tuple[tlog.VerifierKey, int]:
+    def _read_attestation_key(self, keys: LogKeys) -> tuple[tlog.VerifierKey, int, bool]:
         """Return the key that signs attestations, and the index of the entry that publishes it.
 
-        Raises `Malformed`, `ProofRejected`, `SignatureRejected`.
+        Return as well whether a key of the log has signed that.  Raises `Malformed`,
+        `ProofRejected`, `SignatureRejected`.
         """
         published = self._pack.read_attestation_key()
         entry = self._kinds.read(published.entry)
         facts = entry.facts
         place = (entry.log, entry.run, entry.strand)
-        if not isinstance(facts, KeyAddFacts) or place != (
+        if not isinstance(facts, KeyAddFacts | KeyAddV2Facts) or place != (
             self._pack.origin,
             LOG_RUN,
             EVIDENCE_STRAND,
@@ -436,14 +451,26 @@ class _PackAudit:
         if key.name != attestation_key_name(self._pack.origin):
             raise Malformed(pack_file.KEY_ENTRY, f"{key.name} is not the key of attestations")
         checkpoint = tlog.Checkpoint.parse(published.proof.note.text)
-        self._open_note(published.proof.note)
+        self._open_note(published.proof.note, keys)
         if checkpoint.origin != self._pack.origin:
             raise Malformed(pack_file.KEY_PROOF, "it is of another log")
         leaf, index = tlog.hash_leaf(published.entry), published.proof.index
         tlog.check_inclusion(published.proof.hashes, leaf, index, checkpoint.size, checkpoint.root)
-        return key, index
+        if isinstance(facts, KeyAddV2Facts):
+            self._check_key_signature(facts, index, keys)
+        return key, index, isinstance(facts, KeyAddV2Facts)
 
-    def _open_note(self, note: tlog.Note) -> None:
+    def _check_key_signature(self, facts: KeyAddV2Facts, index: int, keys: LogKeys) -> None:
+        """Raise `SignatureRejected` unless a key of the log, in use then, signed this key."""
+        addition = read_key_addition(facts)
+        if index < facts.since or not addition.is_signed(self._pack.origin):
+            raise SignatureRejected(pack_file.KEY_ENTRY, "its signatures do not hold")
+        if self._trust.log_keys and not keys.may_sign(addition.signer, index + 1):
+            raise SignatureRejected(
+                pack_file.KEY_ENTRY, "the key that signed it was not the log's key then"
+            )
+
+    def _open_note(self, note: tlog.Note, keys: LogKeys) -> None:
         """Check the signatures of the checkpoint that covers the key, as far as keys are known.
 
         Without witnesses, the log could show another key to another reader.
@@ -451,6 +478,10 @@ class _PackAudit:
         trust = self._trust
         if trust.log_keys:
             tlog.open_checkpoint(note, trust.log_keys)
+            if not keys.check_signer(note.encode(), Findings()):
+                raise SignatureRejected(
+                    pack_file.KEY_PROOF, "signed by a key that was not valid at this size"
+                )
         if trust.policy is not None:
             cosignatures = tlog.verify_cosignatures(note, trust.policy.witness_keys)
             if not trust.is_satisfied_by(cosignatures):

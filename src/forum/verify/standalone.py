@@ -44,7 +44,7 @@ import sys
 import zlib
 from collections.abc import Callable, Iterator
 from datetime import datetime, timezone
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, NamedTuple, NoReturn
 
 
@@ -172,6 +172,7 @@ def check_public_key(public: bytes) -> None:
     require(point_encode(multiple) != point_encode(ZERO), "a public key of small order")
 
 
+@lru_cache(maxsize=1024)
 def signature_holds(public: bytes, message: bytes, signature: bytes) -> bool:
     """Return whether R = sB - hA for a signature (R, s) by the key A, with h = H(R, A, message)."""
     r, s = signature[:32], int.from_bytes(signature[32:], "little")
@@ -593,6 +594,8 @@ redact/2 bodies:text[] reason:RedactionReason rule:text=""
 retention/1 subject:text seconds:count
 hold/1 hold:text act:HoldAct runs:text[]=[] +reason
 archive/1 run:text entries:count first:count last:count digest:text place:text
+key.add/2 vkey:text by:text since:count signed:text proof:text
+key.rotate/2 old:text vkey:text since:count signed:text proof:text
 review.done/1 by:Authority since:count until:count run:text="" stops:count=0 budget_stops:count=0
     denials:count=0 gaps:count=0 indeterminate:count=0 gates:count=0 +identity +remark
 incident.open/1 incident:text severity:IncidentSeverity by:Authority known:count runs:text[]=[]
@@ -856,6 +859,9 @@ class BundleMember(NamedTuple):
 
 MAX_FILES, MAX_BYTES, PIECE = 0xFFFF, 0xFFFFFFFF, 1 << 20
 """The limits of an archive without ZIP64 records, and the number of bytes read at once."""
+MAX_ROTATIONS = 64
+MAX_PAST = MAX_ROTATIONS + 3
+"""More hand-overs and earlier checkpoints are not read: each may cost a signature."""
 
 
 NOT_A_ZIP = "not-a-zip: it does not begin as a zip file does, so it is no evidence bundle"
@@ -1001,6 +1007,14 @@ def read_past(size: int, note: bytes, proof: bytes) -> BundlePastCheckpoint:
     return BundlePastCheckpoint(note, [read_hash(line) for line in lines])
 
 
+PAST_NOTE = re.compile(r"past/[0-9]{16}\.note").fullmatch
+
+
+def check_past_count(count: int) -> None:
+    """Refuse more earlier checkpoints than any log needs."""
+    require(count <= MAX_PAST, f"{count} earlier checkpoints; at most {MAX_PAST} are read")
+
+
 class BundleContents:
     """The contents of a well-formed bundle, not yet verified, read on demand."""
 
@@ -1013,6 +1027,7 @@ class BundleContents:
         """The names of the salt and content files, by entry index and body name."""
         self.past: list[BundlePastCheckpoint] = []
         names = {"checkpoint", "manifest.json"}
+        check_past_count(sum(bool(PAST_NOTE(name)) for name in self._archive.members))
         for name in self._archive.members:
             names.update(self._take(name))
         for name in self._archive.members.keys() | names:
@@ -1030,7 +1045,7 @@ class BundleContents:
             salt = f"salts/{name[7:]}"
             self.bodies[int(name[7:23]), name[24:]] = (salt, name)
             return [name, salt]
-        if matches(r"past/[0-9]{16}\.note", name):
+        if PAST_NOTE(name):
             note, proof = name, f"{name[:21]}.consistency"
             files = (self._archive.read(note), self._archive.read(proof))
             self.past.append(read_past(int(name[5:21]), *files))
@@ -1061,6 +1076,10 @@ class BundleContents:
 
 CLAIMS = INTACT, COMPLETE, INDEPENDENT = "intact", "complete", "independent"
 HOLDS, FAILS, NOT_CHECKED = "holds", "fails", "not checked"
+ACCORDS = (
+    "the accords in run {}: `forum verify` compares them with the runs of the panels, if these are "
+    "there"
+)
 NOTHING_CHECKED = {"state": NOT_CHECKED, "reason": "nothing was checked"}
 NO_KEY = {"state": NOT_CHECKED, "reason": "you named no key of the log: nothing was checked"}
 NO_TRUST_FILE = {
@@ -1439,48 +1458,79 @@ class BundleKeyRotation(NamedTuple):
     at: int
     old: BundleKey
     new: BundleKey
+    signatures: Members | None
+    """The facts that both keys have signed; None in an entry of release 0.2."""
+
+    def is_signed(self, origin: str) -> bool:
+        """Return whether the signatures of both keys hold."""
+        facts = self.signatures
+        return facts is not None and keys_have_signed(
+            "key.rotate/2", origin, facts, (facts["old"], facts["vkey"])
+        )
+
+
+def keys_have_signed(kind: str, origin: str, facts: Members, keys: tuple[str, str]) -> bool:
+    """Return whether both keys have signed the statement of an entry."""
+    message = f"forum/{kind}\n{origin}\n{facts['since']}\n{keys[0]}\n{keys[1]}\n".encode()
+    try:
+        pairs = zip(map(read_key, keys), map(read_base64, (facts["signed"], facts["proof"])))
+        return all(signature_holds(key.public, message, blob) for key, blob in pairs)
+    except BundleRejected:
+        return False
 
 
 class BundleSignedTree(NamedTuple):
-    """The size of a checkpoint, and the log keys whose signatures on it are valid."""
+    """The size of a checkpoint, and its note, whose signatures are verified when they decide."""
 
     size: int
-    signers: list[BundleKey]
+    note: BundleNote
+
+    def is_signed_by(self, key: BundleKey) -> bool:
+        """Return whether the first signature that names a key holds."""
+        blobs = [blob for _, blob in self.note.signatures_by([key])]
+        text = self.note.text.encode()
+        return bool(blobs) and signature_holds(key.public, text, blobs[0])
 
 
 def read_key_rotation(origin: str, index: int, data: bytes) -> BundleKeyRotation | None:
     """Return the key rotation that an entry records, if it records one of this log."""
     try:
         entry = read_entry(data)
-        if (entry.kind, entry.run, entry.strand) != ("key.rotate/1", "log", "keys"):
+        kinds = ("key.rotate/1", "key.rotate/2")
+        if entry.kind not in kinds or (entry.run, entry.strand) != ("log", "keys"):
             return None
         old, new = read_key(entry.facts["old"]), read_key(entry.facts["vkey"])
         ours = {(key.name, key.algorithm) for key in (old, new)} == {(origin, LOG_KEY)}
         require(ours and old != new and entry.log == origin, "not a rotation of this log")
+        require(index >= entry.facts.get("since", 0), "not a rotation at this index")
     except BundleRejected:
         return None  # reported when the entry is checked
-    return BundleKeyRotation(index, old, new)
+    return BundleKeyRotation(index, old, new, entry.facts if entry.kind == kinds[1] else None)
 
 
-def read_signed_tree(data: bytes, keys: list[BundleKey]) -> BundleSignedTree | None:
-    """Return the size and the signers of a checkpoint, or None if it is malformed."""
+def read_signed_tree(data: bytes) -> BundleSignedTree | None:
+    """Return a checkpoint with its signatures, or None if it is malformed."""
     try:
         note = read_note(data)
-        size, text = read_checkpoint(note.text).size, note.text.encode()
+        return BundleSignedTree(read_checkpoint(note.text).size, note)
     except BundleRejected:
         return None
-    first = dict(reversed(note.signatures_by(keys)))
-    signers = [key for key, blob in first.items() if signature_holds(key.public, text, blob)]
-    return BundleSignedTree(size, signers)
+
+
+def check_rotation_count(count: int) -> None:
+    """Refuse more hand-overs of a log than any log needs."""
+    require(count <= MAX_ROTATIONS, f"more than {MAX_ROTATIONS} hand-overs of the log")
 
 
 def read_rotations(bundle: BundleContents, tree: BundleCheckpoint) -> list[BundleKeyRotation]:
     """Return the key rotations of a bundle that are proven to be in the tree."""
-    rotations = []
+    rotations, count = [], 0
     for index in sorted(bundle.entries):
         data, proof = bundle.entry(index)
-        if b'"key.rotate/1"' not in data:
+        if b'"key.rotate/' not in data:
             continue
+        count += 1
+        check_rotation_count(count)
         rotation = read_key_rotation(bundle.origin, index, data)
         try:
             require(proof.at == index, "the proof is for another entry")
@@ -1526,20 +1576,41 @@ class BundleLogKeys:
         notes: list[bytes],
     ) -> None:
         """Read `notes`, the checkpoints of one history, as far as rotations need them."""
-        self.accepted = [key for key in pinned if key[:2] == (origin, LOG_KEY)]
+        self._origin = origin
+        self._pinned = [key for key in pinned if key[:2] == (origin, LOG_KEY)]
+        self.accepted = list(self._pinned)
         self._since: dict[BundleKey, int] = {}
         self._until: dict[BundleKey, int] = {}
-        if not (rotations and self.accepted):
-            return
-        keys = list({*self.accepted, *(h.old for h in rotations), *(h.new for h in rotations)})
-        opened = [read_signed_tree(note, keys) for note in notes]
-        trees = [signed for signed in opened if signed and signed.signers]
+        self._followed: list[int] = []
+        """The indexes of the rotations that were followed."""
+        self._retired: set[BundleKey] = set()
+        rotations = sorted(rotations, key=lambda h: h.at) if self._pinned else []
+        if rotations:
+            opened = [read_signed_tree(note) for note in notes]
+            self._follow(rotations, [signed for signed in opened if signed])
+        self.notices = [self._describe(rotation) for rotation in rotations]
+        """One sentence for each hand-over, followed or not."""
+
+    def _follow(self, rotations: list[BundleKeyRotation], trees: list[BundleSignedTree]) -> None:
+        """Accept the keys after the pinned ones in log order, then those before them in reverse."""
         for rotation in rotations:
-            if rotation.old in self.accepted:
+            if rotation.old in self.accepted and rotation.is_signed(self._origin):
                 self._accept_rotation(rotation, rotation.old, trees)
         for rotation in reversed(rotations):
-            if rotation.new in self.accepted:
+            if rotation.new in self.accepted and (
+                self._leads_back(rotation)
+                if rotation.signatures is None
+                else rotation.at in self._followed or rotation.is_signed(self._origin)
+            ):
                 self._accept_rotation(rotation, rotation.new, trees)
+
+    def _leads_back(self, rotation: BundleKeyRotation) -> bool:
+        """Return whether an unsigned rotation may lead from an accepted key to an earlier one.
+
+        Of two keys that the reader pins, the first is the newer: a writer must not turn them round.
+        """
+        old, new, pinned = rotation.old, rotation.new, self._pinned
+        return old not in pinned or (new in pinned and pinned.index(new) < pinned.index(old))
 
     def _accept_rotation(
         self, rotation: BundleKeyRotation, signer: BundleKey, trees: list[BundleSignedTree]
@@ -1548,23 +1619,51 @@ class BundleLogKeys:
 
         The old key is valid only up to the first tree that the new key has signed.
         """
-        index, old, new = rotation
-        if not any(t.size > index and self._may_sign(signer, t) for t in trees):
+        index, old, new, signatures = rotation
+        if not any(t.size > index and self._has_signed(signer, t) for t in trees):
             return
+        self._followed.append(index)
+        self._retired.add(old)
         self.accepted = list(dict.fromkeys([*self.accepted, old, new]))
-        self._since[new] = index + 1
-        first = [tree.size for tree in trees if new in tree.signers and tree.size > index]
-        if first:
-            self._until[old] = min([self._until.get(old, min(first)), *first])
+        if signatures is not None:
+            self._since[new] = index + 1
+        first = [t.size for t in trees if t.size > index and self._has_signed(new, t)]
+        # A reader who pins the new key knows that it is in use: then the old one ends in any case.
+        if first or new in self._pinned:
+            self._until[old] = min([*first, self._until.get(old, min(first, default=index))])
 
-    def _may_sign(self, key: BundleKey, tree: BundleSignedTree) -> bool:
-        since, until = self._since.get(key, 0), self._until.get(key, tree.size)
-        return key in tree.signers and since <= tree.size <= until
+    def may_sign(self, key: BundleKey, size: int) -> bool:
+        """Return whether a key may sign a tree of this size."""
+        since, until = self._since.get(key, 0), self._until.get(key, size)
+        return key in self.accepted and since <= size <= until
+
+    def _has_signed(self, key: BundleKey, tree: BundleSignedTree) -> bool:
+        return self.may_sign(key, tree.size) and tree.is_signed_by(key)
+
+    def _describe(self, rotation: BundleKeyRotation) -> str:
+        old, new = rotation.old.id.hex(), rotation.new.id.hex()
+        text = f"entry {rotation.at} hands the log over from key {old} to key {new}"
+        is_followed = rotation.at in self._followed
+        if rotation.signatures is not None:
+            refused = "it was not followed, because a signature does not hold, or nothing leads "
+            return f"{text}: {'both have signed that' if is_followed else refused + 'to it'}"
+        back = "it was read back from the key that you pin"
+        refused = "it was not followed; ask the owner for the newest key, and pin that one"
+        text = f"{text} without their signatures, as release 0.2 wrote it"
+        return f"{text}: {back if is_followed else refused}"
 
     def check_signer(self, note: bytes) -> None:
         """Refuse a checkpoint that is not signed by a key that was valid at its size."""
-        tree = read_signed_tree(note, self.accepted) if self._since else None
-        allowed = not self._since or (tree and any(self._may_sign(k, tree) for k in tree.signers))
+        several = len([key for key in self._pinned if key not in self._retired]) > 1
+        require(
+            not several,
+            "you pin several keys of this log, and no hand-over between them is here; pin the "
+            "newest one only",
+        )
+        tree = read_signed_tree(note) if self._followed else None
+        allowed = not self._followed or (
+            tree and any(self._has_signed(key, tree) for key in self.accepted)
+        )
         require(allowed, "signed by a key that was not valid at this size")
 
 
@@ -1612,12 +1711,12 @@ class BundleVerifier:
         self._keys = list(dict.fromkeys(pinned + self._log_keys.accepted))
         self._run = BundleRunChecker(bundle, findings)
         self._reports = BundleReportChecker(findings)
-        self._notices: list[str] = []
+        self._notices = list(self._log_keys.notices)
         self._committed: set[tuple[int, str]] = set()
         """The entry index and name of each body that entries of the run commit to."""
         self._unknown: list[str] = []
         """The kind of each entry of an unknown kind."""
-        self._has_turns = self._has_request = False
+        self._has_turns = self._has_request = self._has_accord = False
         self._subjects: list[str] = []
         self._tree = self._open(bundle.checkpoint) if self._keys else None
         self._seen = self._verify_cosignatures(bundle.checkpoint)
@@ -1744,6 +1843,7 @@ class BundleVerifier:
             self._committed.update((index, name) for name in entry.bodies)
             self._has_turns = self._has_turns or entry.strand.startswith("turn/")
             self._has_request = self._has_request or entry.kind == "accepted/1"
+            self._has_accord = self._has_accord or entry.kind == "accord/1"
             if entry.kind == "about/1" and entry.strand == "main":
                 self._subjects.append(entry.facts["run"])
             self._reports.check_entry(index, entry)
@@ -1786,6 +1886,8 @@ class BundleVerifier:
             ]
         elif self._has_request:
             not_checked.append(f"the calls of run {bundle.run}: `forum verify` replays them")
+            if self._has_accord:
+                not_checked.append(ACCORDS.format(bundle.run))
         claims = self._judge_claims()
         return {
             **unreadable_report(self._findings),
@@ -1877,8 +1979,8 @@ def verify(source: bytes | LazyFile, trust: BundleTrust) -> dict[str, Any]:
 
 # <packs>
 KNOWN_QUERIES = (
-    (60, "bea125515a12358fb500c9deb753167f24478ef8d6d079acfc72e93d8b0a7864"),
-    (58, "6fee9ca08cbc19a04d159cf549403c0daf0c4cc991f6f8b8a29bf7a1b18844ea"),
+    (60, "61dac4ba4b749c1913ea5636e98aec5bfcf8a4d772bc81d38c38a8041055a7fd"),
+    (58, "3b8b22b99d669abdbe13207cfb61045bd00a806f42fbea1b8680f9b129dedb40"),
 )
 KNOWN_LIMITS = "5c4cda2111be40db657a6f4771f838f51cfd58034945e1edf5fc8d88452c4ebb"
 KNOWN_MAPS = """
@@ -1895,7 +1997,9 @@ access.grant/1 access; grants key {key} to {name}; scopes {scopes}; until {expir
 access.grant/2 access; grants key {key} to {name}; scopes {scopes}; until {expires}
 access.revoke/1 access; revokes key {key}
 key.add/1 access; publishes key {vkey}
+key.add/2 access; publishes key {vkey}
 key.rotate/1 access; replaces key {old}; new key {vkey}
+key.rotate/2 access; replaces key {old}; new key {vkey}
 config.seen/1 models; release {engine}; {changed}
 redact/1 erasure; erases {body} of entry {entry}; reason {reason}
 redact/2 erasure; erases bodies {bodies} of its parents; reason {reason}; rule {rule}
@@ -1918,6 +2022,8 @@ NAMED_FIRST = ("tools.doubt", "gates.unattended", "gaps.steps", "stops.all", "ru
 """The figures whose runs are named, the most important first."""
 MAX_NAMED, MAX_EXAMPLES, MAX_GROUPS, MAX_DAYS = 10, 3, 40, 400
 MAX_TIMELINE, MAX_DECISIONS, MAX_EVENTS = 400, 50, 50
+MAX_QUERIES = 64
+"""How many queries the maps of a pack may have together: each is asked of each entry."""
 WHOLE_STRANDS = ("access", "config", "incidents", "retention")
 LASTING = ("config.seen/1", "hold/1", "retention/1")
 RELATED = {
@@ -2330,6 +2436,7 @@ class PackLog:
             require(all(type(x) is str for x in texts), "log/earlier.jsonl: not an earlier entry")
         self.earlier = [(line["index"], line["entry"].encode(), line["proof"]) for line in earlier]
         names = [name for name in archive.members if matches(r"log/past/.*\.note", name)]
+        check_past_count(len(names))
         self.past = [
             read_past(int(n[9:25]), archive.read(n), archive.read(f"{n[:25]}.consistency"))
             for n in names
@@ -2459,12 +2566,15 @@ class PackVerifier:
         self._entries = self._read_entries()
         pinned = list(dict.fromkeys(trust.keys + (self._policy.logs if self._policy else [])))
         is_proven = self._check_trees()
-        read = [read_key_rotation(self.origin, i, d) for i, d in self._log.indexed_entries()]
+        named = [(i, d) for i, d in self._log.indexed_entries() if b'"key.rotate/' in d]
+        check_rotation_count(len(named))
+        read = [read_key_rotation(self.origin, index, data) for index, data in named]
         rotations = [rotation for rotation in read if rotation] if is_proven else []
         notes = continued_notes(self._log.end_note, self._log.past, self._log.end)
         notes += [self._log.start_note] if self._log.start_note else []
         self._log_keys = BundleLogKeys(self.origin, pinned, rotations, notes)
         self._keys = list(dict.fromkeys(pinned + self._log_keys.accepted))
+        self._is_signed = False
 
     def run(self) -> dict[str, Any]:
         """Check the log part, the figures, the bundles and the attestation; return the report."""
@@ -2650,7 +2760,8 @@ class PackVerifier:
             row = "log part" if index is None else f"log entry {index}"
             self._add("log-part", row, f"{finding['problem']}: {finding['detail']}")
         unknown = "" if bounded else "no witness that you trust says when the two trees were made"
-        if not all(signed):
+        self._is_signed = all(signed)
+        if not self._is_signed:
             unknown = "no key that you trust has signed both trees"
         whole = "every entry between the two trees is here"
         if not log.start_note:
@@ -2696,8 +2807,12 @@ class PackVerifier:
                 self._findings.add("time-impossible", detail, index)
 
     def _compute_report(self) -> Members | None:
-        """Return the report that follows from the log part, or None if none does."""
-        if self._entries is None:
+        """Return the report that follows from the log part, or None if none does.
+
+        Nothing is computed from trees that nobody whom the reader trusts has signed: a forger could
+        make that expensive.
+        """
+        if self._entries is None or not self._is_signed:
             return None
         try:
             return self._make_report(self._entries)
@@ -2707,6 +2822,11 @@ class PackVerifier:
             # A map that names no query, or a time that is none: no maker writes that.
             self._add("pack-altered", "report.json", f"cannot be computed: {error!r}")
         return None
+
+    def _why_not_computed(self) -> str:
+        if self._is_signed:
+            return "no report follows from the log part"
+        return "no key that you trust has signed both trees, so that no figure was computed"
 
     def _find_queries(self, figures: list[Members]) -> list[Members]:
         """Return the queries of the report, which must be those of a known release."""
@@ -2721,7 +2841,11 @@ class PackVerifier:
         given, log, report = self._arguments, self._log, self._report
         maps = self._read_maps()
         known = self._find_queries(report["figures"])
-        queries = known + [query for _, used, _ in maps for query in used.get("queries", [])]
+        added = [query for _, used, _ in maps for query in used.get("queries", [])]
+        require(
+            len(added) <= MAX_QUERIES, f"{len(added)} queries in maps; the most is {MAX_QUERIES}"
+        )
+        queries = known + added
         ids = [query["id"] for query in queries]
         doubled = [query_id for query_id in ids if ids.count(query_id) > 1]
         require(not doubled, f"two queries have the id {doubled[0] if doubled else ''}")
@@ -2804,7 +2928,7 @@ class PackVerifier:
     ) -> dict[str, str]:
         """Compare report.json and entries.csv with what the entries give."""
         if computed is None:
-            return {"state": NOT_CHECKED, "reason": "no report follows from the log part"}
+            return {"state": NOT_CHECKED, "reason": self._why_not_computed()}
         self._compare_report(computed)
         self._compare_list()
         changed = [f for f in self._listed if f["problem"] not in ("log-part", "bundle-rejected")]
@@ -2888,7 +3012,7 @@ class PackVerifier:
     def _judge_attestation(self, computed: Members | None) -> dict[str, str]:
         """Check the signature about the manifest, by a key that the log published."""
         try:
-            key, index = self._read_attestation_key()
+            key, index, is_signed = self._read_attestation_key()
             statement = self._open_statement(key)
             if computed:
                 self._compare_claims(statement, computed["check"])
@@ -2898,18 +3022,29 @@ class PackVerifier:
             return {"state": FAILS, "reason": detail}
         if not computed:
             # What the statement claims could not be compared with anything.
-            return {"state": NOT_CHECKED, "reason": "no report follows from the log part"}
+            return {"state": NOT_CHECKED, "reason": self._why_not_computed()}
         if not self._keys:
             return {"state": NOT_CHECKED, "reason": "no key of the log was given"}
+        if not is_signed:
+            # Release 0.2 wrote it; but any writer of the log can write the same.
+            reason = f"no key of the log has signed entry {index}, which publishes {key.name}"
+            return {"state": NOT_CHECKED, "reason": reason}
         reason = f"signed by {key.name}, a key that the log published as entry {index}"
         return {"state": HOLDS, "reason": reason}
 
-    def _read_attestation_key(self) -> tuple[BundleKey, int]:
-        """Return the key that signs attestations, and the index of the entry that publishes it."""
+    def _read_attestation_key(self) -> tuple[BundleKey, int, bool]:
+        """Return the key that signs attestations, and the index of the entry that publishes it.
+
+        Return as well whether a key of the log has signed that.
+        """
         data = self._archive.read("log/attestation-key.json")
         entry = read_entry(data)
-        place = (entry.kind, entry.log, entry.run, entry.strand)
-        ours = place == ("key.add/1", self.origin, "log", "evidence")
+        place = (entry.log, entry.run, entry.strand)
+        ours = entry.kind in ("key.add/1", "key.add/2") and place == (
+            self.origin,
+            "log",
+            "evidence",
+        )
         require(ours, "the entry publishes no key for attestations")
         key = read_key(entry.facts["vkey"])
         require(key[:2] == (f"{self.origin}/evidence", LOG_KEY), "not the key of attestations")
@@ -2923,7 +3058,17 @@ class PackVerifier:
             seen = read_cosignatures(proof.note, list(self._policy.witnesses.values()))
             require(self._policy.is_satisfied_by(seen), "no witness has cosigned the key")
         check_inclusion(proof.nodes, hash_leaf(data), proof.at, tree)
-        return key, proof.at
+        if entry.kind == "key.add/2":
+            self._check_key_signature(entry.facts, proof.at)
+        return key, proof.at, entry.kind == "key.add/2"
+
+    def _check_key_signature(self, facts: Members, index: int) -> None:
+        """Check that a key of the log, in use then, signed the key of attestations."""
+        by = (facts["by"], facts["vkey"])
+        holds = index >= facts["since"] and keys_have_signed("key.add/2", self.origin, facts, by)
+        require(holds, "the signatures of the key of attestations do not hold")
+        allowed = not self._keys or self._log_keys.may_sign(read_key(facts["by"]), index + 1)
+        require(allowed, "the key that signed it was not the log's key then")
 
     def _open_statement(self, key: BundleKey) -> Members:
         """Return the statement about this manifest, after checking that the key signed it."""

@@ -214,8 +214,12 @@ _EPOCH_KEYS = {
 _DESCRIPTIONS: Mapping[type[Facts], Callable[[Entry[Any]], str]] = {
     ledger_kinds.LogOpenFacts: lambda e: f"the log was begun by {e.facts.program}",
     ledger_kinds.KeyAddFacts: lambda _: "the log's key was recorded",
+    ledger_kinds.KeyAddV2Facts: lambda _: "a key for attestations was published",
     ledger_kinds.KeyRotationFacts: lambda e: (
         f"{e.actor} handed the log over to another signing key"
+    ),
+    ledger_kinds.KeyRotationV2Facts: lambda e: (
+        f"{e.actor} handed the log over to another signing key; both keys signed that"
     ),
     ledger_kinds.LogEpochFacts: lambda e: (
         f"{e.actor} began the next epoch of the log; its key was {_EPOCH_KEYS[e.facts.key]}"

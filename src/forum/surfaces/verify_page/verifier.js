@@ -83,14 +83,14 @@ class BundleVerifier {
     this.keys = uniqueKeys([...pinned, ...this.logKeys.accepted]);
     this.run = new RunChecker(bundle, this.findings);
     this.reports = new ReportChecker(this.findings);
-    /** @type {string[]} */
-    this.notices = [];
+    this.notices = [...this.logKeys.notices];
     /** The bodies that entries of the run commit to. @type {Set<string>} */
     this.committed = new Set();
     /** The number of entries of each unknown kind. @type {Map<string, number>} */
     this.unknownKinds = new Map();
     this.hasTurns = false;
     this.hasRequest = false;
+    this.hasAccord = false;
     /** @type {string[]} */
     this.subjects = [];
     this.tree = this.keys.length ? this.#open(bundle.checkpoint) : null;
@@ -300,6 +300,7 @@ class BundleVerifier {
     for (const name of entry.bodies.keys()) this.committed.add(bodyKey(index, name));
     this.hasTurns ||= entry.strand.startsWith("turn/");
     this.hasRequest ||= entry.kind === "accepted/1";
+    this.hasAccord ||= entry.kind === "accord/1";
     if (entry.kind === "about/1" && entry.strand === "main") this.subjects.push(String(entry.facts.get("run")));
     this.reports.checkEntry(index, entry);
   }
@@ -349,7 +350,14 @@ class BundleVerifier {
           `the deliberation of run ${run}: whether what it is about is the answer of ` +
             `run ${other}, which is not there`,
         );
-    } else if (this.hasRequest) listed.push(`the calls of run ${run}: \`forum verify\` replays them`);
+    } else if (this.hasRequest) {
+      listed.push(`the calls of run ${run}: \`forum verify\` replays them`);
+      if (this.hasAccord)
+        listed.push(
+          `the accords in run ${run}: \`forum verify\` compares them with the runs of the panels, ` +
+            "if these are there",
+        );
+    }
     return listed;
   }
 

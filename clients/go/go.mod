@@ -1,0 +1,3 @@
+module forum-verify
+
+go 1.19

@@ -1,0 +1,83 @@
+"""The verifier in Go, as strangers run it.
+
+What it says of honest and forged bundles is compared in every test that verifies one (samples.py).
+"""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from forum.ledger.bundle import Bundle
+from forum.ledger.entry import Entry, leaf_of
+from forum.ledger.kinds import LEDGER_KINDS, RunOpenFacts
+from forum.tlog import Checkpoint, Note, TlogProof, cosign, sign_checkpoint
+from tests.tlog.trees import view_in_memory
+from tests.verify.go_verifier import go_verifier
+from tests.verify.samples import LOG, ORIGIN, POLICY, RUN, SECOND, STARTED, WITNESS, verify_both
+
+pytestmark = pytest.mark.go
+
+
+def run_go(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    """Run the program."""
+    program = go_verifier()
+    if program is None:
+        pytest.skip("no Go toolchain (Debian: golang-go)")
+    return subprocess.run([program, *arguments], capture_output=True, text=True, check=False)
+
+
+def one_entry() -> bytes:
+    """Return a bundle of a log that has a single entry."""
+    entry = Entry(
+        v="forum/entry/1",
+        log=ORIGIN,
+        run=RUN,
+        strand="main",
+        n=0,
+        prev="",
+        step="open",
+        ts=STARTED * SECOND,
+        actor="writer",
+        kind="run.open/1",
+        parents=(),
+        facts=RunOpenFacts(),
+        bodies={},
+    )
+    data = LEDGER_KINDS.write(entry)
+    root = view_in_memory([leaf_of(data)]).root()
+    signed = sign_checkpoint(Checkpoint(ORIGIN, 1, root), LOG)
+    note = Note(signed.text, (*signed.signatures, cosign(signed.text, WITNESS, STARTED)))
+    proofs = {0: TlogProof(0, (), note)}
+    return Bundle(ORIGIN, RUN, note.encode(), {0: data}, proofs, {}).encode()
+
+
+def test_it_verifies_a_log_of_one_entry(tmp_path: Path) -> None:
+    """An open run is not complete, which is no lie: the status is that of verify.py."""
+    (tmp_path / "b.zip").write_bytes(one_entry())
+    (tmp_path / "trust").write_bytes(POLICY.encode())
+
+    report = verify_both(one_entry())
+    said = run_go(tmp_path / "b.zip", "--policy", tmp_path / "trust")
+
+    assert str(report.intact.state) == "holds"
+    assert said.returncode == 3
+    assert "intact       holds" in said.stdout
+    assert "complete     not checked" in said.stdout
+
+
+def test_wrong_usage_has_the_status_2(tmp_path: Path) -> None:
+    """A script must be able to tell a wrong call from a forged bundle."""
+    (tmp_path / "b.zip").write_bytes(one_entry())
+    (tmp_path / "trust").write_text("log \x1b[2J\n")
+
+    wrong = [
+        run_go(),
+        run_go("--policy"),
+        run_go(tmp_path / "none.zip"),
+        run_go(tmp_path / "b.zip", "--policy", tmp_path / "trust"),
+        run_go(tmp_path / "b.zip", "--key", "\x1b[2J"),
+    ]
+
+    assert [said.returncode for said in wrong] == [2] * len(wrong)
+    assert not any("\x1b" in said.stdout + said.stderr for said in wrong)
