@@ -1,12 +1,15 @@
 """Gates that an operator forces: before the effect, whoever wrote the plan and whatever it says."""
 
 import asyncio
+import sqlite3
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import psycopg
 import pytest
 
 from forum.app import Forum
@@ -251,6 +254,34 @@ def test_a_plan_within_a_plan_adds_to_the_sum_of_the_outermost_run(office: Offic
 
     assert len(office.hands.deeds) == 2
     assert run.state is not RunState.ENDED
+
+
+@pytest.mark.parametrize("engine", ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def test_the_end_of_a_run_removes_its_sums_and_no_others(
+    request: pytest.FixtureRequest, tmp_path: Path, engine: str
+) -> None:
+    """In one commit with the end: a table that only grows would slow every use down."""
+    place = tmp_path / "l.db" if engine == "sqlite" else request.getfixturevalue("postgres_url")
+    office = Office(StoreFactory(place)())
+
+    def sums() -> list[str]:
+        query = "SELECT DISTINCT scope FROM {}budget WHERE period = 'run'"
+        if isinstance(place, Path):
+            with closing(sqlite3.connect(place)) as db:
+                return sorted(scope for (scope,) in db.execute(query.format("")))
+        with psycopg.connect(place) as db:
+            return sorted(scope for (scope,) in db.execute(query.format("forum.").encode()))
+
+    for run in ("a-run", "run"):  # the name of one is the end of the other's
+        office.accept(paying(PART, PART, PART, gate_rules=(SUMS[0],)), run)
+        assert office.work(run).state is RunState.WAITING
+    assert len(sums()) == 2
+    office.decide("use/a/3", Answer.APPROVE, run="run")
+    assert office.work("run").outcome is Outcome.OK
+    assert [scope[-5:] for scope in sums()] == ["a-run"]
+    office.decide("use/a/3", Answer.REJECT, run="a-run")
+    office.work("a-run")
+    assert sums() == []
 
 
 @pytest.mark.parametrize("engine", ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])

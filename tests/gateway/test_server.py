@@ -3,12 +3,13 @@
 import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
 
 import httpx2
+import pytest
 
 from tests.gateway.harness import serve as serve_here
 from tests.gateway.provider import LocalProvider
@@ -156,8 +157,14 @@ def test_a_call_waits_for_calls_of_other_runs_of_its_key(tmp_path: Path) -> None
     assert terminal.type("ledger", "verify").returncode == 0
 
 
-def test_an_overrun_ends_the_calls_of_other_runs_under_the_same_cap(tmp_path: Path) -> None:
-    """Their bounds cannot hold either; calls of another key go on, and so do later ones."""
+@pytest.mark.parametrize("processes", [1, 2])
+def test_an_overrun_ends_the_calls_of_other_runs_under_the_same_cap(
+    tmp_path: Path, processes: int
+) -> None:
+    """Their bounds cannot hold either; calls of another key go on, and so do later ones.
+
+    The call that is billed too high may be that of another process.
+    """
     terminal, provider = Terminal(tmp_path), LocalProvider(tmp_path / "provider.log")
     (terminal.folder / "forum.toml").write_text(CAPS.replace("0.002", "1"))
     assert terminal.call("init").exit_code == 0
@@ -166,15 +173,14 @@ def test_an_overrun_ends_the_calls_of_other_runs_under_the_same_cap(tmp_path: Pa
         for name in ("ci", "other")
     }
 
-    def call(name: str, run: str) -> httpx2.Response:
+    def call(name: str, run: str, nth: int = 0) -> httpx2.Response:
         headers = {"authorization": f"Bearer {keys[name]}", "forum-run": run}
-        return post_chat(root, run, headers, 5)
+        return post_chat(roots[nth], run, headers, 5)
 
-    with (
-        serve_here(provider) as (url, _),
-        serve(terminal, url) as root,
-        ThreadPoolExecutor(3) as pool,
-    ):
+    with ExitStack() as stack:
+        url, _ = stack.enter_context(serve_here(provider))
+        roots = [stack.enter_context(serve(terminal, url)) for _ in range(processes)]
+        pool = stack.enter_context(ThreadPoolExecutor(3))
         provider.delay = 8.0
         slow = [pool.submit(call, *who) for who in (("ci", "a"), ("ci", "b"), ("other", "c"))]
         deadline = monotonic() + 20
@@ -183,7 +189,7 @@ def test_an_overrun_ends_the_calls_of_other_runs_under_the_same_cap(tmp_path: Pa
             sleep(0.05)
         provider.delay, began = 0.0, monotonic()
         provider.forced_usage = {"prompt_tokens": 9, "completion_tokens": 9999}
-        call("ci", "dear")
+        call("ci", "dear", -1)
         provider.forced_usage = None
         ended = [slow[0].result(30), slow[1].result(30)]
         seconds = monotonic() - began
@@ -194,6 +200,30 @@ def test_an_overrun_ends_the_calls_of_other_runs_under_the_same_cap(tmp_path: Pa
     assert seconds < 6
     assert (other.status_code, later.status_code) == (200, 200)
     assert terminal.type("ledger", "verify").returncode == 0
+
+
+def test_no_process_spends_what_it_holds_of_a_cap_that_another_one_has_overrun(
+    tmp_path: Path,
+) -> None:
+    """A process takes a part of a cap in advance; an overrun takes it back."""
+    terminal, provider = Terminal(tmp_path), LocalProvider(tmp_path / "provider.log")
+    (terminal.folder / "forum.toml").write_text(CAPS)
+    assert terminal.call("init").exit_code == 0
+    key = terminal.ask("keys", "create", "--name", "ci", "--scope", "report")["secret"]
+    headers = {"authorization": f"Bearer {key}"}
+    with (
+        serve_here(provider) as (url, _),
+        serve(terminal, url) as first,
+        serve(terminal, url) as second,
+    ):
+        before = post_chat(first, "a", headers, 5).status_code
+        provider.forced_usage = {"prompt_tokens": 9, "completion_tokens": 9_999_999}
+        post_chat(second, "dear", headers, 5)
+        provider.forced_usage, made = None, len(provider.requests)
+        after = [post_chat(root, "b", headers, 5).status_code for root in (first, second)]
+        assert len(provider.requests) == made
+
+    assert (before, after) == (200, [402, 402])
 
 
 def test_tenants_call_with_their_own_keys_or_not_at_all(tmp_path: Path) -> None:

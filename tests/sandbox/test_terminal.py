@@ -82,6 +82,8 @@ class Shell:
 
     def close(self) -> None:
         """Hang up."""
+        if self.process.returncode is not None:
+            return
         os.close(self.screen)
         os.close(self.theirs)
         with suppress(ProcessLookupError):
@@ -151,6 +153,52 @@ def test_the_terminal_is_restored_after_a_crash(shell: Shell, killed: str) -> No
     os.kill(shell.process.pid, signal.SIGSTOP)
     wait_until(lambda: shell.modes() == before)
     os.kill(shell.process.pid, signal.SIGCONT)
+
+
+DEAF = """
+import signal, sys
+signal.signal(signal.SIGHUP, signal.SIG_IGN)
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("program", [RAW, DEAF], ids=["raw", "deaf"])
+@pytest.mark.parametrize("is_stopped", [False, True], ids=["running", "stopped"])
+@pytest.mark.parametrize("end", ["kill", "hang up"])
+def test_a_confined_program_ends_with_forum(
+    shell: Shell, tmp_path: Path, end: str, *, is_stopped: bool, program: str
+) -> None:
+    """However Forum or its terminal ends, also while the program is stopped."""
+    # Unique among processes that run tests at once.
+    mark = f"program-{os.getpid()}-{tmp_path.name}"
+    (tmp_path / "project" / mark).write_text(program)
+    shell.type(f"{FORUM} run --confine -- {sys.executable} {mark}\n")
+    shell.see("ready")
+    forum = min(_find(mark))
+    if is_stopped:
+        children = [pid for pid in _find(mark) if _arguments(pid)[1:] == [mark]]
+        os.kill(max(children), signal.SIGTSTP)
+        shell.see(r"Stopped")
+    assert len(_find(mark)) > 2
+    if end == "kill":
+        os.kill(forum, signal.SIGKILL)
+    else:
+        shell.close()
+    wait_until(lambda: not _find(mark))
+
+
+def _find(mark: str) -> list[int]:
+    """Return the processes with a word in their arguments, but for the shell."""
+    every = (int(path.name) for path in Path("/proc").iterdir() if path.name.isdecimal())
+    return [pid for pid in every if any(mark in word for word in _arguments(pid))]
+
+
+def _arguments(process: int) -> list[str]:
+    with suppress(OSError):
+        return Path(f"/proc/{process}/cmdline").read_text().split("\0")[:-1]
+    return []
 
 
 def _descends(process: int, ancestor: int) -> bool:

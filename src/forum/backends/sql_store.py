@@ -46,9 +46,12 @@ _MAX_CHARGE_ATTEMPTS = 5
 
 _CLEAN_UP_QUERIES = (
     *("remove_accounts", "remove_idempotency", "remove_interrupted", "remove_timers"),
-    "remove_ended",
+    *("remove_sums", "remove_ended"),
 )
 
+
+_OVERRUNS = "overrun"
+"""The period under which overruns are counted: one row for each cap, whatever its period."""
 
 BASE_SCHEMA_VERSION = 3
 """The schema of release 0.1.0.  Later additive migrations are recorded in a separate table."""
@@ -759,6 +762,23 @@ class SqlStore(SqlReader):
                 used = ports.Spend(*row)._asdict()
                 execute("charge_slice", **place, owner="", guarded=False, **used)
 
+    def report_overrun(self, slices: Sequence[ports.BudgetSlice]) -> None:
+        """Take back what other processes hold of these caps, and tell them of an overrun."""
+        for scope, period, owner in sorted(slices):
+            # Not in the commit of a charge: that holds the row of a slice, for which a process may
+            # wait that has locked the cap.
+            with self._write_transaction("reporting an overrun") as execute:
+                execute("lock_budget", period=period, scope=scope)
+                execute("take_back", period=period, scope=scope, owner=owner)
+                told = {"period": _OVERRUNS, "scope": scope, "owner": ""}
+                execute("add_slice", **told, until=ports.NO_LIMIT)
+                count = ports.Spend(runs=1)._asdict()
+                execute("charge_slice", **told, **count, guarded=False)
+
+    def overruns(self) -> dict[str, int]:
+        """Return how often calls under shared caps were billed above their bound, by scope."""
+        return dict(self._fetch_rows("overruns"))
+
     def timer(self, run: str, strand: str) -> ports.Timer | None:
         """Return the timer of a strand, or None if none is set."""
         rows = self._fetch_rows("alarm", run=run, strand=strand)
@@ -952,7 +972,11 @@ class SqlStore(SqlReader):
             elif kind is ports.Timer:
                 self._set_timers(execute, [e for e in alike if isinstance(e, ports.Timer)])
             elif kind is ports.EndedRun:
-                self._add_ended(execute, [e for e in alike if isinstance(e, ports.EndedRun)])
+                ends = [e for e in alike if isinstance(e, ports.EndedRun)]
+                self._add_ended(execute, ends)
+                # With the end itself: whatever crashes, a run has both or neither.  A use of a tool
+                # that is recorded later makes a new row, which the clean-up removes.
+                execute("remove_sums", runs=self._list([end.run for end in ends]))
             else:
                 for effect in alike:
                     self._apply_effect(execute, effect)

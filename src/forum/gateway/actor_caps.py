@@ -1,6 +1,7 @@
 """The caps of `[budgets]` that apply to one actor: over many runs, and over all processes."""
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -40,6 +41,15 @@ class ActorCaps:
     ) -> T:
         """Call `commit` with the charges for an amount.  Raises `CapReached`."""
         return await self.forum.runs.budgets.spend_async(self.limits, amount, commit)
+
+    async def report_overrun(self, charges: Sequence[BudgetSliceCharge]) -> None:
+        """Let other processes end their calls under the caps of these charges."""
+        slices = [charge.slice for charge in charges]
+        await asyncio.to_thread(self.forum.store.report_overrun, slices)
+
+    async def overruns(self) -> Mapping[str, int]:
+        """Return how often calls were billed above their bound, by the scope of the cap."""
+        return await asyncio.to_thread(self.forum.store.overruns)
 
 
 def find_actor_caps(forum: Forum, actor: str) -> ActorCaps:

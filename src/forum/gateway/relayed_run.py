@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
@@ -65,6 +65,14 @@ class SharedCaps(Protocol):
         self, amount: Spend, commit: Callable[[tuple[BudgetSliceCharge, ...]], Awaitable[T]]
     ) -> T:
         """Call `commit` with the charges for an amount.  Raises `CapReached`."""
+        ...
+
+    async def report_overrun(self, charges: Sequence[BudgetSliceCharge]) -> None:
+        """Let other processes end their calls under the caps of these charges."""
+        ...
+
+    async def overruns(self) -> Mapping[str, int]:
+        """Return how often calls were billed above their bound, by the scope of the cap."""
         ...
 
     @property
@@ -249,6 +257,8 @@ class RelayedRun:
             else:
                 self.open_calls += 1
                 self._in_flight.add(call)
+                if call.charges and self._shared is not None:
+                    self._in_flight.watch(self._shared.overruns)
                 return call
 
     async def _commit_begin(
@@ -263,10 +273,13 @@ class RelayedRun:
             await strand.append_exclusive_async(draft)
             return OpenCall(strand, facts)
 
+        # Before the charge: an overrun that is reported later ends this call.
+        overruns = await self._shared.overruns()
+
         async def commit(charges: tuple[BudgetSliceCharge, ...]) -> OpenCall:
             charged = replace(draft, effects=(*draft.effects, *charges))
             await strand.append_exclusive_async(charged)
-            return OpenCall(strand, facts, charges)
+            return OpenCall(strand, facts, charges, overruns)
 
         return await self._shared.spend(Spend(facts.usd, facts.tokens), commit)
 
@@ -319,6 +332,9 @@ class RelayedRun:
             # The bounds of the calls under way cannot hold either, so they are not waited for.
             self._end_calls()
             self._in_flight.end_others(call)
+            if call.charges and self._shared is not None:
+                # A crash after this ends calls of other processes for nothing, which loses nothing.
+                await self._shared.report_overrun(call.charges)
             await call.strand.append_exclusive_async(draft)
             asked = getattr(facts.spent, limit)
             await self.record_stop(StopReason.BUDGET, limit, asked, call.facts.span)

@@ -6,16 +6,21 @@ This copy in memory decides which calls wait, and spares the database the attemp
 
 import asyncio
 from collections import deque
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from forum.errors import CapReached
+from forum.errors import CapReached, StoreFailed
 from forum.ledger.ports import NO_LIMIT, Amount, BudgetSliceCharge, Spend
 from forum.ledger.strand import Strand
 from forum.work.report_kinds import ReportBeginFacts
 
 WAIT_SECONDS = 60.0
 """How long a call waits that would fit once the calls in flight have settled."""
+
+
+WATCH_SECONDS = 1.0
+"""How often a process with calls under a shared cap looks for overruns of other processes."""
 
 
 @dataclass(slots=True)
@@ -42,6 +47,8 @@ class OpenCall:
     strand: Strand
     facts: ReportBeginFacts
     charges: tuple[BudgetSliceCharge, ...] = ()
+    overruns: Mapping[str, int] = field(default_factory=dict)
+    """How often calls under shared caps were billed too high when this one began, by scope."""
     limit: asyncio.Timeout | None = None
     """The time limit of the call, once it is made."""
     is_ended: bool = False
@@ -155,6 +162,7 @@ class CallsInFlight:
         self._reserved: dict[str, Spend] = {}
         """By the scope of a cap."""
         self._calls: set[OpenCall] = set()
+        self._watch: asyncio.Task[None] | None = None
 
     def add(self, call: OpenCall) -> None:
         """Count a call that is recorded."""
@@ -176,6 +184,27 @@ class CallsInFlight:
         for call in self._calls - {overrun}:
             if call.scopes & overrun.scopes:
                 call.end()
+
+    def watch(self, read_overruns: Callable[[], Awaitable[Mapping[str, int]]]) -> None:
+        """End calls when another process reports an overrun of their cap, while there are any."""
+        if self._watch is None or self._watch.done():
+            self._watch = asyncio.create_task(self._watch_overruns(read_overruns))
+
+    async def _watch_overruns(
+        self, read_overruns: Callable[[], Awaitable[Mapping[str, int]]]
+    ) -> None:
+        while True:
+            await asyncio.sleep(WATCH_SECONDS)
+            calls = [call for call in self._calls if call.charges and not call.is_ended]
+            if not calls:
+                return
+            # Without the database nothing is known; calls end by their own limits.
+            with suppress(StoreFailed):
+                overruns = await read_overruns()
+                for call in calls:
+                    known = call.overruns
+                    if any(overruns.get(scope, 0) > known.get(scope, 0) for scope in call.scopes):
+                        call.end()
 
     def may_give_back(self, error: CapReached) -> bool:
         """Return whether a refused amount fits if the calls in flight turn out to cost nothing."""

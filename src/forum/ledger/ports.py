@@ -549,6 +549,12 @@ class Store(Reader, Protocol):
     def return_slice(self, budget_slice: BudgetSlice) -> None:
         """Return the unspent part of a slice to the cap; the spent part stays counted."""
 
+    def report_overrun(self, slices: Sequence[BudgetSlice]) -> None:
+        """Take back what other processes hold of these caps, and count an overrun of each."""
+
+    def overruns(self) -> dict[str, int]:
+        """Return how often calls under shared caps were billed above their bound, by scope."""
+
     def count_pending_gates(self, limit: int) -> int:
         """Count the gates without a decision, up to a limit."""
 

@@ -103,7 +103,8 @@ def sums_for_use(
         amount, cap = _read_amount(arguments, rule.argument), rule.sum_limit
         # What a rule for one use would stop does not come here; no sum may take it for little.
         added = NO_LIMIT if amount is None else _to_units(amount, ROUND_CEILING)
-        scope = f"gate:{rule.name}" + (f":{run}" if rule.per is GatePeriod.RUN else "")
+        # No name of a run has a slash, so the end of the run finds its sums.
+        scope = f"gate:{rule.name}" + (f"/{run}" if rule.per is GatePeriod.RUN else "")
         if scope in sums:
             # A rule that the operator has changed: it holds as recorded and as it is now.
             before, more = sums[scope]

@@ -343,8 +343,11 @@ def _stop_with_program(
     # All of the job, as Ctrl-Z does.  Without a shell that waits for the job the kernel stops
     # nothing, and both go on.
     os.killpg(0, signal.SIGTSTP)
-    terminal.attach()
-    send(signal.SIGCONT)
+    try:
+        terminal.attach()
+    finally:
+        # Whatever became of the terminal: a program that stays stopped would stay for ever.
+        send(signal.SIGCONT)
 
 
 async def _end_program(

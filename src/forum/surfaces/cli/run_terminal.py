@@ -25,6 +25,7 @@ _STREAMS = (0, 1, 2)
 _CHUNK_BYTES = 1 << 16
 _DRAIN_SECONDS = 2.0
 """How long what the program has printed may take to be shown after its end."""
+_POLL_MILLISECONDS = 200
 _Modes = list[Any]
 
 
@@ -47,7 +48,8 @@ class ProgramTerminal:
         self.copy_size()
         self._is_raw = False
         self._guard: Popen[bytes] | None = None
-        self._stop_reading, self._stopped = os.pipe()
+        self._stop, self._hang_up = os.pipe(), os.pipe()
+        """Pipes that end the thread that reads what is typed, and the one that shows."""
         self._writer = Thread(target=self._show, daemon=True)
         self._reader = Thread(target=self._pass_input, daemon=True)
 
@@ -71,6 +73,11 @@ class ProgramTerminal:
     def attach(self) -> None:
         """Pass on everything that is typed, if Forum is in the foreground."""
         self.copy_size()
+        # A terminal that was hung up is none any more.
+        with suppress(OSError, termios.error):
+            self._attach()
+
+    def _attach(self) -> None:
         if not os.isatty(0) or os.tcgetpgrp(0) != os.getpgrp():
             return
         if self._guard is None:
@@ -89,8 +96,9 @@ class ProgramTerminal:
     def detach(self) -> None:
         """Give the user's terminal back as it was."""
         if self._is_raw:
-            termios.tcsetattr(0, termios.TCSADRAIN, self._modes)
             self._is_raw = False
+            with suppress(termios.error):  # it was hung up
+                termios.tcsetattr(0, termios.TCSADRAIN, self._modes)
 
     def copy_size(self) -> None:
         """Give the program's terminal the size of the user's; the program is told."""
@@ -104,14 +112,14 @@ class ProgramTerminal:
             if self._writer.is_alive():
                 # All processes of the sandbox are gone, and so is the other end.
                 self._writer.join(_DRAIN_SECONDS)
-            os.write(self._stopped, b".")
+            os.write(self._stop[1], b".")
             if self._reader.is_alive():
                 self._reader.join(_DRAIN_SECONDS)
         finally:
             self.detach()
             if self._guard is not None:
                 self._guard.communicate(b".")
-            for number in (self._ours, self._stop_reading, self._stopped):
+            for number in (self._ours, *self._stop, *self._hang_up):
                 os.close(number)
 
     def _start_guard(self) -> "Popen[bytes]":
@@ -125,22 +133,38 @@ class ProgramTerminal:
         )  # fmt: skip
 
     def _show(self) -> None:
-        with suppress(OSError):  # the program's end of the terminal is closed
-            while piece := os.read(self._ours, _CHUNK_BYTES):
+        with suppress(OSError):  # the program's end of the terminal is closed, or the user's
+            while True:
+                ready, _, _ = select.select([self._ours, self._hang_up[0]], [], [])
+                if self._ours not in ready:
+                    break
+                if not (piece := os.read(self._ours, _CHUNK_BYTES)):
+                    break
                 while piece:
                     piece = piece[os.write(self._shown, piece) :]
+        # The last descriptor of our end: the program's terminal is hung up as the user's was.
+        nothing = os.open(os.devnull, os.O_RDWR)
+        os.dup2(nothing, self._ours, inheritable=False)
+        os.close(nothing)
 
     def _pass_input(self) -> None:
+        poll = select.poll()
+        poll.register(self._stop[0], select.POLLIN)
         with suppress(OSError):
             while True:
-                # In the background a read would stop this process.
-                watched = [0, self._stop_reading] if self._is_raw else [self._stop_reading]
-                ready, _, _ = select.select(watched, [], [], 0.2)
-                if self._stop_reading in ready:
+                # In the background a read would stop this process.  Hanging up is told anyway.
+                poll.register(0, select.POLLIN if self._is_raw else 0)
+                ready = dict(poll.poll(_POLL_MILLISECONDS))
+                if self._stop[0] in ready:
                     return
+                if ready.get(0, 0) & (select.POLLHUP | select.POLLERR):
+                    break
                 if 0 in ready and self._is_raw:
                     piece = os.read(0, _CHUNK_BYTES)
                     if not piece:
-                        return
+                        break
                     while piece:
                         piece = piece[os.write(self._ours, piece) :]
+        # What was typed has come to its end: the terminal was hung up.
+        with suppress(OSError):
+            os.write(self._hang_up[1], b".")

@@ -372,6 +372,8 @@ RETURNING usd, tokens, runs
 SELECT scope, period, max(until), sum(usd)::bigint, sum(tokens)::bigint, sum(runs)::bigint
 FROM forum.budget WHERE log = %(log)s AND period = %(period)s
 GROUP BY scope, period ORDER BY scope
+-- name: overruns
+SELECT scope, runs::bigint FROM forum.budget WHERE log = %(log)s AND period = 'overrun'
 -- name: ask_once
 INSERT INTO forum.once (log, name, run, digest, tag)
 VALUES (%(log)s, %(name)s, %(run)s, %(digest)s, %(tag)s) ON CONFLICT DO NOTHING
@@ -447,6 +449,11 @@ DELETE FROM forum.once WHERE log = %(log)s AND run = ANY(%(runs)s::text[])
 
 -- name: remove_interrupted
 DELETE FROM forum.interrupted WHERE log = %(log)s AND run = ANY(%(runs)s::text[])
+
+-- name: remove_sums
+-- The sums of a run are named by it.
+DELETE FROM forum.budget WHERE log = %(log)s AND period = 'run'
+    AND substring(scope from '/([^/]*)$') = ANY(%(runs)s::text[])
 
 -- name: remove_ended
 DELETE FROM forum.ended WHERE log = %(log)s AND run = ANY(%(runs)s::text[])

@@ -307,6 +307,8 @@ RETURNING usd, tokens, runs
 SELECT scope, period, max(until), sum(usd), sum(tokens), sum(runs)
 FROM budget WHERE log = :log AND period = :period
 GROUP BY scope, period ORDER BY scope
+-- name: overruns
+SELECT scope, CAST(runs AS INTEGER) FROM budget WHERE log = :log AND period = 'overrun'
 -- name: ask_once
 INSERT INTO once (log, name, run, digest, tag)
 VALUES (:log, :name, :run, :digest, :tag) ON CONFLICT DO NOTHING
@@ -375,6 +377,12 @@ DELETE FROM once WHERE log = :log AND run IN (SELECT value FROM json_each(:runs)
 
 -- name: remove_interrupted
 DELETE FROM interrupted WHERE log = :log AND run IN (SELECT value FROM json_each(:runs))
+
+-- name: remove_sums
+-- The sums of a run are named by it.
+DELETE FROM budget WHERE log = :log AND period = 'run' AND EXISTS (
+    SELECT 1 FROM json_each(:runs) WHERE substr(scope, -length(value) - 1) = '/' || value
+)
 
 -- name: remove_ended
 DELETE FROM ended WHERE log = :log AND run IN (SELECT value FROM json_each(:runs))
