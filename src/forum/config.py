@@ -15,8 +15,8 @@ import os
 import re
 import stat
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -66,6 +66,11 @@ _PATH_SETTINGS = frozenset(
         ("server", "tls_cert"), ("server", "tls_key"),
     }
 )  # fmt: skip
+_FILE_SETTINGS = _PATH_SETTINGS | {
+    ("agents", "read"), ("agents", "write"), ("keys", "log"), ("keys", "public"),
+    ("keys", "write"), ("witness", "policy"),
+}  # fmt: skip
+"""Settings that name files, beside those whose names end with `_file`."""
 _VARIABLES = {
     "database.url": "FORUM_DATABASE_URL",
     "worker.runner": "FORUM_WORKER_RUNNER",
@@ -83,6 +88,8 @@ _VARIABLES = {
 
 _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?").fullmatch
 _NUMBERS = re.compile(r"[0-9.]+").fullmatch
+# Two such names never make one variable, and none makes the beginning of another's variable.
+_TENANT_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*").fullmatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +105,52 @@ class AgentSandboxRules:
     """Hosts and ports that they can connect to."""
     env: tuple[str, ...] = ()
     """Environment variables that they receive."""
+
+
+@dataclass(frozen=True, slots=True)
+class SecretRules:
+    """Which variables and files a project may name.
+
+    The project of the operator, who started the process, may name all of them.  A tenant is served
+    beside it: whatever the process can read belongs to the operator or to other tenants, but for
+    the files in the tenant's folder, and for variables that the operator has made for it.
+    """
+
+    tenant: Path | None = None
+    """The folder of a tenant; None for the operator's own project."""
+    is_namesake: bool = False
+    """Whether another tenant of the process has a folder of the same name, and the variables."""
+
+    @property
+    def prefix(self) -> str:
+        """The beginning of the variables of a tenant; empty if its folder's name allows none."""
+        name = self.tenant.name if self.tenant and not self.is_namesake else ""
+        return f"FORUM_TENANT_{name.upper().replace('-', '_')}__" if _TENANT_NAME(name) else ""
+
+    def owns_variable(self, name: str) -> bool:
+        """Return whether the project may name a variable."""
+        return self.tenant is None or bool(self.prefix and name.startswith(self.prefix))
+
+    def refuse_variable(self, name: str) -> str:
+        """Return why the project may not name a variable; empty if it may."""
+        if self.owns_variable(name):
+            return ""
+        if self.is_namesake:
+            return (
+                "another tenant of this process has a folder of the same name; rename one of them"
+            )
+        if not self.prefix:
+            return "a tenant has variables if its folder has a name like research or team-2"
+        return (
+            f"this ledger has only variables that begin with {self.prefix}, such as "
+            f"{self.prefix}OPENAI_KEY, which the operator of this process sets"
+        )
+
+    def refuse_file(self, path: str | Path) -> str:
+        """Return why the project may not name a file; empty if it may."""
+        if self.tenant is None or Path(path).resolve().is_relative_to(self.tenant.resolve()):
+            return ""
+        return f"this ledger has only files in its own folder, {self.tenant}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +182,7 @@ class Settings:
     """The HOST:PORT of the Temporal server; unset, Temporal's own settings name it."""
     cleanup_days: int = 7
     """For how many days after its end a run keeps its idempotency keys, account and timers."""
+    secrets: SecretRules = SecretRules()
 
     @property
     def public_key_file(self) -> Path:
@@ -212,6 +266,50 @@ def load_settings(start: Path, environ: Mapping[str, str]) -> Settings:
         origins={name: setting.where for name, setting in raw.items()}
         | _folder_origins(environ, () if project else ("data",)),
     )
+
+
+def bind_tenant(settings: Settings, *, is_namesake: bool = False) -> Settings:
+    """Return the settings of a project that is served beside that of the operator.
+
+    Its own file may name only variables and files of its own.  What the user's file names is the
+    operator's, and was written for all projects.  `is_namesake` tells that another tenant has a
+    folder of the same name, and the variables.  Raises `BadSettings`.
+    """
+    folder = settings.file.parent if settings.file else settings.data
+    rules = SecretRules(folder, is_namesake=is_namesake)
+    for name, setting in _read_file(settings.file).items() if settings.file else ():
+        section, _, key = name.partition(".")
+        whole = setting.value.items() if isinstance(setting.value, dict) else [("", setting.value)]
+        for part, value in whole:
+            last = part or key
+            if last == "env" or last.endswith("_env"):
+                refused = [rules.refuse_variable(text) for text in _list_texts(value)]
+            elif last.endswith("_file") or (section, last) in _FILE_SETTINGS:
+                refused = [rules.refuse_file(setting.folder / f) for f in _list_texts(value)]
+            else:
+                continue
+            for why in filter(None, refused):
+                shown = f"[{section}.{key}] {part}" if part else f"[{section}] {key}"
+                raise BadSettings(setting.where, f"{shown}: {why}")
+    return replace(settings, secrets=rules)
+
+
+def separate_tenant(known: Iterable[Settings], new: Settings) -> Settings:
+    """Return the settings of a project beside others of one process: no two share a variable.
+
+    A tenant whose folder has the name of another one's has none.  Raises `BadSettings` if it names
+    one.
+    """
+    own = new.secrets
+    for other in known:
+        if own.prefix == other.secrets.prefix and own.tenant not in (None, other.secrets.tenant):
+            return bind_tenant(new, is_namesake=True)
+    return new
+
+
+def _list_texts(value: object) -> list[str]:
+    values = value if isinstance(value, list) else [value]
+    return [text for text in values if isinstance(text, str) and text]
 
 
 def list_secret_files(settings: Settings) -> Iterator[tuple[Path, str]]:

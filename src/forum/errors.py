@@ -29,7 +29,7 @@ class ProblemType(Enum):
     WRONG_HOST = ("wrong-host", 403, "The request is for another host, or comes from another site")
     NOT_FOUND = ("not-found", 404, "Not found")
     NO_METHOD = ("method-not-allowed", 405, "This address does not support that method")
-    CONFLICT = ("conflict", 409, "The request conflicts with a change made at the same time")
+    CONFLICT = ("conflict", 409, "What the request is about is not in the state that it needs")
     ENDED = ("run-ended", 409, "The run has ended")
     DECIDED = ("gate-decided", 409, "The gate was decided already")
     MOVED = ("gate-moved", 409, "The content of the gate has changed since it was read")
@@ -496,7 +496,10 @@ class AnswerNotFinal(Conflict):
 
     run: str
 
-    text = "run {run} has not ended; a panel deliberates on final answers. Wait: forum watch {run}"
+    text = (
+        "run {run} has not ended, and a panel deliberates on final answers; ask again when it has: "
+        "forum watch {run}, or GET /api/v1/runs/{run}"
+    )
 
 
 class NoAnswer(Conflict):
@@ -504,7 +507,10 @@ class NoAnswer(Conflict):
 
     run: str
 
-    text = "run {run} has no answer to deliberate on; see why: forum show {run}"
+    text = (
+        "run {run} has ended and has no answer to deliberate on; name a run with an answer. Why it "
+        "has none: forum show {run}, or GET /api/v1/runs/{run}"
+    )
 
 
 class AnswerHasSecret(Conflict):
@@ -514,7 +520,7 @@ class AnswerHasSecret(Conflict):
 
     text = (
         "run {run} has a text with a secret in it, which is not copied; erase it with forum ledger "
-        "redact, and ask again without --about"
+        "redact, and ask again without `about`"
     )
 
 
@@ -653,6 +659,19 @@ class ReplayMiss(ForumError):
     step: str
 
     text = "the record has no {step} of task {task}, and a replay calls no model"
+
+
+class NoSuchSession(NotFound):
+    """A path has no artifact of a recorded session."""
+
+    path: str
+    why: str
+    run: str
+
+    text = (
+        "{path}: {why}; name the artifact of a session or its folder. Of a run that has ended, "
+        "write them first: forum deliberate export {run} --output DIR"
+    )
 
 
 class PinningViolation(Conflict):

@@ -222,7 +222,9 @@ def pin_tools(policy: Policy, settings: Settings) -> Policy:
     from forum.models.mcp_tools import list_tools
     from forum.models.sandbox import make_sandbox
 
-    offered = asyncio.run(list_tools(policy.servers, sandbox=make_sandbox(settings)))
+    offered = asyncio.run(
+        list_tools(policy.servers, sandbox=make_sandbox(settings), rules=settings.secrets)
+    )
     return msgspec.structs.replace(policy, tools=offered | policy.tools)
 
 
@@ -236,15 +238,26 @@ class CallerAuthority(Enum):
 
 
 class CallerParts(msgspec.Struct, frozen=True):
-    """The agents and tools that a program brings along for one request, by name."""
+    """What a program brings along for one request: agents, tools and panels by name, and roles."""
 
     agents: tuple[str, ...] = ()
     """If there are any, the configured agents work only where the plan names them."""
     tools: tuple[str, ...] = ()
     """Granted to all tasks: whoever brings a tool along has granted it."""
+    panels: tuple[str, ...] = ()
+    """Their seats are taken also by configured agents."""
+    roles: frozenset[Role] = frozenset()
+    """Roles for which the program names an agent or a panel."""
+    off: frozenset[Role] = frozenset()
+    """Roles that the run does without."""
+
+    def has_role(self, role: Role, policy: Policy) -> bool:
+        """Return whether somebody has a role; of configured ones, only if no agents are passed."""
+        return role in policy.roles and (role in self.roles or not self.agents)
 
 
 _NOTHING = CallerParts()
+_PLANNING_ROLES = frozenset({Role.CLASSIFIER, Role.COORDINATOR})
 
 
 class RouteNext(StrEnum):
@@ -322,7 +335,7 @@ class Planner:
         """
         whole = self.team_settings.team if team is None else team
         if own.agents:
-            order = _leave_out_configured(order, own.agents)
+            order = _leave_out_configured(order, own)
         is_planned = panel is not None or order.plan is not None
         may_decline = whole and not is_planned and not self._any_model
         declined = team_measurements.decline_team(order.policy) if may_decline else ()
@@ -333,7 +346,7 @@ class Planner:
             for each in _symposia_of(order, panel):
                 order = _add_environment_models(order, each, os.environ)
         else:
-            self._check_panel_names(order.policy)
+            order = self._keep_operators_judges(order, team=whole)
         if panel is not None:
             order = seat_panel(order, panel)
         elif order.plan is not None:
@@ -343,6 +356,8 @@ class Planner:
             is_routed = bool(has_choice) and self.is_routed(
                 order.policy, lane=lane, team=team, route=route
             )
+            # Whoever names a Coordinator or a Classifier for this request wants it to be asked.
+            is_routed |= route is not False and not own.roles.isdisjoint(_PLANNING_ROLES)
             # A team makes its own plan, and is not given an empty request either.
             alone = single_task_plan(order.request) if whole or not is_routed else None
             order = (
@@ -404,9 +419,9 @@ class Planner:
                 role_assignment.route_facts(route, self.roster), msgspec.json.encode(route)
             )
             lane = decision.facts.lane
-        has_classifier = team or (Role.CLASSIFIER in order.policy.roles and not own.agents)
+        has_classifier = team or own.has_role(Role.CLASSIFIER, order.policy)
         is_classified = not lane and has_classifier
-        is_planned = team or (planned and Role.COORDINATOR in order.policy.roles and not own.agents)
+        is_planned = team or (planned and own.has_role(Role.COORDINATOR, order.policy))
         policy = role_assignment.build_team_policy(
             order.policy,
             self.roster,
@@ -415,7 +430,7 @@ class Planner:
             ),
             roles=team,
             workers=own.agents,
-            off=self.team_settings.off,
+            off=self.team_settings.off | own.off,
         )
         policy = _grant_tools(policy, own.tools)
         if is_planned:
@@ -474,7 +489,7 @@ class Planner:
                 dict.fromkeys(lanes, 0),
                 roles=team,
                 workers=own.agents,
-                off=self.team_settings.off,
+                off=self.team_settings.off | own.off,
             )
         if policy.lanes and own.tools and not all(task.lane for task in plan.all_tasks):
             # A task without a lane may use the caller's tools, too.
@@ -484,16 +499,21 @@ class Planner:
             policy = fill_context_lengths(policy)
         return replace(order, plan=seat_task_panels(plan, policy), policy=policy)
 
-    def _check_panel_names(self, policy: Policy) -> None:
-        """Refuse a policy in which a client replaced a panel of the operator. Raises `BadPlan`.
+    def _keep_operators_judges(self, order: "RunRequest", *, team: bool) -> "RunRequest":
+        """Return a request of a client that is judged by those whom the operator has named.
 
-        The operator's roles name these panels: the client would choose who judges its work.
+        A client that replaces a panel of the operator is refused: the roles name these panels, and
+        the client would choose who judges its work. Raises `BadPlan`.
         """
         for name, panel in self.team_settings.panels.items():
-            if policy.panels.get(name, panel) != panel:
+            if order.policy.panels.get(name, panel) != panel:
                 raise errors.BadPlan(
                     f"panels: the operator has a panel {name!r}; give yours another name"
                 )
+        if order.plan is None or not (team or Role.VALIDATOR in order.policy.roles):
+            return order
+        # Before decisions are seated: what a council chose needs no other judge.
+        return replace(order, plan=Plan(tuple(map(_keep_judged, order.plan.tasks))))
 
     def _restrict_to_client(self, order: "RunRequest") -> "RunRequest":
         """Return a request within the operator's budget, with the tools of its lanes only.
@@ -506,6 +526,25 @@ class Planner:
         policy = _withhold_tools(order.policy, LaneBrief())
         check_tool_permissions(order.plan.all_tasks, policy)
         return replace(order, budget=budget, policy=policy)
+
+
+def _keep_judged(task: Task) -> Task:
+    """Return a task whose result a Validator judges, whatever code checks.
+
+    Criteria that code checks alone would spare the Validator: a client may add to what is judged,
+    and never take from it.
+    """
+    criteria = parse_criteria(task.done_when)
+    is_spared = criteria and all(each.check is not Check.MODEL for each in criteria)
+    return msgspec.structs.replace(
+        task,
+        done_when=f"{task.done_when}\n{_JUDGED_LINE}" if is_spared else task.done_when,
+        tasks=tuple(map(_keep_judged, task.tasks)),
+    )
+
+
+_JUDGED_LINE = "The result does what the instruction asks."
+"""A criterion in words, by which a Validator judges."""
 
 
 def _is_scripted(policy: Policy) -> bool:
@@ -526,18 +565,21 @@ def fill_context_lengths(policy: Policy) -> Policy:
     return msgspec.structs.replace(policy, agents=agents)
 
 
-def _leave_out_configured(order: "RunRequest", own: Sequence[str]) -> "RunRequest":
-    """Return a request whose agents are the caller's, and those that its plan and roles name."""
+def _leave_out_configured(order: "RunRequest", own: CallerParts) -> "RunRequest":
+    """Return a request whose agents are the caller's, and those that the caller names.
+
+    The caller names agents in the plan, the ladder, the panels and the roles.
+    """
     policy, plan = order.policy, order.plan
-    named = {"", *own, *policy.seat_panels(policy.roles.values())}
+    chosen = (*policy.roles.values(), *policy.ladder, *own.panels)
+    named = {"", *own.agents, *policy.seat_panels(chosen)}
     for task in plan.all_tasks if plan else ():
         named |= {task.agent} | (task.panel.speakers if task.panel else frozenset())
     agents = {name: agent for name, agent in policy.agents.items() if name in named}
     panels = {
         name: panel for name, panel in policy.panels.items() if panel.speakers <= agents.keys()
     }
-    policy = msgspec.structs.replace(policy, agents=agents, panels=panels, ladder=())
-    return replace(order, policy=policy)
+    return replace(order, policy=msgspec.structs.replace(policy, agents=agents, panels=panels))
 
 
 def _grant_tools(policy: Policy, granted: Sequence[str]) -> Policy:
@@ -838,7 +880,9 @@ def probe_agent(agent: Agent, seconds: float, settings: Settings) -> "CallReply"
     from forum.models.agent_inspection import probe_model
     from forum.models.sandbox import make_sandbox
 
-    return asyncio.run(probe_model(make_model(agent, make_sandbox(settings)), seconds))
+    return asyncio.run(
+        probe_model(make_model(agent, make_sandbox(settings), settings.secrets), seconds)
+    )
 
 
 def check_confinement(settings: Settings) -> bool:

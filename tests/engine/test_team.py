@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 
@@ -49,6 +50,7 @@ from tests.engine.team import (
     said,
     team,
 )
+from tests.engine.test_replay import play
 from tests.support import StoreFactory
 
 AGENTS = {"": Scripted(), "worker": WORKER, "judge": JUDGE, "chief": CHIEF}
@@ -278,15 +280,29 @@ def test_a_reply_of_a_run_within_names_every_model_that_worked_there(
     assert call.replied.model == "model 1,model 2"
 
 
-def test_a_synthesizer_that_fails_is_a_failed_run_and_no_answer_of_its_own(office: Office) -> None:
-    """What it wrote on its way out is never the answer: the results are kept as they are."""
-    broken = ScriptStep("Traceback: out of memory", fail="exit 1")
-    run = office.do(order(agents=chief(at_synthesizer=(broken,))))
+@pytest.mark.parametrize(
+    "steps",
+    [
+        (ScriptStep("Traceback: out of memory", fail="exit 1"),),
+        (ScriptStep("Traceback: no JSON"),) * 2,
+    ],
+    ids=["failed call", "no JSON twice"],
+)
+def test_without_a_usable_synthesis_the_answer_is_the_results(
+    office: Office, tmp_path: Path, steps: tuple[ScriptStep, ...]
+) -> None:
+    """All tasks passed, so the run has; the record says so, a replay and a verifier agree."""
+    run = office.do(order(agents=chief(at_synthesizer=steps)))
 
-    assert run.outcome is Outcome.FAILED
-    assert run.stopped == StopFacts(StopReason.ROLE, by="@synthesizer")
+    assert run.task("@synthesizer").state is TaskState.FAILED
+    assert (run.outcome, run.stopped) == (Outcome.OK, None)
+    assert ("synthesis", Outcome.INDETERMINATE, "unusable") in [
+        (check.subject, check.outcome, check.reason) for _, check in run.checks
+    ]
     assert b"Traceback" not in office.answer()
     assert b"1094 km" in office.answer()
+    assert play(office, tmp_path) == []
+    assert office.findings() == ()
 
 
 def test_an_answer_that_misses_the_question_is_written_once_more(office: Office) -> None:

@@ -1,5 +1,6 @@
-"""What a program passes wins over forum.toml: agents, and tools."""
+"""What a program passes wins over forum.toml: agents, tools, ladder, panels and roles."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -111,6 +112,90 @@ def test_the_tools_of_a_program_are_granted(project: Path, request_text: str) ->
     assert offered == ["stock"]
     assert "12" in str(provider.seen[1].body["messages"])
     assert result.answer == "There are 12."
+
+
+@forum.agent
+def wrong(prompt: str) -> str:
+    """Answer what is not accepted."""
+    return "wrong"
+
+
+@forum.agent
+def strict(prompt: str) -> str:
+    """Vote to reject, or judge so."""
+    if "ballot" in prompt or "accept" in prompt:
+        return '{"answer": "reject", "confidence": 0.9, "claims": [], "reason": "so"}'
+    return "no"
+
+
+JURY = """
+[panels.jury]
+seats = 2
+models = ["capable"]
+
+[roles]
+validator = "jury"
+intent = "jury"
+"""
+DEMANDING = [{"id": "a", "instruction": "Go.", "done_when": "contains mine"}]
+
+
+def test_the_ladder_and_the_panels_of_a_program_are_used(project: Path) -> None:
+    """An agent alone is not accepted, so the program's panel decides, of the program's agents."""
+    agents = [wrong, voting]
+    with fleet(project, "theirs") as (provider, engine):
+        result = engine.submit(
+            "x",
+            plan=DEMANDING,
+            agents=agents,
+            ladder=["wrong", "board"],
+            panels={"board": {"seats": 2, "models": ["voting"]}},
+        ).wait(60)
+
+    assert (result.outcome, result.tasks["a"].output, provider.seen) == (Outcome.OK, "mine", [])
+    assert result.tasks["a"].council is not None
+
+
+def test_a_program_replaces_the_panel_and_the_roles_of_forum_toml(project: Path) -> None:
+    """The panel of the same name has other seats, and one role is left out."""
+    panels: dict[str, Any] = {"jury": {"seats": 2, "models": ["strict"]}}
+    judged = [{"id": "a", "instruction": "Go.", "done_when": "It is mine."}]
+    with fleet(project, "theirs") as (provider, _):
+        (project / "forum.toml").write_text(FLEET.format(url=provider.url) + JURY)
+        with forum.engine_of(project) as engine:
+            options: Any = {"plan": judged, "agents": [own, strict]}
+            replaced = engine.submit("x", panels=panels, roles={"intent": False}, **options).wait(
+                60
+            )
+            left_out = engine.submit(
+                "x", roles={"intent": False, "validator": False}, **options
+            ).wait(60)
+
+    (verdict,) = replaced.tasks["a"].verdicts[:1]
+    assert (verdict.passed, verdict.judge, provider.seen) == (False, "jury", [])
+    assert replaced.intent is None
+    assert (left_out.outcome, left_out.answer) == (Outcome.OK, "mine")
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"ladder": "board"}, "ladder: this is no list of texts"),
+        ({"ladder": ["nobody"]}, "no agent is called 'nobody'"),
+        ({"panels": {"board": {"seat": 3}}}, "panels.board: there is no member 'seat'"),
+        ({"roles": {"valuator": "own"}}, "roles: there is no member 'valuator'"),
+        ({"roles": {"validator": 3}}, "roles.validator: "),
+        ({"roles": {"validator": "nobody"}}, "no agent is called 'nobody'"),
+    ],
+)
+def test_wrong_ladders_panels_and_roles_say_where(
+    project: Path,
+    options: Any,  # noqa: ANN401
+    why: str,
+) -> None:
+    """Before anything is recorded."""
+    with forum.engine_of(project) as engine, pytest.raises(BadPlan, match=re.escape(why)):
+        engine.submit("x", agents=[own], **options)
 
 
 @forum.agent

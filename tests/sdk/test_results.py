@@ -133,9 +133,40 @@ def test_a_council_tells_accord_and_dissent(engine: EngineSession) -> None:
     for result, council in ((alone, alone.council), (task, task.tasks["decide"].council)):
         assert council is not None
         assert result.accord is council.accord is Accord.BLOCKED
-        assert [(d.text, d.by) for d in result.dissent] == [("no", ("3",))]
+        assert [(d.text, d.by) for d in council.dissent] == [("no", ("3",))]
+        assert result.dissent == (*council.blockers, *council.dissent)
         assert [(b.text, b.by) for b in council.blockers] == [("lock_timeout is not set", ("3",))]
     assert "lock_timeout" in alone.reason
+
+
+@forum.agent
+def agreeing_with_an_objection(prompt: str) -> str:
+    """Vote yes, with an objection."""
+    return BALLOT.format(answer="yes", more=', "blocker": "lock_timeout is not set"')
+
+
+@forum.agent
+def mute(prompt: str) -> str:
+    """Cast no ballot."""
+    return "hm"
+
+
+def test_the_dissent_of_a_blocked_council_is_its_objection(engine: EngineSession) -> None:
+    """All seats have the same answer, so that nobody is in the minority."""
+    agents = [yes, yes, agreeing_with_an_objection]
+    result = engine.deliberate("Ship?", agents=agents, options=["yes", "no"]).wait(60)
+
+    assert result.accord is Accord.BLOCKED
+    assert [(d.text, d.by) for d in result.dissent] == [("lock_timeout is not set", ("3",))]
+
+
+def test_a_task_whose_council_casts_no_ballot_says_so(engine: EngineSession) -> None:
+    """The reason is that of the council itself, and it says where to look."""
+    plan = [{"id": "decide", "instruction": "Ship?", "panel": {"seats": 2, "models": ["mute"]}}]
+    result = engine.submit("Ship?", plan=plan, agents=[mute]).wait(60)
+
+    assert "because nobody cast a ballot: no reply in the form" in result.reason
+    assert "nobody cast a ballot" in result.tasks["decide"].reason
 
 
 @pytest.mark.parametrize(("names", "seats"), [(["yes"], 5), (["yes", "no"], 2)])
@@ -166,7 +197,8 @@ def test_a_symposium_tells_accord_and_dissent(engine: EngineSession, case: str) 
     assert all(each.text == "the rust" and each.by == ("ben",) for each in council.blockers)
     rust = forum.Dissent("the rust", ("ben",), "ben: it is deep")
     has_part = case in ("a dissent", "a dissent left out")
-    assert result.dissent == council.dissent == ((rust,) if has_part else ())
+    assert council.dissent == ((rust,) if has_part else ())
+    assert result.dissent == (*council.blockers, *council.dissent)
 
 
 @pytest.mark.parametrize("role", [Role.VALIDATOR, Role.INTENT])
@@ -180,7 +212,7 @@ def test_a_panel_that_judges_tells_accord_and_dissent(
     council = verdicts[-1].council if role is Role.VALIDATOR else result.intent
     assert council is not None
     assert result.accord is council.accord is accord
-    assert result.dissent == council.dissent
+    assert result.dissent == (*council.blockers, *council.dissent)
     assert bool(council.dissent) == (accord in (Accord.MAJORITY, Accord.SPLIT))
     assert [(b.text, b.by) for b in council.blockers] == (
         [(OBJECTION, ("2",))] if accord is Accord.BLOCKED else []
@@ -244,6 +276,32 @@ def test_a_model_by_name_answers_with_a_value(
         in msgspec.json.format(msgspec.json.encode(seen.body)).decode()
     )
     assert "k-123" in str(seen.headers)
+
+
+@forum.agent
+def fencing(prompt: str) -> str:
+    """Answer with one fenced block, as chat models do."""
+    return '```json\n{"number": 7, "items": ["lamp"]}\n```\n'
+
+
+@forum.agent
+def talking_around(prompt: str) -> str:
+    """Answer with a block, and with words before it."""
+    return 'Here:\n```json\n{"number": 7, "items": ["lamp"]}\n```'
+
+
+def test_a_typed_answer_may_be_one_fenced_block(engine: EngineSession, project: Path) -> None:
+    """The run passes, its record is verified and replayed; words around it are another matter."""
+    result = engine.submit("Order a lamp.", agents=[fencing], result=Order).wait(60)
+    spoken = engine.submit("Order a lamp.", agents=[talking_around], result=Order).wait(60)
+    plan = [{"id": "a", "instruction": "Go.", "done_when": "json"}]
+    strict = engine.submit("Order a lamp.", agents=[fencing], plan=plan).wait(60)
+
+    assert result.value == Order(number=7, items=["lamp"]), result.reason
+    assert result.verdicts["answer"][0].check is Check.JSON
+    assert [spoken.outcome, strict.outcome] == [Outcome.FAILED] * 2
+    assert engine._forum.runs.replay(result.run) == []  # noqa: SLF001  the same, step by step
+    assert_verified(project)
 
 
 def test_an_answer_of_another_type_says_why(engine: EngineSession) -> None:

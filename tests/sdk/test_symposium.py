@@ -10,7 +10,7 @@ import pytest
 import forum
 from forum.deliberation.symposium.invariants import check_artifact
 from forum.deliberation.symposium.kinds import ReplayPin
-from forum.errors import BadPlan, Malformed
+from forum.errors import BadPlan, ForumError, Malformed
 from tests.deliberation.own_examples import SCRIPT, write_examples
 from tests.sdk.recording import assert_verified
 from tests.spoken import synthesis, verdict
@@ -103,6 +103,13 @@ def test_a_script_plays_a_session_and_its_pins_are_named(
     assert (again.holds, again.digest) == (True, held.digest)
     assert (parted.holds, parted.first_difference) == (False, held.messages[1].id)
     assert refused.value.pin == ReplayPin.ADAPTER
+
+
+@pytest.mark.parametrize("name", ["nosuch", "."])
+def test_a_folder_without_a_session_is_refused_with_what_to_do(tmp_path: Path, name: str) -> None:
+    """A path that is not there, and a folder that holds something else."""
+    with pytest.raises(ForumError, match="forum deliberate export RUN"):
+        forum.symposium.replay(tmp_path / name, project=tmp_path)
 
 
 def test_what_cannot_be_held_is_refused_and_leaves_no_folder(

@@ -1,6 +1,6 @@
 """Panels over HTTP: who deliberates, under whose limits, and what is told of it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -75,6 +75,12 @@ class Visitor:
         told: dict[str, Any] = self._client.get(path, headers=self._headers).json()
         return told
 
+    def preview(self, form: Mapping[str, object]) -> dict[str, Any]:
+        """Return what would be done."""
+        told = self._client.post("/api/v1/plan", json=form, headers=self._headers)
+        assert told.status_code == 200, told.text
+        return dict(told.json())
+
     def stream(self, path: str) -> str:
         """Return the events of a run that has ended."""
         return self._client.get(f"{path}/events", headers=self._headers).text
@@ -120,9 +126,14 @@ def test_a_council_that_nobody_was_heard_in_says_why(tmp_path: Path) -> None:
     """It has no task that could have failed: only its turns know."""
     with visiting(tmp_path, project(MUTE)) as visitor:
         run = visitor.end({"seats": 2})
+        refused = visitor.ask({"seats": 2}, about=run["run"])
 
     assert run["outcome"] == "failed"
     assert run["reason"] == "nobody cast a ballot: no reply in the form that was asked for"
+    assert refused.status_code == 409
+    assert "at the same time" not in refused.json()["title"]
+    assert "has no answer to deliberate on" in refused.json()["detail"]
+    assert f"GET /api/v1/runs/{run['run']}" in refused.json()["detail"]
 
 
 @pytest.mark.parametrize(
@@ -267,6 +278,40 @@ def test_a_panel_is_a_task_of_a_plan(
     assert strict["outcome"] == "failed"
     assert refused.status_code == 422
     assert "eve" in refused.json()["detail"]
+
+
+def test_a_preview_shows_the_panel_and_the_decision_of_a_task(visitor: Visitor) -> None:
+    """Who would sit, and between what they would choose, also within an inner plan."""
+    asked = {
+        "request": QUESTION,
+        "panels": {"board": {"seats": 2, "models": ["ann"], "require": "agreement"}},
+        "tasks": [
+            {"id": "choose", "instruction": "Which?", "decide": ["left", "right"]},
+            {
+                "id": "outer",
+                "instruction": "Go.",
+                "tasks": [
+                    {
+                        "id": "inner",
+                        "instruction": QUESTION,
+                        "panel": {"protocol": "symposium", "models": ["ann", "bob"]},
+                    }
+                ],
+            },
+            {"id": "plain", "instruction": "Go."},
+        ],
+    }
+    choose, outer, plain = visitor.preview(asked)["tasks"]
+
+    assert choose["decide"] == ["left", "right"]
+    assert choose["panel"] == {
+        "protocol": "council",
+        "agents": ["ann", "ann"],
+        "require": "agreement",
+    }
+    assert outer["tasks"][0]["panel"]["protocol"] == "symposium"
+    assert {*outer["tasks"][0]["panel"]["agents"]} == {"ann", "bob"}
+    assert [(task["panel"], task["decide"]) for task in (outer, plain)] == [(None, [])] * 2
 
 
 def test_a_panel_deliberates_on_the_answer_of_a_run(visitor: Visitor) -> None:

@@ -6,7 +6,7 @@ Whoever types commands is the operator, so clients are compared by HTTP and MCP 
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,16 +15,20 @@ from starlette.testclient import TestClient
 
 from forum.app import Forum
 from forum.config import load_settings
-from forum.engine import read_body
+from forum.engine import RunRequest, read_body
 from forum.ledger.entry import MAIN_STRAND
 from forum.ledger.kinds import Scope
 from forum.ledger.log import read_strand_entries
 from forum.ledger.ports import Position
+from forum.planning import AgentRegistry, CallerAuthority
+from forum.sdk.plan_values import read_plan_value
 from forum.surfaces.cli.mcp_over_http import PATH, McpExtension
 from forum.surfaces.http.application import make_app
 from forum.surfaces.http.auth import ServerConfig
 from forum.surfaces.http.tenant import Tenant
-from forum.work.policy import read_policy
+from forum.work.acceptance_criteria import Check, parse_criteria
+from forum.work.plan import Plan, read_plan
+from forum.work.policy import Policy, read_policy
 from tests.surfaces.halls import showing
 from tests.surfaces.terminal import Terminal
 
@@ -180,3 +184,65 @@ def test_a_request_means_the_same_over_every_surface(tmp_path: Path, case: Case)
         if case.may_ask:
             one, other = [recorded(forum, run) for run in clients]
             assert one == other
+
+
+JUDGED = """
+[models.judge]
+cmd = "cat"
+
+[roles]
+validator = "judge"
+"""
+BY_CODE = {
+    "contains": task("contains parser"),
+    "matches": task("matches ."),
+    "json": task('json {"type": "object"}'),
+    "json-value": task('json-value {"type": "object"}'),
+    "command": task("command lint", "code"),
+    "tests": task("tests lint", "code"),
+    "several": task("contains a\nmatches b"),
+    "within": {**task(), "tasks": [task("contains parser")]},
+    "panel": {**task("matches ."), "panel": {"seats": 2}},
+    "words": task("It is short."),
+    "nothing": task(),
+}
+
+
+@pytest.mark.parametrize("given", BY_CODE.values(), ids=BY_CODE.keys())
+def test_a_client_cannot_spare_the_validator_of_the_operator(
+    tmp_path: Path, given: Mapping[str, Any]
+) -> None:
+    """A client may add to what is judged; the operator, by any way in, is taken at its word."""
+    terminal, case = Terminal(tmp_path), Case(tasks=(given,))
+    (terminal.folder / "forum.toml").write_text(PROJECT + JUDGED)
+    (terminal.folder / "roster.toml").write_text(ROSTER)
+    typed = by_command(terminal, case)
+    with Forum(load_settings(terminal.folder, terminal.environment)) as forum:
+        with serving(forum) as client:
+            operator = forum.access.operator_token()
+            key = str(forum.access.grant("ci", {Scope.SUBMIT, Scope.READ}))
+            own = [typed, by_http(client, operator, case), by_mcp(client, operator, case)]
+            clients = [by_http(client, key, case), by_mcp(client, key, case)]
+        plans = {run: plan_of(forum, run) for run in (*own, *clients)}
+        # What a program in Python passes, which is the operator too, is decided here.
+        asked = RunRequest(REQUEST, read_plan_value([given]), Policy())
+        registry = AgentRegistry(forum.settings)
+        asked = replace(asked, policy=registry.current_policy())
+        passed = registry.decide(asked, CallerAuthority.OPERATOR).plan
+
+    assert passed == plans[typed]
+    assert all(plans[run] == plans[typed] for run in own)
+    written = read_plan_value([given]).all_tasks
+    assert [task.done_when for task in plans[typed].all_tasks] == [t.done_when for t in written]
+    for run in clients:
+        for submitted, before in zip(plans[run].all_tasks, written, strict=True):
+            criteria = parse_criteria(submitted.done_when)
+            assert not criteria or any(each.check is Check.MODEL for each in criteria)
+            assert submitted.done_when.startswith(before.done_when)
+
+
+def plan_of(forum: Forum, run: str) -> Plan:
+    """Return the recorded plan of a run."""
+    (body,) = [bodies["plan"] for kind, _, bodies in recorded(forum, run) if kind == "plan/1"]
+    assert isinstance(body, bytes)
+    return read_plan(body)

@@ -160,6 +160,17 @@ def test_a_prompt_that_looks_like_an_option_arrives_as_it_is(bare: Terminal) -> 
     assert "No model is connected" not in asked.stderr
 
 
+def test_seats_with_programs_are_connected_models(bare: Terminal) -> None:
+    """The task of a panel has no agent of its own: nobody repeats the request."""
+    panel = {"seats": 1, "models": ["ann"]}
+    plan = {"request": "x", "tasks": [{"id": "a", "instruction": "x", "panel": panel}]}
+    (bare.folder / "plan.json").write_text(json.dumps(plan))
+    asked = bare.type("submit", "--plan", "plan.json", "--agent", "ann=cat")
+
+    assert "No model is connected" not in asked.stderr
+    assert "because nobody cast a ballot" in asked.stderr
+
+
 def test_a_program_that_fails_is_reported_with_what_it_said(bare: Terminal) -> None:
     """Status 1, nothing on stdout, and the way out of it on stderr; it is not tried again."""
     failed = bare.type("submit", "x", "--cmd", "no-such-program")

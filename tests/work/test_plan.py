@@ -166,7 +166,7 @@ AGENTS: dict[str, Agent] = {"": Scripted(), "big": Scripted()}
     ("policy", "why"),
     [
         (Policy(), "no agent is called 'big'"),
-        (Policy(agents={"big": Scripted()}), "no agent is called ''"),
+        (Policy(agents={"big": Scripted()}), "a task names no agent, and there is no default one"),
         (Policy(agents=AGENTS, ladder=("bigger",)), "no agent is called 'bigger'"),
         (Policy(agents=AGENTS, parallel=0), "parallel is 0"),
         (Policy(agents=AGENTS, gates=("task:c",)), "a gate before 'task:c'"),

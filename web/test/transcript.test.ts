@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { Entry, Item } from "../src/model/entries";
+import { findSpans } from "../src/model/spans";
 import { splitMessage, writeTranscript } from "../src/model/transcript";
 
 function item(index: number, strand: string, kind: string, facts: Record<string, unknown>): Item {
@@ -51,6 +52,25 @@ test("steps that were reported afterwards stand in the order in which they began
     item(4, "main", "run.close/1", { outcome: "ok" }),
   ]);
   expect(lines.map((line) => line.who)).toEqual(["operator", "parent", "child", "operator"]);
+});
+
+test("a panel that judges is called by its name, in the transcript and in the timeline", () => {
+  const within = { agent: "run", model: "run" };
+  const items = [
+    item(1, "task/a", "call/1", { agent: "", model: "m" }),
+    item(2, "task/a", "call/1", { ...within, role: "validator" }),
+    item(3, "task/a", "verdict/1", { outcome: "ok", judge: "board" }),
+    item(4, "task/b", "call/1", within),
+    item(5, "role/intent.2", "call/1", { ...within, role: "intent" }),
+    item(6, "role/intent.2", "verdict/1", { outcome: "ok" }),
+    item(7, "main", "check/1", { subject: "intent", outcome: "ok", judge: "jury" }),
+    item(8, "task/c", "call/1", { ...within, role: "validator" }),
+  ];
+  const names = ["the default agent (m)", "panel board", "a run within", "panel jury"];
+  const all = [...names, "panel of the validator"];
+  const asked = writeTranscript(items).filter((line) => line.item.entry.kind === "call/1");
+  expect(asked.map((line) => line.what)).toEqual(all.map((name) => `asked ${name}`));
+  expect(findSpans(items).map(({ label }) => label)).toEqual(all);
 });
 
 test("only a call that went well has replied", () => {

@@ -1261,6 +1261,19 @@ export interface PlannedForm {
   agent: string;
   /** The plan within it. */
   tasks: Array<PlannedForm>;
+  /** Who would deliberate on it; null if one agent works on it. */
+  panel?: PlannedPanelForm | null;
+  /** The options of its panel; empty if any text may be the answer. */
+  decide?: Array<string>;
+}
+
+/** A panel as it would sit. */
+export interface PlannedPanelForm {
+  protocol: Protocol;
+  /** The agent of each seat; the default agent has no name. */
+  agents: Array<string>;
+  /** How far it has to agree, so that its task passes. */
+  require: Requirement;
 }
 
 /** The figures of some plays of a configuration; money is in dollars. */

@@ -316,8 +316,9 @@ def explain_task_state(view: RunView, task: run_fold.TaskRun) -> str:
     if task.stopped is not None:
         return describe_stop(task.stopped)
     if task.delegated is not None:
-        stopped = f": {_inner_stop_words(view, task)}" if run_fold.inner_stop_reason(task) else ""
-        return f"in run {short_id(task.delegated.run)}{stopped or _describe_accord(task)}"
+        why = _describe_inner_failure(view, task)
+        reason = f": {why}" if why else _describe_accord(task)
+        return f"in run {short_id(task.delegated.run)}{reason}"
     if task.state is run_fold.TaskState.WAITING:
         return f"for run {short_id(task.open_run)}" if task.open_run else "for approval"
     if task.state is run_fold.TaskState.PASSED or not task.verdicts:
@@ -346,8 +347,13 @@ _ACCORDS = {
 }
 
 
-def _inner_stop_words(view: RunView, task: run_fold.TaskRun) -> str:
-    """Describe why the inner run of a task was stopped, from the facts in the task's reply."""
+def _describe_inner_failure(view: RunView, task: run_fold.TaskRun) -> str:
+    """Describe why the inner run of a task was stopped or failed; "" if it did not."""
+    if not run_fold.has_failed_inner_run(task):
+        return ""
+    if run_fold.inner_stop_reason(task) is None:
+        return _last_line(view.errors.get(task.id, "")) or "that run gave no answer"
+    # The facts of its stop are in the task's reply.
     try:
         return describe_stop(_stopped.decode(view.errors.get(task.id, "")))
     except (msgspec.MsgspecError, UnicodeError):  # erased, or written by an earlier release
@@ -356,8 +362,9 @@ def _inner_stop_words(view: RunView, task: run_fold.TaskRun) -> str:
 
 def _describe_verdict(view: RunView, task: run_fold.TaskRun) -> str:
     """Describe what was wrong with the last attempt that was judged."""
-    if run_fold.inner_stop_reason(task):
-        return _inner_stop_words(view, task)
+    inner = _describe_inner_failure(view, task)
+    if inner:
+        return inner
     call, verdict = task.result, task.verdicts[-1]
     facts = [verdict.reason]
     if verdict.check is Check.FORM:

@@ -15,7 +15,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Self
 
 from forum.app import Forum
-from forum.config import Settings, WorkerCapacity
+from forum.config import Settings, WorkerCapacity, separate_tenant
 from forum.errors import BadSettings
 from forum.installation import require_extra
 
@@ -39,7 +39,11 @@ _FIND_INTERVAL_S = 10.0
 
 @contextmanager
 def open_together(projects: Sequence[Settings]) -> Iterator[list[Forum]]:
-    """Return projects for one process; those in the same Postgres share its connections."""
+    """Return projects for one process; those in the same Postgres share its connections.
+
+    Raises `BadSettings` if one of them names a variable of another one.
+    """
+    projects = [separate_tenant(projects[:index], each) for index, each in enumerate(projects)]
     with ExitStack() as stack:
         shared: dict[str, PostgresConnections] = {}
         databases = [project.database for project in projects if project.database]
@@ -190,6 +194,7 @@ class LogsWorker:
         if any(known.settings.key_file == settings.key_file for known in self._projects.values()):
             return
         self._check(settings)
+        settings = separate_tenant((known.settings for known in self._projects.values()), settings)
         forum = Forum(settings, self._warn)
         is_signer = settings.key_file.exists() and forum.guard.latest() is not None
         self._projects[forum.origin] = _ServedProject(settings, forum.origin, is_signer)

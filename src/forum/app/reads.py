@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from forum import tlog
 from forum.app.environment import DELIBERATION_KINDS, KINDS, POLL_INTERVAL_S, now
+from forum.app.formatting import explain_run_state
 from forum.app.project import ProjectContext
 from forum.app.record_figures import LogFigures, measure_log, measure_run
 from forum.app.records import (
@@ -282,9 +283,7 @@ class RunReads:
         bodies = self._main_bodies(run, state)
         request, plan, answer = (bodies.get(name) for name in ("request", "plan", "answer"))
         tasks = list(state.tasks.values())[:MAX_DETAILED_TASKS]
-        errors = {
-            task.id: self._error_prefix(task.result.reply_at) for task in tasks if task.result
-        }
+        errors = {task.id: self._task_error(task) for task in tasks if task.result}
         errors |= read_span_errors(state, self._body_at)
         entries = self._indexes({task.id: task.last for task in tasks})
         session, notes = self._read_session(run, state, until.index if until else None)
@@ -428,8 +427,12 @@ class RunReads:
                     bodies[name] = body
         return bodies
 
-    def _error_prefix(self, at: ports.Position | None) -> str:
-        return self._body_prefix(at, "error")
+    def _task_error(self, task: run_fold.TaskRun) -> str:
+        """Return what went wrong in the last call of a task: its error, or why its run failed."""
+        error = self._body_prefix(task.result.reply_at if task.result else None, "error")
+        if error or task.delegated is None or not run_fold.has_failed_inner_run(task):
+            return error
+        return explain_run_state(self.view_run(task.delegated.run))
 
     def _body_prefix(self, at: ports.Position | None, name: str) -> str:
         """Return the beginning of a body as text."""

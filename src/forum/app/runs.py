@@ -106,7 +106,8 @@ class RunOperations:
         sandbox = make_sandbox(self._project.settings)
         if sandbox is not None:
             sandbox.check_usable()
-        models = partial(make_model, sandbox=sandbox)
+        rules = self._project.settings.secrets
+        models = partial(make_model, sandbox=sandbox, rules=rules)
         if self._project.write_keys is None and self._project.is_signer:
             # A worker may be the first process of this release. Without the key it would write
             # entries without tags for as long as it runs, and be refused once tags are enforced.
@@ -115,7 +116,7 @@ class RunOperations:
             engine = Engine(
                 ledger,
                 models,
-                partial(open_tools, sandbox),
+                partial(open_tools, sandbox, rules),
                 delta_sink=self._project.delta_bus,
                 gate_rules=self.gate_rules,
                 budgets=self.budgets,

@@ -9,6 +9,7 @@ import yaml
 
 from forum import __version__, errors
 from forum.app.environment import KINDS, OPERATOR, new_run_id, new_salt
+from forum.app.formatting import first_line, short_id
 from forum.app.project import ProjectContext
 from forum.app.reads import RunReads, read_session_notes
 from forum.app.runs import RunOperations
@@ -179,6 +180,19 @@ def read_link(folder: Path) -> RunLink | None:
         return _link.decode((folder / LINK_FILE).read_bytes())
     except (OSError, ValueError, RecursionError, msgspec.MsgspecError):
         return None
+
+
+def locate_artifact(path: Path) -> Path:
+    """Return the path of an artifact, given the file or its folder.  Raises `NoSuchSession`."""
+    if not path.exists():
+        raise errors.NoSuchSession(str(path), "no such file", "RUN")
+    if not path.is_dir():
+        return path
+    if not (path / ARTIFACT).exists():
+        link = read_link(path)
+        run = first_line(short_id(link.run), 40) if link else "RUN"
+        raise errors.NoSuchSession(str(path), f"it has no {ARTIFACT}", run)
+    return path / ARTIFACT
 
 
 def read_runtime(folder: Path) -> str:

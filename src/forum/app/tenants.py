@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from forum.config import PROJECT_FILE, Settings, load_settings
+from forum.config import PROJECT_FILE, Settings, bind_tenant, load_settings
 from forum.errors import BadSettings, ForumError
 
 if TYPE_CHECKING:
@@ -62,12 +62,15 @@ class TenantFolders:
             self._loaded[folder] = settings
 
     def load(self, folder: Path) -> Settings:
-        """Return the settings of a tenant.  Raises `BadSettings` if it shares a key with others."""
+        """Return the settings of a tenant.
+
+        Raises `BadSettings` if it shares a key with others, or names what is not its own.
+        """
         settings = load_settings(folder, self._environ)
         if settings.key_file.resolve() == self._settings.key_file.resolve():
             where = settings.origins.get("keys.log", str(folder))
             raise BadSettings(where, "every tenant needs a key of its own: set no key file for all")
-        return settings
+        return bind_tenant(settings)
 
     def add(self, name: str) -> Settings:
         """Make the folder of a new tenant with its project file, and return its settings.

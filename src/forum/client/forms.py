@@ -1706,6 +1706,16 @@ class RouteForm(msgspec.Struct, frozen=True, kw_only=True):
     """With `record`: the run whose note holds this reply and the request."""
 
 
+class PlannedPanelForm(msgspec.Struct, frozen=True, kw_only=True):
+    """A panel as it would sit."""
+
+    protocol: Protocol
+    agents: tuple[str, ...]
+    """The agent of each seat; the default agent has no name."""
+    require: Requirement
+    """How far it has to agree, so that its task passes."""
+
+
 class PlannedForm(msgspec.Struct, frozen=True, kw_only=True):
     """A task as it would be done."""
 
@@ -1721,6 +1731,10 @@ class PlannedForm(msgspec.Struct, frozen=True, kw_only=True):
     """Who would do it; the default agent has no name."""
     tasks: "tuple[PlannedForm, ...]"
     """The plan within it."""
+    panel: PlannedPanelForm | None = None
+    """Who would deliberate on it; null if one agent works on it."""
+    decide: tuple[str, ...] = ()
+    """The options of its panel; empty if any text may be the answer."""
 
 
 class PlanForm(msgspec.Struct, frozen=True, kw_only=True):

@@ -34,7 +34,7 @@ from forum.work.plan import Plan, Task, read_plan
 from forum.work.policy import ASK_TOOL, TEAM_RULES, Answer, Policy, Role, ToolCall, read_policy
 from forum.work.prompt import Quotation, quote
 from forum.work.roles import classifier, intent, opinions, prompt_parts, reviser
-from forum.work.run_fold import Run, fold
+from forum.work.run_fold import Run, TaskState, fold
 from forum.work.schedule import MAX_CHECK_ATTEMPTS, final_results
 from forum.work.shared_caps import read_limit_name
 
@@ -513,7 +513,8 @@ class TaskAuditor(StrandAuditor):
             return self._policy.roles.get(role)
         number = self._task.partition(".")[2]
         synthesis = f"{prompt_parts.task_of_role(Role.SYNTHESIZER)}{number and f'.{number}'}"
-        if synthesis in self._state.tasks:
+        # A Synthesizer that failed wrote nothing: the results were judged as they are.
+        if self._state.task(synthesis).state is TaskState.PASSED:
             return self._policy.judge_of(role, [self._policy.roles.get(Role.SYNTHESIZER, "")])
         if self._policy.rules < TEAM_RULES:
             return self._policy.roles.get(role)

@@ -42,7 +42,7 @@ from forum.work.run_fold import Run, TaskRun, TaskState, outcome_of_stop
 from forum.work.schedule import final_results
 from forum.work.text_fit import estimate_tokens
 
-INTENT, DELIVERY = "intent", "delivery"
+INTENT, DELIVERY, SYNTHESIS = "intent", "delivery", "synthesis"
 _DECISIVE = frozenset({Check.MODEL, Check.COMMAND, Check.COVERAGE})
 """Checks that fail the run.  A failed revision is not among them: the long answer is kept."""
 
@@ -188,13 +188,7 @@ class AnswerAssembler:
         causes, content = [result.entry for result in results], self._join_results(results)
         if not results or not self._may_answer(outcome):
             return Conclusion(outcome, content, causes)
-        draft = _AnswerDraft(
-            content=content,
-            text=None,
-            causes=causes,
-            agents=[result.agent for result in results],
-            models=",".join(result.model for result in results),
-        )
+        draft = self._draft_of_results(results)
         drafts: list[_CheckedDraft] = []
         for number in (1, 2) if self._may_synthesize else (1,):
             # A single result is the answer, unless it turns out not to answer the request.
@@ -205,15 +199,16 @@ class AnswerAssembler:
                 reply = self._role_output(task)
                 if reply is None and drafts:
                     break  # the second synthesis failed: keep the first answer and its check
-                if reply is None:
+                written = self._read_draft(need, reply, results)
+                if written is None:
                     return self._stop_without_answer(task, content, causes)
-                draft = self._read_draft(need, reply)
+                draft = written
             checked = yield from self._check_intent(number, draft)
             drafts.append(checked)
-            if not checked.missing and not checked.faults:
+            if checked.is_final:
                 break
         kept = self._choose_draft(drafts)
-        checks = [kept.check] if kept.check else []
+        checks = kept.checks
         draft = yield from self._shorten_answer(kept.draft, checks)
         yield from self._verify_answer(draft, checks)
         if self._case.policy.checks_coverage:
@@ -221,6 +216,15 @@ class AnswerAssembler:
         failed = any(c.outcome is Outcome.FAILED and c.check in _DECISIVE for c, _ in checks)
         return Conclusion(
             Outcome.FAILED if failed else outcome, draft.content, draft.causes, checks
+        )
+
+    def _draft_of_results(self, results: list[TaskResult]) -> "_AnswerDraft":
+        return _AnswerDraft(
+            content=self._join_results(results),
+            text=None,
+            causes=[result.entry for result in results],
+            agents=[result.agent for result in results],
+            models=",".join(result.model for result in results),
         )
 
     def _may_answer(self, outcome: Outcome) -> bool:
@@ -260,8 +264,22 @@ class AnswerAssembler:
             is_correction=is_correction,
         )
 
-    def _read_draft(self, need: RoleNeed, reply: bytes) -> "_AnswerDraft":
+    def _read_draft(
+        self, need: RoleNeed, reply: bytes | None, results: list[TaskResult]
+    ) -> "_AnswerDraft | None":
+        """Return what the Synthesizer wrote or, if it failed, the results as the answer.
+
+        None if there is no answer: earlier rules ended the run as failed, though its tasks had
+        passed.
+        """
         task = need.task
+        if reply is None:
+            has_failed = self._state.task(task).state is TaskState.FAILED
+            if not has_failed or not self._case.policy.checks_coverage:
+                return None
+            final = set(final_results(self._case.plan, self._state))
+            draft = self._draft_of_results([each for each in results if each.task in final])
+            return replace(draft, is_assembled=True)
         if need.is_correction:
             text = synthesizer.parse_correction(reply)
             asked = synthesizer.find_short_asks(need.faults, need.missing)
@@ -560,6 +578,8 @@ class _AnswerDraft:
     """The agents that wrote the answer."""
     models: str
     """Their models as the record names them, separated by commas."""
+    is_assembled: bool = False
+    """Whether it stands in for what the Synthesizer should have written."""
 
     @cached_property
     def words(self) -> str:
@@ -583,6 +603,18 @@ class _CheckedDraft:
     coverage: WordCoverage | None = None
     faults: tuple[FormFault, ...] = ()
     """What code finds missing or wrong in it."""
+
+    @property
+    def is_final(self) -> bool:
+        """Whether no synthesis follows: nothing is missing, or the Synthesizer has failed."""
+        return self.draft.is_assembled or not (self.missing or self.faults)
+
+    @property
+    def checks(self) -> list[tuple[CheckFacts, str]]:
+        """The checks to record of it."""
+        unusable = CheckFacts(SYNTHESIS, Outcome.INDETERMINATE, Check.FORM, "unusable")
+        stood_in = [(unusable, "")] if self.draft.is_assembled else []
+        return [*stood_in, *([self.check] if self.check else [])]
 
     @property
     def rank(self) -> tuple[bool, int, bool, int, int]:

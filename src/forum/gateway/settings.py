@@ -12,6 +12,7 @@ from forum.errors import BadSettings
 from forum.gateway.call_plan import PriceBook
 from forum.gateway.routes import ApiProvider
 from forum.gateway.upstream import DEFAULT_URLS, ProviderAddress
+from forum.ledger.key_forms import looks_like_key
 from forum.ledger.ports import NO_LIMIT, UNLIMITED, Amount
 from forum.models.prices import NamedModelPrice, declared_price
 from forum.models.urls import host_of, is_loopback
@@ -41,7 +42,6 @@ PROVIDER_SECRETS = frozenset(
     }
 )  # fmt: skip
 """Variables with keys of model providers: with one of them a program could call past the cap."""
-_FORUM_KEY = re.compile(r"PRIVATE\+KEY\+|forum/write-key/|forum-operator_|forum_[0-9a-f]{8}_")
 _PROVIDER_KEY = re.compile(r"[!-~]+")
 
 
@@ -87,15 +87,12 @@ class GatewaySettings:
         return tuple(KEY_VARIABLES[a.provider] for a in self.addresses if a.key_header is None)
 
 
-def read_gateway_settings(
-    settings: Settings, environ: Mapping[str, str], *, is_tenant: bool = False
-) -> GatewaySettings:
+def read_gateway_settings(settings: Settings, environ: Mapping[str, str]) -> GatewaySettings:
     """Read the settings of the gateway.  Raises `BadSettings`.
 
-    `is_tenant` tells that the project is served beside that of the operator.  Then the operator's
-    own keys, variables and files are not its own.
+    The keys of the operator are not those of a tenant.
     """
-    table = _Table(settings)
+    table, is_tenant = _Table(settings), settings.secrets.tenant is not None
     addresses, explicit = [], set()
     for provider in ApiProvider:
         variable = BASE_URL_VARIABLES[provider]
@@ -161,12 +158,6 @@ def _make_header(provider: ApiProvider, key: str) -> tuple[bytes, bytes] | None:
     return (b"x-api-key", key.encode())
 
 
-def tenant_variable(folder: str, provider: ApiProvider) -> str:
-    """Return the variable by which an operator gives a tenant in a folder a key of its own."""
-    name = re.sub("[^A-Z0-9]", "_", folder.upper())
-    return f"FORUM_TENANT_{name}_{provider.upper()}_KEY"
-
-
 class _Table:
     """The section `[gateway]`, read setting by setting."""
 
@@ -210,33 +201,18 @@ class _Table:
 
     def _check_key(self, name: str, value: str) -> str:
         """Return a key of a provider.  Raises `BadSettings` for anything else, which stays here."""
-        if _FORUM_KEY.search(value):
+        if looks_like_key(value):
             raise self.bad(name, "the key of a provider; that is a key of Forum")
         if not _PROVIDER_KEY.fullmatch(value):
             raise self.bad(name, "the key of a provider: one word in ASCII")
         return value
 
     def tenant_secret(self, provider: ApiProvider, environ: Mapping[str, str]) -> str:
-        """Return the secret of a tenant; empty if its own file names none.
-
-        It may name the variable that the operator has made for it, and a file in its own folder:
-        whatever else the server can read belongs to the operator or to other tenants.
-        """
-        name = f"{provider}_key"
-        project = self._settings.file
-        origins = self._settings.origins
-        if project is None or not any(
-            origins.get(f"gateway.{name}_{kind}") == str(project) for kind in ("env", "file")
-        ):
-            return ""  # the user's own settings are the operator's
-        granted = tenant_variable(project.parent.name, provider)
-        if self.text(f"{name}_env") not in ("", granted):
-            why = f"{granted}, which the server's operator sets; no other variable is this ledger's"
-            raise self.bad(f"{name}_env", why)
-        file = self.text(f"{name}_file")
-        if file and not Path(file).resolve().is_relative_to(project.parent.resolve()):
-            raise self.bad(f"{name}_file", "a file in the folder of this forum.toml")
-        return self.secret(name, environ)
+        """Return the secret of a tenant; empty if its own file names none."""
+        name, project = f"{provider}_key", str(self._settings.file)
+        own = (self._settings.origins.get(f"gateway.{name}_{kind}") for kind in ("env", "file"))
+        # The user's own settings are the operator's.
+        return self.secret(name, environ) if project in own else ""
 
     def flag(self, name: str) -> bool:
         """Return a flag; False if it is not set."""

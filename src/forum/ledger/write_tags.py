@@ -27,7 +27,7 @@ _MAC_SIZE = 16
 
 That suffices, because an attacker can test a guess only with a row that the sequencer reads.
 """
-_HEADER = "forum/write-key/1"
+WRITE_KEY_HEADER = "forum/write-key/1"
 
 
 class WriteKey(msgspec.Struct, frozen=True):
@@ -126,7 +126,7 @@ class WriteKeys(msgspec.Struct, frozen=True):
 
     def encode(self) -> bytes:
         """Return the contents of a write key file."""
-        lines = [_HEADER, f"origin {self.origin}"]
+        lines = [WRITE_KEY_HEADER, f"origin {self.origin}"]
         lines += [f"key {key.id.hex()} {b64encode(key.secret).decode()}" for key in self.keys]
         lines += [] if self.tagged_from is None else [f"tagged-from {self.tagged_from}"]
         return "".join(f"{line}\n" for line in lines).encode()
@@ -143,7 +143,7 @@ class WriteKeys(msgspec.Struct, frozen=True):
             keys = cls(origin.removeprefix("origin "), tuple(map(WriteKey, secrets)), tagged_from)
         except (ValueError, IndexError, Malformed):
             raise Malformed("write key", "not a file that `forum init` writes") from None
-        if header != _HEADER or not keys.keys or keys.encode() != data:
+        if header != WRITE_KEY_HEADER or not keys.keys or keys.encode() != data:
             raise Malformed("write key", "not a file that `forum init` writes")
         return keys
 

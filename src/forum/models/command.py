@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Final
 
+from forum.config import SecretRules
 from forum.engine import (
     EMPTY_CONTENT,
     CallReply,
@@ -22,6 +23,7 @@ from forum.ledger.kinds import Outcome
 from forum.ledger.ports import Amount
 from forum.models.names import plain_name
 from forum.models.process_environment import (
+    OPERATOR,
     coding_agent_environment,
     environment_without_secrets,
     tool_variables,
@@ -44,8 +46,10 @@ _MAX_SCHEMA_BYTES: Final = 1 << 16
 class CommandModel:
     """A model that is a program."""
 
-    def __init__(self, spec: Command, sandbox: Sandbox | None = None) -> None:
-        self._spec, self._sandbox = spec, sandbox
+    def __init__(
+        self, spec: Command, sandbox: Sandbox | None = None, rules: SecretRules = OPERATOR
+    ) -> None:
+        self._spec, self._sandbox, self._rules = spec, sandbox, rules
 
     @property
     def name(self) -> str:
@@ -66,7 +70,7 @@ class CommandModel:
         replies: list[CallReply] = []
         for program in self._spec.programs:
             left = replace(call, seconds=call.seconds - (time.monotonic() - began))
-            reply = await _ProgramCall(program, left, self._sandbox).make()
+            reply = await _ProgramCall(program, left, self._sandbox, self._rules).make()
             replies.append(reply)
             # A program that ran out of time or said too much has worked; another would do so, too.
             if reply.outcome is Outcome.OK or reply.why is not Why.ERROR:
@@ -96,6 +100,7 @@ class _ProgramCall:
     spec: Command
     call: ModelCall
     sandbox: Sandbox | None
+    rules: SecretRules
 
     async def make(self) -> CallReply:
         """Run the program, and read its report if it makes one."""
@@ -125,8 +130,8 @@ class _ProgramCall:
         if self.sandbox:
             return self.sandbox.environment((), **names)
         if cli_agent_of(self.spec) is not None:
-            return coding_agent_environment(**names)
-        return trusted_environment(**names)
+            return coding_agent_environment(self.rules, **names)
+        return trusted_environment(self.rules, **names)
 
     @property
     def _schema(self) -> bytes:
@@ -216,8 +221,10 @@ def _program_name(spec: Command) -> str:
 class CommandTool:
     """A tool that is a program."""
 
-    def __init__(self, spec: ToolSpec, sandbox: Sandbox | None = None) -> None:
-        self._spec, self._sandbox = spec, sandbox
+    def __init__(
+        self, spec: ToolSpec, sandbox: Sandbox | None = None, rules: SecretRules = OPERATOR
+    ) -> None:
+        self._spec, self._sandbox, self._rules = spec, sandbox, rules
 
     async def invoke(self, invocation: ToolInvocation) -> CallReply:
         """Run the program.
@@ -226,10 +233,12 @@ class CommandTool:
         """
         # Agents choose the arguments, and the tool may execute
         # code written by an agent: it must not inherit secrets.
-        environment = self._sandbox.environment if self._sandbox else environment_without_secrets
+        names, added = self._spec.env, tool_variables(invocation)
         program = Program(
             self._spec.argv,
-            environment(self._spec.env, **tool_variables(invocation)),
+            self._sandbox.environment(names, **added)
+            if self._sandbox
+            else environment_without_secrets(names, self._rules, **added),
             self._spec.seconds,
             MAX_TOOL_OUTPUT_BYTES,
             sandbox=self._sandbox,

@@ -14,6 +14,7 @@ from typing import Final
 import msgspec
 
 from forum import engine
+from forum.config import SecretRules
 from forum.errors import KeyUnreadable
 from forum.ledger.body import BytesContent, Content, text_content
 from forum.ledger.kinds import Outcome
@@ -22,6 +23,7 @@ from forum.models import provider_http, provider_outcome
 from forum.models.anthropic import AnthropicWire
 from forum.models.openai_chat import ChatWire
 from forum.models.openai_responses import ResponsesWire
+from forum.models.process_environment import OPERATOR
 from forum.models.rate_limiter import RateLimiter, rate_limiter_for
 from forum.models.urls import server_of
 from forum.models.wire import UNREADABLE, Finish, Wire
@@ -43,8 +45,9 @@ _NOT_SENT: Final = (
 class HttpModel(provider_outcome.PricedModel[Chat]):
     """A model behind an HTTP API, spoken to through the `Wire` of that API."""
 
-    def __init__(self, spec: Chat) -> None:
+    def __init__(self, spec: Chat, rules: SecretRules = OPERATOR) -> None:
         super().__init__(spec)
+        self._rules = rules
         self._rate_limiter: RateLimiter = rate_limiter_for(
             server_of(spec.url), spec.key_env or spec.key_file
         )
@@ -52,7 +55,7 @@ class HttpModel(provider_outcome.PricedModel[Chat]):
     async def _call(self, call: engine.ModelCall) -> engine.CallReply:
         began = time.monotonic()
         try:
-            key = read_key(self._spec)
+            key = read_key(self._spec, self._rules)
         except KeyUnreadable as error:
             message = text_content(str(error))
             return engine.CallReply(Outcome.DENIED, why=Why.ERROR, code="no-key", error=message)
@@ -119,11 +122,14 @@ A shorter string is no real secret, and could be an ordinary word in a model's o
 """
 
 
-def read_key(spec: Chat) -> str:
+def read_key(spec: Chat, rules: SecretRules = OPERATOR) -> str:
     """Return the current key, or "" when the agent names none.  Raises `KeyUnreadable`."""
     where = spec.key_env or spec.key_file
     if not where:
         return ""
+    for name, refuse in ((spec.key_env, rules.refuse_variable), (spec.key_file, rules.refuse_file)):
+        if name and (why := refuse(name)):
+            raise KeyUnreadable(name, why)
     key = os.environ.get(spec.key_env, "") if spec.key_env else ""
     if not key and spec.key_file:
         key = _read_key_file(spec.key_file)

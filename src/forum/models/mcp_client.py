@@ -41,7 +41,7 @@ from forum.models.provider_http import system_ssl_context
 from forum.models.urls import is_loopback
 from forum.platform_calls import command_that_ends_with_parent
 from forum.work.kinds import Why
-from forum.work.policy import McpServer, ToolSpec
+from forum.work.policy import ToolSpec
 
 IDEMPOTENCY_META_KEY: Final = "forum/key"
 """Name of the effect's idempotency key in the `_meta` of a call."""
@@ -174,24 +174,27 @@ async def _open_session(
     server, sandbox = target.server, target.sandbox
     async with AsyncExitStack() as stack:
         if server.url:
-            http = await stack.enter_async_context(_make_http_client(server, talk))
+            http = await stack.enter_async_context(_make_http_client(target, talk))
             streams = streamable_http_client(
                 server.url, http_client=http, max_sse_event_size=MAX_CONVERSATION_BYTES
             )
         else:
-            select = sandbox.environment if sandbox else allowed_environment
             argv = (
                 sandbox.command(server.argv)
                 if sandbox
                 else command_that_ends_with_parent(server.argv)
             )
-            environment = select(server.env, **variables)
+            environment = (
+                sandbox.environment(server.env, **variables)
+                if sandbox
+                else allowed_environment(server.env, target.rules, **variables)
+            )
             streams = mcp_stdio.open_stdio(argv, environment, talk.output)
         client = await stack.enter_async_context(Client(streams, cache=None))
         yield client.session
 
 
-def _make_http_client(server: McpServer, talk: _Conversation) -> httpx2.AsyncClient:
+def _make_http_client(target: McpTarget, talk: _Conversation) -> httpx2.AsyncClient:
     """Return a client that records the last status and limits the size of responses."""
 
     async def before(request: httpx2.Request) -> None:
@@ -210,17 +213,20 @@ def _make_http_client(server: McpServer, talk: _Conversation) -> httpx2.AsyncCli
     return httpx2.AsyncClient(
         verify=system_ssl_context(),
         # A proxy from the environment is meant for other hosts, not for this machine.
-        trust_env=not is_loopback(server.url),
-        headers={"Accept-Encoding": "identity"} | _authorization(server),
+        trust_env=not is_loopback(target.server.url),
+        headers={"Accept-Encoding": "identity"} | _authorization(target),
         timeout=None,  # the whole session has a deadline
         event_hooks={"request": [before], "response": [after]},
     )
 
 
-def _authorization(server: McpServer) -> dict[str, str]:
+def _authorization(target: McpTarget) -> dict[str, str]:
     """Return the header with the current token.  Raises `ServerTokenMissing`."""
+    server = target.server
     if not server.key_env:
         return {}
+    if why := target.rules.refuse_variable(server.key_env):
+        raise ServerTokenMissing(f"key_env of {server.url}: {why}")
     key = os.environ.get(server.key_env, "").strip()
     # The error for an invalid header value would quote the token.
     if not (key and key.isascii() and key.isprintable()):

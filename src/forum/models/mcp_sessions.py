@@ -12,6 +12,8 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from forum.config import SecretRules
+from forum.models.process_environment import OPERATOR
 from forum.models.sandbox import Sandbox
 from forum.work.policy import McpServer
 
@@ -29,6 +31,7 @@ class McpTarget:
 
     server: McpServer
     sandbox: Sandbox | None = None
+    rules: SecretRules = OPERATOR
 
 
 class ServerOutputTooLarge(Exception):

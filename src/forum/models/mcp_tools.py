@@ -18,12 +18,14 @@ from typing import Any, Final
 
 import msgspec
 
+from forum.config import SecretRules
 from forum.engine import CallReply, ToolInvocation
 from forum.errors import Malformed, MissingExtra, ServerUnusable
 from forum.installation import missing_extra
 from forum.ledger.body import BytesContent, Content
 from forum.ledger.kinds import Outcome
 from forum.models.mcp_sessions import McpTarget, TaskServers
+from forum.models.process_environment import OPERATOR
 from forum.models.sandbox import Sandbox
 from forum.work.kinds import Why
 from forum.work.policy import McpServer, ToolSpec
@@ -71,6 +73,7 @@ async def list_tools(
     servers: Mapping[str, McpServer],
     seconds: float = LIST_TIMEOUT_S,
     sandbox: Sandbox | None = None,
+    rules: SecretRules = OPERATOR,
 ) -> dict[str, ToolSpec]:
     """List the tools of servers, with a time limit for each server.
 
@@ -84,7 +87,7 @@ async def list_tools(
 
     found: dict[tuple[str, str], ToolSpec] = {}
     for name, server in servers.items():
-        for offer in await list_server_tools(name, McpTarget(server, sandbox), seconds):
+        for offer in await list_server_tools(name, McpTarget(server, sandbox, rules), seconds):
             if (name, offer.name) in found:
                 raise ServerUnusable(name, f"it offers two tools with the name {offer.name!r}")
             if len(msgspec.json.encode(offer.input_schema)) > MAX_SCHEMA_BYTES:

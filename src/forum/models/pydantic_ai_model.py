@@ -8,11 +8,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final, cast
 
+from forum.config import SecretRules
 from forum.engine import CallReply, ModelCall
 from forum.installation import missing_extra
 from forum.ledger.body import text_content
 from forum.ledger.kinds import Outcome
 from forum.models import provider_http, wire
+from forum.models.process_environment import OPERATOR
 from forum.models.provider_http import HttpEnd, HttpOutcome
 from forum.models.provider_outcome import (
     PricedModel,
@@ -40,17 +42,29 @@ _FINISHES: Final = {
     "content_filter": wire.Finish.REFUSED,
     "error": wire.Finish.FAILED,
 }
+_KEYS_OF_OPERATOR: Final = (
+    "pydantic-ai reads the keys of this process, which are not those of this ledger; "
+    'write kind = "chat" with key_env or key_file'
+)
 _NOT_SENT: Final = frozenset({"pool", "connect"})
 
 
 class PydanticAiModel(PricedModel[Library]):
     """A model that is called through pydantic-ai."""
 
-    def __init__(self, spec: Library, infer: Callable[[str], Model] = infer_model) -> None:
+    def __init__(
+        self,
+        spec: Library,
+        infer: Callable[[str], Model] = infer_model,
+        rules: SecretRules = OPERATOR,
+    ) -> None:
         super().__init__(spec)
-        self._infer = infer
+        self._infer, self._rules = infer, rules
 
     async def _call(self, call: ModelCall) -> CallReply:
+        if self._rules.tenant is not None:
+            message = text_content(_KEYS_OF_OPERATOR)
+            return CallReply(Outcome.DENIED, why=Why.ERROR, code="no-key", error=message)
         received = wire.ReplyBuilder(call.hear)
         outcome = ProviderOutcome(self._price, self.bound(call), call, received)
         try:

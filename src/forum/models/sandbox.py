@@ -31,11 +31,11 @@ from threading import Lock, Thread
 from weakref import finalize
 
 from forum import platform_calls
-from forum.config import Settings
+from forum.config import SecretRules, Settings
 from forum.errors import NotConfined
 from forum.models import sandbox_session, sandbox_start, seccomp, secret_paths
 from forum.models.mounts import SecretFilter, trace
-from forum.models.process_environment import allowed_environment
+from forum.models.process_environment import OPERATOR, allowed_environment
 from forum.models.secret_paths import FoundSecret
 
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store")
@@ -112,10 +112,12 @@ class Sandbox:
     connect: tuple[AllowedAddress, ...] = ()
     env: tuple[str, ...] = ()
     """Variables of the worker's environment that are passed to every confined program."""
+    rules: SecretRules = OPERATOR
+    """Which variables a single program may name."""
 
     def environment(self, names: Iterable[str], **added: str) -> dict[str, str]:
         """Return the environment of a confined program: only the variables that were allowed."""
-        return allowed_environment({*names, *self.env}, **added)
+        return allowed_environment({*filter(self.rules.owns_variable, names), *self.env}, **added)
 
     def command(
         self, argv: Sequence[str], session: ProgramSession | None = None
@@ -394,6 +396,7 @@ def make_sandbox(settings: Settings) -> Sandbox | None:
         write=rules.write,
         connect=tuple(AllowedAddress(host, port) for host, port in rules.connect),
         env=rules.env,
+        rules=settings.secrets,
     )
 
 

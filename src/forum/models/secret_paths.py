@@ -18,6 +18,7 @@ import msgspec
 
 from forum import config
 from forum.errors import BadSettings, NotConfined
+from forum.ledger.key_forms import KEY_MARKS, has_whole_key
 
 MAX_SEARCHED = 250_000
 """Maximum number of files and folders that are searched before a program is started."""
@@ -31,12 +32,6 @@ _NO_USER_FILES = {"FORUM_CONFIG_DIR": os.devnull, "FORUM_STATE_DIR": os.devnull}
 
 # A file is a secret only if it has the whole shape of a key.  Source code and guides that name the
 # header of a key stay visible.  Every repetition is bounded: programs may have written the file.
-_FORUM_KEY = re.compile(
-    rb"PRIVATE\+KEY\+[^\s+]{1,255}\+[0-9a-f]{8}\+[A-Za-z0-9+/]{40}"
-    rb"|forum/write-key/1.{1,400}?key [0-9a-f]{8} [A-Za-z0-9+/]{40}"
-    rb"|forum-operator_[0-9a-f]{64}",
-    re.DOTALL,
-)
 _BACKUP = re.compile(rb"\s*\{[^}]{0,80}\"forum/backup/1\"")
 _PEM_HEADER = rb"-----BEGIN (?:[A-Z0-9]{1,20} ){0,4}PRIVATE KEY(?: BLOCK)?-----"
 _ESCAPED_LINE_END = rb"(?:\\{1,4}[rn]){1,2}"
@@ -58,7 +53,7 @@ _AWS_PROFILE = re.compile(
     re.MULTILINE,
 )
 _MARKS = (
-    b"PRIVATE+KEY+", b"forum/write-key/1", b"forum-operator_", b"forum/backup/1", b"PRIVATE KEY",
+    *KEY_MARKS, b"forum/backup/1", b"PRIVATE KEY",
     b"PuTTY-User-Key-File-", b"AGE-SECRET-KEY-1", b"aws_secret_access_key",
     b"AWS_SECRET_ACCESS_KEY", b"SecretAccessKey",
 )  # fmt: skip
@@ -236,7 +231,7 @@ def _classify(entry: "os.DirEntry[str]") -> str:
         os.close(descriptor)
     if not any(mark in head for mark in _MARKS):
         return ""
-    if _FORUM_KEY.search(head):
+    if has_whole_key(head):
         return "key"
     if _BACKUP.match(head):
         return "backup"

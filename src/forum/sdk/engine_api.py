@@ -22,7 +22,15 @@ from forum.config import load_settings
 from forum.engine import IdempotencyKey, RunRequest
 from forum.planning import AgentRegistry, CallerAuthority, CallerParts, require_agents
 from forum.sdk.named_parts import AgentChoice, NamedAgent, all_tools, named_agent
-from forum.sdk.plan_values import PlanValue, read_budget, read_plan_value
+from forum.sdk.plan_values import (
+    PanelValue,
+    PlanValue,
+    read_budget,
+    read_ladder,
+    read_panels,
+    read_plan_value,
+    read_roles,
+)
 from forum.sdk.submitted_run import SubmittedRun
 from forum.sdk.typed_values import AnswerType
 from forum.spelling import suggest_or_list
@@ -75,6 +83,12 @@ class SubmitArguments(TypedDict, total=False):
     """Whether a team plans, judges and writes the answer; None: as `forum.toml` says."""
     route: bool | None
     """Whether the lane is looked for; None: if a model of `forum.toml` answers."""
+    ladder: Sequence[str]
+    """Who tries next if a result is not accepted: names of agents, then of panels."""
+    panels: Mapping[str, PanelValue]
+    """Panels by name, as `[panels.NAME]` in `forum.toml`; one of the same name is replaced."""
+    roles: Mapping[str, str | bool]
+    """The agent or panel of each role, as `[roles]` in `forum.toml`; False leaves a role out."""
     gates: Sequence[str]
     """What needs approval: `plan`, `tasks` or `task:NAME`."""
     idempotency_key: str
@@ -125,7 +139,19 @@ class EngineSession:
         )
         named = [named_agent(choice, self._registry.base_policy.agents) for choice in agents]
         given = all_tools(tools, named)
+        panels = read_panels(options.get("panels", {}))
+        roles = read_roles(options.get("roles", {}))
         policy = self._policy(named, given, options.get("gates", ()))
+        policy = msgspec.structs.replace(
+            policy,
+            ladder=read_ladder(options.get("ladder", ())) or policy.ladder,
+            panels=policy.panels | panels,
+            roles={
+                role: name
+                for role, name in (policy.roles | roles.named).items()
+                if role not in roles.off
+            },
+        )
         order = RunRequest(
             request,
             None if plan is None else read_plan_value(plan),
@@ -138,7 +164,13 @@ class EngineSession:
             lane=options.get("lane", ""),
             team=options.get("team"),
             route=options.get("route"),
-            own=CallerParts(tuple(found.name for found in named), tuple(given)),
+            own=CallerParts(
+                agents=tuple(found.name for found in named),
+                tools=tuple(given),
+                panels=tuple(panels),
+                roles=frozenset(roles.named),
+                off=roles.off,
+            ),
         )
         into = AnswerType(result) if result is not None else None
         if into is not None:

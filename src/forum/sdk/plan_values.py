@@ -22,12 +22,16 @@ from forum.work.panel import (
 )
 from forum.work.plan import Plan, RunBudget, Task
 from forum.work.plan_limits import check_plan_size
-from forum.work.team_settings import NANO_USD, to_exact_units
+from forum.work.policy import Role
+from forum.work.team_settings import DEFAULT_AGENT, NANO_USD, to_exact_units
 
 StructT = TypeVar("StructT", bound=msgspec.Struct)
 
 PlanValue = Plan | Mapping[str, Any] | Sequence[Task | Mapping[str, Any]]
 """What a program may pass as a plan: `{"tasks": [...]}`, or the list of its tasks."""
+
+PanelValue = Panel | Mapping[str, Any]
+"""What a program may pass as a panel: `{"seats": 3, "models": [...]}`."""
 
 _LIMITS: Final = {"usd": NANO_USD, "tokens": 1, "calls": 1, "seconds": 1000, "depth": 1}
 """The limits of an inner plan, and how many recorded units one of each is."""
@@ -78,6 +82,43 @@ def read_budget(limits: Mapping[str, object], place: str = "budget") -> RunBudge
     return msgspec.structs.replace(RunBudget(), **given) if given else RunBudget()
 
 
+class RoleChoices(msgspec.Struct, frozen=True):
+    """Who has which role in a run, by what a program has passed."""
+
+    named: dict[Role, str]
+    """The agent or panel of each role for which one was named."""
+    off: frozenset[Role]
+    """The roles that the run does without."""
+
+
+def read_roles(value: Mapping[str, object]) -> RoleChoices:
+    """Return the roles that a program has passed.  Raises `BadPlan`."""
+    table = _table("roles", value)
+    _check_members("roles", table, tuple(role.value for role in Role))
+    for name, chosen in table.items():
+        if chosen is not False and not isinstance(chosen, str):
+            raise errors.BadPlan(f"roles.{name}: name an agent or a panel, or write False")
+    named = {Role(name): _agent_name(chosen) for name, chosen in table.items() if chosen}
+    return RoleChoices(named, frozenset(Role(name) for name in table) - named.keys())
+
+
+def read_ladder(value: Sequence[str]) -> tuple[str, ...]:
+    """Return the ladder that a program has passed.  Raises `BadPlan`."""
+    return tuple(map(_agent_name, _read_texts("ladder", value)))
+
+
+def read_panels(value: Mapping[str, PanelValue]) -> dict[str, Panel]:
+    """Return the panels that a program has passed, by name.  Raises `BadPlan`."""
+    return {
+        str(name): panel if isinstance(panel, Panel) else _read_panel(f"panels.{name}", panel)
+        for name, panel in _table("panels", value).items()
+    }
+
+
+def _agent_name(name: str) -> str:
+    return "" if name == DEFAULT_AGENT else name
+
+
 def _read_tasks(place: str, tasks: object, depth: int) -> Iterator[Task]:
     if isinstance(tasks, str) or not isinstance(tasks, Sequence) or depth > _MAX_NESTING:
         raise errors.BadPlan(f"{place}: this is no list of tasks")
@@ -91,7 +132,7 @@ def _read_task(place: str, table: object, depth: int) -> Task:
     _check_members(place, table, (*Task.__struct_fields__, "decide"))
     read: dict[str, Any] = {name: value for name, value in table.items() if name != "decide"}
     if "decide" in table:
-        read["panel"] = draft_decision(_read_options(f"{place}.decide", table["decide"]))
+        read["panel"] = draft_decision(_read_texts(f"{place}.decide", table["decide"]))
     if "tasks" in table:
         read["tasks"] = tuple(_read_tasks(f"{place}.tasks", table["tasks"], depth + 1))
     if "budget" in table and not isinstance(table["budget"], RunBudget):
@@ -101,7 +142,7 @@ def _read_task(place: str, table: object, depth: int) -> Task:
     return _convert(place, read, Task)
 
 
-def _read_options(place: str, value: object) -> Sequence[str]:
+def _read_texts(place: str, value: object) -> Sequence[str]:
     if isinstance(value, str) or not isinstance(value, Sequence):
         raise errors.BadPlan(f"{place}: this is no list of texts")
     texts = [option for option in value if isinstance(option, str)]

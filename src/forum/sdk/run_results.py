@@ -139,8 +139,13 @@ class RunResult(msgspec.Struct, Generic[ValueT], frozen=True):
 
     @property
     def dissent(self) -> tuple[Dissent, ...]:
-        """What is held against the answers of its panels, the same ones as for `accord`."""
-        return tuple(position for panel in self._panels() for position in panel.dissent)
+        """What is held against the answers of its panels, the same ones as for `accord`.
+
+        Of each panel, objections that must be answered come first, then other positions.
+        """
+        return tuple(
+            position for panel in self._panels() for position in (*panel.blockers, *panel.dissent)
+        )
 
     def _panels(self) -> Iterator[CouncilOutcome]:
         panels = [self.council]

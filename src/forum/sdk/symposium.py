@@ -23,6 +23,7 @@ from forum.app.symposium_sessions import (
     RunLink,
     build_scripted_panel,
     hold_unrecorded,
+    locate_artifact,
     read_config_file,
 )
 from forum.config import load_settings
@@ -158,11 +159,12 @@ def replay(
     """Execute the session of a folder again, from its run or from a script, and compare the two.
 
     No agent is called.  Raises `PinningViolation`, which names the `pin` that cannot be held, and
-    then executes nothing; `Malformed` if the artifact cannot be read.
+    then executes nothing; `NoSuchSession` if there is no artifact; `Malformed` if it cannot be
+    read.
     """
 
     def execute() -> SymposiumReplay:
-        file = Path(folder) / ARTIFACT if Path(folder).is_dir() else Path(folder)
+        file = locate_artifact(Path(folder))
         with Forum(load_settings(Path(project), os.environ)) as opened:
             found = opened.symposia.find_at(file, str(folder))
             played = opened.symposia.execute_again(

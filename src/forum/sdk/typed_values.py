@@ -1,6 +1,5 @@
 """Types of answers: their JSON schema for the model, and the parser of what it wrote."""
 
-import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Generic, TypeVar
@@ -9,10 +8,10 @@ import msgspec
 
 from forum import errors
 from forum.engine import RunRequest
+from forum.work.acceptance_criteria import JSON_VALUE, strip_code_fence
 from forum.work.plan import Plan
 
 ValueT = TypeVar("ValueT")
-_FENCE = re.compile(r"\s*```(?:json)?\s*\n(.*?)\n?\s*```\s*", re.DOTALL)
 
 
 class AnswerType(Generic[ValueT]):
@@ -39,8 +38,7 @@ class AnswerType(Generic[ValueT]):
 
     def parse(self, answer: str) -> ValueT:
         """Return the value of an answer.  Raises `ValueError`."""
-        fenced = _FENCE.fullmatch(answer)
-        return self._parse(fenced[1] if fenced else answer)
+        return self._parse(strip_code_fence(answer.encode()))
 
     def demand(self, order: RunRequest) -> RunRequest:
         """Return a request whose answer must fit the schema.  Raises `BadPlan`."""
@@ -54,7 +52,7 @@ class AnswerType(Generic[ValueT]):
                 "result= needs a plan whose last task alone makes the answer, without an inner "
                 "plan or panel"
             )
-        line = f"json {msgspec.json.encode(self.schema).decode()}"
+        line = f"{JSON_VALUE} {msgspec.json.encode(self.schema).decode()}"
         last = msgspec.structs.replace(
             final[0], done_when="\n".join(filter(None, (final[0].done_when, line)))
         )

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Collection, Iterable, Iterator
 from decimal import Decimal
-from enum import StrEnum
 from itertools import cycle, islice
 from typing import Annotated, TypeVar, assert_never
 
@@ -28,6 +27,7 @@ from forum.work.panel import (
     MAX_SEATS,
     Council,
     Panel,
+    Protocol,
     Seat,
     Symposium,
     count_seats,
@@ -62,13 +62,6 @@ class BudgetAsk(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=T
     calls: Annotated[int, Meta(ge=0, lt=2**53)] | None = None
     seconds: Annotated[Decimal | None, Meta(examples=["600"])] = None
     depth: Annotated[int, Meta(ge=0, le=64)] | None = None
-
-
-class Protocol(StrEnum):
-    """By which rules a panel sits."""
-
-    COUNCIL = "council"
-    SYMPOSIUM = "symposium"
 
 
 AgentName = Annotated[str, Meta(max_length=MAX_AGENT_NAME_LENGTH)]

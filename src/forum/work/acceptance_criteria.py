@@ -3,6 +3,7 @@
     contains TEXT          the result contains this text
     matches REGEX          it matches this RE2 pattern
     json [SCHEMA]          it is JSON, and valid under this JSON schema
+    json-value SCHEMA      the same, also as one fenced block of Markdown: what a program parses
     command TOOL           the tool succeeds when it is given the result
     tests TOOL             the tool reports tests for the result: some passed, and none failed
     file PATH sha256:HEX   the file has this digest
@@ -60,6 +61,8 @@ _CHECKS = {
     "tests": Check.TESTS,
     "file": Check.FILE,
 }
+JSON_VALUE = "json-value"
+"""The first word of a criterion for a value that a program parses."""
 TOOL_CHECKS = frozenset({Check.COMMAND, Check.TESTS, Check.FILE})
 """Criteria that are checked by running something, which is recorded like every tool use."""
 
@@ -91,6 +94,8 @@ class Criterion(msgspec.Struct, frozen=True):
 
     check: Check
     what: str
+    fenced: bool = False
+    """Whether the JSON may stand in one fenced block."""
 
 
 def parse_criteria(done_when: str) -> tuple[Criterion, ...]:
@@ -100,6 +105,9 @@ def parse_criteria(done_when: str) -> tuple[Criterion, ...]:
 
 def _parse_criterion(line: str) -> Criterion:
     word, _, what = line.partition(" ")
+    # Earlier releases read such a line as words; with a schema after it, it never was one.
+    if word == JSON_VALUE and what.lstrip().startswith("{"):
+        return Criterion(Check.JSON, what.strip(), fenced=True)
     check = _CHECKS.get(word)
     return Criterion(Check.MODEL, line) if check is None else Criterion(check, what.strip())
 
@@ -319,6 +327,16 @@ def read_json(words: str) -> Any:  # noqa: ANN401
         return json.loads(words, parse_constant=_reject_constant, parse_float=_parse_finite_float)
     except RecursionError:
         raise ValueError("too many levels within each other") from None
+
+
+def strip_code_fence(reply: bytes) -> str:
+    """Return JSON without a Markdown fence, which many models add. Raises `ValueError`."""
+    try:
+        words = reply.decode().strip()
+    except UnicodeDecodeError as error:
+        raise ValueError(f"not UTF-8 at byte {error.start}") from None
+    fenced = words.startswith("```") and words.endswith("```")
+    return words.strip("`").removeprefix("json") if fenced else words
 
 
 def _reject_constant(name: str) -> float:

@@ -65,6 +65,8 @@ def _find_fault(demand: acceptance_criteria.Criterion, text: str) -> str:
             )
         case acceptance_criteria.Check.JSON:
             try:
+                if demand.fenced:
+                    text = acceptance_criteria.strip_code_fence(text.encode())
                 value = acceptance_criteria.read_json(text)
             except ValueError:
                 return "not-json"

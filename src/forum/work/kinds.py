@@ -304,7 +304,7 @@ class CheckFacts(Facts, frozen=True):
     """The answer was looked at before it was given.  Body: what was said of it."""
 
     subject: str
-    """`coverage`, `form`, `intent`, `delivery`, or the name of the verifying tool."""
+    """`coverage`, `form`, `synthesis`, `intent`, `delivery`, or the name of the verifying tool."""
     outcome: Outcome
     check: Check
     reason: str = ""

@@ -1,6 +1,7 @@
 """Panels: the agents that deliberate on a request and their rules, recorded with the policy."""
 
 from collections.abc import Mapping, Sequence
+from enum import StrEnum
 from itertools import cycle
 from typing import Any
 
@@ -17,6 +18,13 @@ MIN_OPTIONS = 2
 """How many options a decision needs."""
 COUNCIL_VERSION = 2
 """The version of the rules that a new council follows."""
+
+
+class Protocol(StrEnum):
+    """By which rules a panel sits."""
+
+    COUNCIL = "council"
+    SYMPOSIUM = "symposium"
 
 
 class Seat(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

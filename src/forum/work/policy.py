@@ -454,6 +454,12 @@ class Policy(_PolicyPart, frozen=True):
 
     def _check_agents(self, wanted: set[str]) -> None:
         for name in sorted(wanted):
+            if not name and name not in self.agents:
+                raise BadPlan(
+                    "a task names no agent, and there is no default one; give the task an agent, "
+                    "or connect a default one: --cmd PROGRAM, --model, or [models.capable] in "
+                    "forum.toml"
+                )
             if name not in self.agents:
                 known = [each for each in sorted(self.agents) if each]
                 listed = f", or use one of: {', '.join(known)}" if known else ""

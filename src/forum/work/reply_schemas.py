@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from forum.work.acceptance_criteria import read_json
+from forum.work.acceptance_criteria import read_json, strip_code_fence
 from forum.work.prompt import QUOTATION_NOTICE, Quotation, quote
 
 T = TypeVar("T")
@@ -36,16 +36,6 @@ def text_schema(most: int, least: int = 0) -> dict[str, Any]:
     """Return the schema of a string."""
     form = {"type": "string", "maxLength": most}
     return form | {"minLength": least} if least else form
-
-
-def strip_code_fence(reply: bytes) -> str:
-    """Return JSON without a Markdown fence, which many models add. Raises `ValueError`."""
-    try:
-        words = reply.decode().strip()
-    except UnicodeDecodeError as error:
-        raise ValueError(f"not UTF-8 at byte {error.start}") from None
-    fenced = words.startswith("```") and words.endswith("```")
-    return words.strip("`").removeprefix("json") if fenced else words
 
 
 def parse_structured(reply: bytes, into: msgspec.json.Decoder[T]) -> T:

@@ -174,7 +174,8 @@ def agents_in(policy: Policy, plan: Plan | None) -> frozenset[str]:
     """Return all agents that a run may call: for tasks, lanes, panels, escalation and roles."""
     if policy.panel is not None:
         return policy.panel.speakers
-    workers = {policy.worker_of(task) for task in plan.all_tasks} if plan else {""}
+    tasks = [task for task in plan.all_tasks if not task.is_delegated] if plan else None
+    workers = {""} if tasks is None else {policy.worker_of(task) for task in tasks}
     for task in plan.all_tasks if plan else ():
         workers |= task.panel.speakers if task.panel else frozenset()
     lanes = {brief.agent for brief in policy.lanes.values()}

@@ -383,6 +383,14 @@ def stop_reason(run: Run) -> kinds.StopReason | None:
     return next((reason for reason in reasons if reason is not None), None)
 
 
+def has_failed_inner_run(task: TaskRun) -> bool:
+    """Return whether a task failed because the inner run that worked on it did not end well."""
+    call = task.result
+    if task.state is not TaskState.FAILED or call is None or not call.is_child_run:
+        return False
+    return call.replied is not None and call.replied.outcome is not Outcome.OK
+
+
 def inner_stop_reason(task: TaskRun) -> kinds.StopReason | None:
     """Return why the inner run of a failed task was stopped."""
     call = task.result

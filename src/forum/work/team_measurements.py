@@ -2,8 +2,7 @@
 
 `python -m benchmarks real-team` plays requests with checkable answers alone and as a team, and
 reports the difference of the scores. A model is listed if the mean difference is not above 0 on
-requests that were not used while teams were built: `--half held_out --count 15 --model smollm2`,
-and `--half held_out --model qwen2.5-coder-1.5b=FILE.gguf`.
+requests that were not used while teams were built: `--half held_out --count 15 --model smollm2`.
 """
 
 import re
@@ -29,10 +28,7 @@ class TeamMeasurement(msgspec.Struct, frozen=True):
 
 TOO_SMALL: Final = {
     "smollm2-135m": TeamMeasurement(
-        difference=0.0, low=0.0, high=0.0, requests=15, tokens_ratio=2.0
-    ),
-    "qwen2-5-coder-1-5b": TeamMeasurement(
-        difference=0.0, low=0.0, high=0.0, requests=40, tokens_ratio=1.67
+        difference=0.0, low=0.0, high=0.0, requests=15, tokens_ratio=2.3
     ),
 }
 """By the beginning of the model's name."""

@@ -5,6 +5,7 @@ import type { Verdict } from "../prover/messages";
 import type { Refutation } from "../prover/refuted";
 import type { Item } from "./entries";
 import { formatCount, formatNumberOf } from "./format";
+import { own } from "./own";
 
 /** A check, and what it is about. Everything is bound to the very items that were checked. */
 export interface CheckState {
@@ -44,7 +45,8 @@ const REFUTATIONS: Record<Refutation, string> = {
 export function describeCheck(check: CheckState | null, items: readonly Item[]): BadgeText {
   if (!check) return { state: "pending", label: "check in this browser" };
   const { verdict, progress } = check;
-  if (verdict?.state === "refuted") return { state: "failed", label: REFUTATIONS[verdict.kind] };
+  if (verdict?.state === "refuted")
+    return { state: "failed", label: own(REFUTATIONS, verdict.kind) ?? verdict.kind };
   if (verdict?.state === "failed") return { state: "indeterminate", label: "could not check" };
   if (!verdict) return { state: "running", label: describeProgress(progress) };
   return describeProof(verdict.proof, check, items);

@@ -2,6 +2,7 @@
 
 import type { DivergenceForm, DivergenceKind, StepForm } from "forumd-client";
 import { formatDollars, fromNanoDollars } from "./format";
+import { own } from "./own";
 
 /** What a divergence means, in words. */
 export const PARTING: Record<DivergenceKind, string> = {
@@ -46,7 +47,7 @@ const NO_LIMIT = Number.MAX_SAFE_INTEGER;
 
 /** A fact for reading: amounts of money are in billionths of a dollar. */
 function formatFact(name: string, { facts }: StepForm): string {
-  const value = facts[name];
+  const value = own(facts, name);
   if (value === NO_LIMIT) return "no limit";
   // A stop names the limit that was reached, and counts in its unit.
   const isOfLimit = facts.limit === "usd" && ["asked", "used", "cap"].includes(name);
@@ -70,7 +71,9 @@ export function changedBodies({ first, second }: DivergenceForm): string[] {
     ...Object.keys(first?.bodies ?? {}),
     ...Object.keys(second?.bodies ?? {}),
   ]);
-  return [...names].filter((name) => first?.bodies[name] !== second?.bodies[name]);
+  return [...names].filter(
+    (name) => own(first?.bodies ?? {}, name) !== own(second?.bodies ?? {}, name),
+  );
 }
 
 /** Lay out two JSON texts so that they can be compared by line; other texts stay as they are. */

@@ -9,6 +9,7 @@ import type {
   SeatForm,
   VoteForm,
 } from "forumd-client";
+import { own } from "./own";
 
 const ENDS: Record<End, string> = {
   gate: "the first answers agreed",
@@ -37,7 +38,9 @@ const ACCORDS: Record<Accord, [string, string]> = {
 /** The outcome in words, and the state whose mark belongs to it. */
 export function describeOutcome({ accord, ground }: CouncilForm): [string, string] | null {
   if (!accord || !ground) return null;
-  return ground === "none" ? ["no answer", "failed"] : ACCORDS[accord];
+  return ground === "none"
+    ? ["no answer", "failed"]
+    : (own(ACCORDS, accord) ?? [accord, "indeterminate"]);
 }
 
 /** How the council came to its end, or how far it is. */
@@ -52,8 +55,8 @@ export function describeCourse(council: CouncilForm): string {
     return `Round ${last.round}: ${last.sealed} of ${asked} ballots are sealed.`;
   }
   const exchanges = rounds === 1 ? "one exchange" : `${rounds} exchanges`;
-  const by = ground && GROUNDS[ground] ? `Decided ${GROUNDS[ground]}` : "Not decided";
-  return `${by}${rounds ? `, after ${exchanges}` : ""}; it ended because ${ENDS[end]}.`;
+  const by = ground && own(GROUNDS, ground) ? `Decided ${own(GROUNDS, ground)}` : "Not decided";
+  return `${by}${rounds ? `, after ${exchanges}` : ""}; it ended because ${own(ENDS, end) ?? end}.`;
 }
 
 export interface BallotCell {

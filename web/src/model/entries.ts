@@ -1,6 +1,7 @@
 // Entries of a run as the pages use them.
 
 import type { RunEvent } from "forumd-client";
+import { own } from "./own";
 
 export interface Commitment {
   h: string;
@@ -36,13 +37,13 @@ export function readItem({ id, index, entry }: Pick<RunEvent, "id" | "index" | "
 
 /** A fact as text; empty if there is none. */
 export function factText(entry: Entry, name: string): string {
-  const value = entry.facts[name];
+  const value = own(entry.facts, name);
   return value === undefined || value === null ? "" : String(value);
 }
 
 /** A fact as a number; 0 if there is none. */
 export function factNumber(entry: Entry, name: string): number {
-  const value = entry.facts[name];
+  const value = own(entry.facts, name);
   return typeof value === "number" ? value : 0;
 }
 

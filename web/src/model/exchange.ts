@@ -1,12 +1,14 @@
 // What a step was asked and what it replied, for whichever of its entries somebody has chosen.
 
 import type { Item } from "./entries";
+import { own } from "./own";
 
 export interface Exchange {
   asked: Item | null;
   replied: Item | null;
 }
 
+const STRANDS = { task: "Task", gate: "Gate", turn: "Turn", span: "Step" };
 const ASKED = new Set(["call/1", "report.begin/1"]);
 const REPLIED = new Set(["reply/1", "report.step/1"]);
 
@@ -32,6 +34,6 @@ export function findExchange(items: Item[], chosen: Item): Exchange | null {
 export function titleOfStrand(strand: string): string {
   const [what = "", ...rest] = strand.split("/");
   const name = rest.join("/");
-  const words: Record<string, string> = { task: "Task", gate: "Gate", turn: "Turn", span: "Step" };
-  return name && words[what] ? `${words[what]} ${name}` : strand;
+  const word = own(STRANDS, what);
+  return name && word ? `${word} ${name}` : strand;
 }

@@ -2,6 +2,7 @@
 
 import { type Entry, factNumber, factText, type Item } from "./entries";
 import { formatNumberOf, shortId } from "./format";
+import { own } from "./own";
 
 export type LifeTopic = "log" | "access" | "redactions" | "oversight" | "exports" | "other";
 
@@ -127,7 +128,7 @@ const EVENTS: Record<string, Describe> = {
   ],
   score: (entry) => [
     "other",
-    `${SCORED[factText(entry, "subject")] ?? "Run"} scored`,
+    `${own(SCORED, factText(entry, "subject")) ?? "Run"} scored`,
     `${factText(entry, "name")} ${factNumber(entry, "value") / 1000}: ${[
       factText(entry, "task") && `task ${factText(entry, "task")}`,
       `run ${shortId(factText(entry, "run"))}`,
@@ -142,7 +143,7 @@ const EVENTS: Record<string, Describe> = {
 export function readLife(items: readonly Item[]): LifeEvent[] {
   return items
     .map((item) => {
-      const describe = EVENTS[item.entry.kind.split("/")[0] ?? ""];
+      const describe = own(EVENTS, item.entry.kind.split("/")[0] ?? "");
       const [topic, title, detail] = describe?.(item.entry) ?? ["other", item.entry.kind, ""];
       return { item, topic: topic as LifeTopic, title, detail };
     })

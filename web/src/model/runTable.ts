@@ -1,6 +1,7 @@
 // The table of runs: its order, its totals, and the runs of one evaluation as one row.
 
 import type { EvaluationLine, RunLine } from "forumd-client";
+import { own } from "./own";
 import { stateOf } from "./runs";
 
 export type SortColumn = "begun" | "state" | "time" | "cost";
@@ -21,7 +22,7 @@ const KEYS: Record<SortColumn, (run: RunLine) => number | string> = {
 
 /** Return runs in an order; those that are equal in it stay as they are. */
 export function sortRuns(runs: RunLine[], { by, isDescending }: RunOrder): RunLine[] {
-  const key = KEYS[by];
+  const key = own(KEYS, by) ?? KEYS.begun;
   const sign = isDescending ? -1 : 1;
   return [...runs].sort((a, b) => {
     const [one, other] = [key(a), key(b)];

@@ -1,6 +1,7 @@
 // Which runs a list shows, as the address of the page and as the API say it.
 
 import type { Basis, Outcome, Provenance, RunForm, RunLine, RunState } from "forumd-client";
+import { own } from "./own";
 
 export const STATES: RunState[] = ["accepted", "running", "waiting", "interrupted", "stopped"];
 export const OUTCOMES: Outcome[] = [
@@ -107,11 +108,11 @@ const BASES: Record<Basis, string> = {
 export function describeRoute({ route }: Pick<RunForm, "route">): string {
   if (!route) return "";
   const { lane, basis, confidence } = route;
-  if (basis === "given") return `lane ${lane}, ${BASES[basis]}`;
+  if (basis === "given") return `lane ${lane}, ${own(BASES, basis) ?? basis}`;
   const sure = confidence > 0 ? `, ${Math.round(confidence * 100)} % sure` : "";
   return lane
-    ? `lane ${lane}, chosen ${BASES[basis]}${sure}`
-    : `no lane, looked for ${BASES[basis]}`;
+    ? `lane ${lane}, chosen ${own(BASES, basis) ?? basis}${sure}`
+    : `no lane, looked for ${own(BASES, basis) ?? basis}`;
 }
 
 /** Whether models planned and judged a run; empty for panels and runs that Forum did not drive. */

@@ -1,5 +1,6 @@
 // What takes time in a run: calls with their replies, tools, gates, and steps that others report.
 
+import { nameCalls } from "./callNames";
 import { type Entry, factNumber, factText, type Item } from "./entries";
 import { fromNanoDollars } from "./format";
 
@@ -24,6 +25,7 @@ const BEGINNINGS = new Set(["call/1", "intent/1", "report.begin/1", GATE_OPEN]);
 
 /** Return the spans of a run in the order of the log. */
 export function findSpans(items: Item[]): Span[] {
+  const names = nameCalls(items);
   const open = new Map<string, Span>();
   const spans: Span[] = [];
   for (const { entry, index } of items) {
@@ -31,7 +33,7 @@ export function findSpans(items: Item[]): Span[] {
       const isWait = entry.kind === GATE_OPEN;
       const span: Span = {
         strand: laneOf(entry),
-        label: labelOf(entry),
+        label: names.get(index) ?? labelOf(entry),
         from: entry.ts,
         to: null,
         state: isWait ? "waiting" : "running",
@@ -81,8 +83,6 @@ function laneOf(entry: Entry): string {
 
 function labelOf(entry: Entry): string {
   switch (entry.kind) {
-    case "call/1":
-      return [factText(entry, "agent") || "default agent", factText(entry, "model")].join(" · ");
     case "intent/1":
       return `tool ${factText(entry, "tool")}`;
     case GATE_OPEN:

@@ -1,8 +1,10 @@
 // The entries that a reader follows a run by, each as a sentence and the body that it is about.
 
 import type { ChatMessage } from "forumd-client";
+import { nameCalls } from "./callNames";
 import { type Entry, factNumber, factText, type Item } from "./entries";
 import { formatBytes, formatDollars, formatDuration, fromNanoDollars } from "./format";
+import { own } from "./own";
 
 export interface Line {
   item: Item;
@@ -20,10 +22,11 @@ export interface Line {
  * the steps that led to it.
  */
 export function writeTranscript(items: Item[]): Line[] {
+  const names = nameCalls(items);
   const lines: Line[] = [];
   const steps = new Map<string, { place: number; began: number; line: Line }>();
   for (const item of items) {
-    const line = writeLine(item);
+    const line = writeLine(item, names);
     if (!line) continue;
     const { strand, kind, ts } = item.entry;
     if (kind !== "report.begin/1" && kind !== "report.step/1") {
@@ -44,8 +47,8 @@ export function writeTranscript(items: Item[]): Line[] {
   return lines;
 }
 
-function writeLine(item: Item): Line | null {
-  const line = describe(item.entry);
+function writeLine(item: Item, names: Map<number, string>): Line | null {
+  const line = describe(item.entry, names.get(item.index) ?? "");
   if (!line) return null;
   const [what, state, body] = line;
   return {
@@ -53,7 +56,7 @@ function writeLine(item: Item): Line | null {
     who: whoSays(item.entry),
     what,
     state,
-    body: body in item.entry.bodies ? body : "",
+    body: own(item.entry.bodies, body) ? body : "",
   };
 }
 
@@ -109,17 +112,13 @@ function stopWord(entry: Entry): string {
   return isOverrun ? "overrun" : reason;
 }
 
-function describe(entry: Entry): [what: string, state: string, body: string] | null {
+function describe(entry: Entry, asked: string): [what: string, state: string, body: string] | null {
   const fact = (name: string) => factText(entry, name);
   switch (entry.kind) {
     case "accepted/1":
       return ["asked", "accepted", "request"];
     case "call/1":
-      return [
-        `asked ${fact("agent") || "the default agent"} (${fact("model")})`,
-        "running",
-        "prompt",
-      ];
+      return [`asked ${asked}`, "running", "prompt"];
     case "reply/1":
       return [
         `${describeEnd(entry, "replied", "call")}${price(entry)}`,
@@ -179,7 +178,7 @@ const FAILURES: Record<string, string> = {
 /** Return how a step ended: only one that went well has replied. */
 function describeEnd(entry: Entry, well: string, step = well): string {
   const outcome = factText(entry, "outcome");
-  return outcome === "ok" ? well : `${step} ${FAILURES[outcome] ?? outcome}`;
+  return outcome === "ok" ? well : `${step} ${own(FAILURES, outcome) ?? outcome}`;
 }
 
 function describeToolEnd(entry: Entry): string {

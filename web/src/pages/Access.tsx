@@ -21,6 +21,7 @@ import { StateMark } from "../parts/StateMark";
 import { SafeText } from "../parts/Text";
 import { Time } from "../parts/Time";
 import "./Access.css";
+import { own } from "../model/own";
 
 const POLL_MS = 10_000;
 
@@ -168,7 +169,7 @@ function KeyRow({ shown, revoke }: { shown: KeyForm; revoke: () => void }) {
         {state !== "revoked" && (expires ? <Time at={expires} /> : "never")}
       </td>
       <td class="status">
-        <StateMark state={MARKS[state]} label={state} />
+        <StateMark state={own(MARKS, state) ?? "indeterminate"} label={state} />
       </td>
       <td class="number revoke">
         {state === "valid" && (

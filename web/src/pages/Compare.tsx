@@ -22,6 +22,7 @@ import {
   formatNumberOf,
   shortId,
 } from "../model/format";
+import { own } from "../model/own";
 import { stateOf, titleOf } from "../model/runs";
 import { Diff } from "../parts/Diff";
 import { Empty, ErrorNote, Loading } from "../parts/Notes";
@@ -239,7 +240,7 @@ function StrandCard({ strand: { first: divergence, later }, before, after }: Str
           <code>
             <SafeText text={step} />
           </code>
-          : {PARTING[parting]}
+          : {own(PARTING, parting) ?? parting}
         </span>
         <span class="end small row">
           {before && <EntryLink which="first" item={before} />}
@@ -251,8 +252,8 @@ function StrandCard({ strand: { first: divergence, later }, before, after }: Str
         <BodyDiff
           key={name}
           name={name}
-          before={{ item: before, isThere: first?.bodies[name] !== undefined }}
-          after={{ item: after, isThere: second?.bodies[name] !== undefined }}
+          before={{ item: before, isThere: own(first?.bodies ?? {}, name) !== undefined }}
+          after={{ item: after, isThere: own(second?.bodies ?? {}, name) !== undefined }}
         />
       ))}
       {later > 0 && (
@@ -333,7 +334,7 @@ function ReadBodies({ name, bodies }: { name: string; bodies: [ReadBody, ReadBod
 
 /** The text of a body, or why there is none. */
 async function readBody({ item, isThere }: Side, name: string): Promise<ReadBody> {
-  const commitment = item?.entry.bodies[name];
+  const commitment = item && own(item.entry.bodies, name);
   if (!isThere) return { text: null, missing: "" };
   if (!item || !commitment) return { text: null, missing: "it can only be read on its page." };
   if (commitment.size > MAX_BODY_BYTES) {

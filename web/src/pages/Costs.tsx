@@ -24,6 +24,7 @@ import { StateMark } from "../parts/StateMark";
 import { SafeText } from "../parts/Text";
 import { address, type Route, replaceAddress } from "../router";
 import "./Costs.css";
+import { own } from "../model/own";
 
 const POLL_MS = 30_000;
 const DAYS_AT_ONCE = 14;
@@ -230,7 +231,7 @@ function CostTable({ costs }: { costs: CostsForm }) {
   return (
     <RowTable
       label={`Cost by ${by}`}
-      head={TITLES[by]}
+      head={own(TITLES, by) ?? by}
       rows={rows}
       name={(key) => nameOf(key, by)}
     />

@@ -5,6 +5,7 @@ import { listRuns } from "../api/calls";
 import { useEvaluationRuns } from "../api/evaluationRuns";
 import { useLoad } from "../api/load";
 import { formatCount, formatDuration, formatNumberOf, shortId } from "../model/format";
+import { own } from "../model/own";
 import {
   OUTCOMES,
   PROVENANCES,
@@ -224,7 +225,7 @@ function Choice({ label, all, values, value, words = {}, onChange }: ChoiceProps
       <option value="">{all}</option>
       {values.map((name) => (
         <option key={name} value={name}>
-          {words[name] ?? name}
+          {own(words, name) ?? name}
         </option>
       ))}
     </select>

@@ -37,6 +37,7 @@ import { SafeText } from "../parts/Text";
 import { Time } from "../parts/Time";
 import { address, type Route } from "../router";
 import "./Scores.css";
+import { own } from "../model/own";
 
 const CASES_AT_ONCE = 50;
 const LISTED_UNPLAYED = 10;
@@ -202,7 +203,7 @@ const CHECKS: Record<ReportCheck, [string, string]> = {
 };
 
 function CheckMark({ check }: { check: ReportCheck }) {
-  const [state, label] = CHECKS[check];
+  const [state, label] = own(CHECKS, check) ?? ["indeterminate", check];
   return <StateMark state={state} label={label} />;
 }
 

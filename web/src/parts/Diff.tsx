@@ -1,5 +1,6 @@
 import { useMemo } from "preact/hooks";
 import { diffLines, foldSame } from "../model/diff";
+import { own } from "../model/own";
 import { SafeText } from "./Text";
 
 const SIGNS = { same: " ", removed: "−", added: "+", folded: "…" };
@@ -21,7 +22,7 @@ export function Diff({ label, before, after }: DiffProps) {
       <pre>
         {lines.map(({ kind, text }, number) => (
           <span key={`${number} ${kind}`} class={`diff ${kind}`}>
-            {SIGNS[kind]} <SafeText text={text} />
+            {own(SIGNS, kind)} <SafeText text={text} />
           </span>
         ))}
       </pre>

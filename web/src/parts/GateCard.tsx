@@ -18,6 +18,7 @@ import { Dialog } from "./Dialog";
 import { Diff } from "./Diff";
 import { Field } from "./Field";
 import "./GateCard.css";
+import { own } from "../model/own";
 import { Markdown } from "./Markdown";
 import { ErrorNote, Loading } from "./Notes";
 import { describeAsker, isForeign } from "./Provenance";
@@ -329,7 +330,7 @@ function DecidedLine({ gate }: { gate: ShownGateForm }) {
     <div class="note">
       <StateMark
         state={gate.decided === "approve" ? "ok" : "failed"}
-        label={`${words} by ${DECIDERS[gate.by ?? "end"]}`}
+        label={`${words} by ${own(DECIDERS, gate.by ?? "end") ?? gate.by}`}
       />
       {gate.reason && (
         <p>

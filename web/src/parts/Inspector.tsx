@@ -5,6 +5,7 @@ import type { EntryCheck } from "../api/proof";
 import type { Entry, Item } from "../model/entries";
 import { type Exchange, findExchange, titleOfStrand } from "../model/exchange";
 import { formatClock } from "../model/format";
+import { own } from "../model/own";
 import { EntryBadge } from "./Badge";
 import { BodyText } from "./BodyText";
 import { ErrorNote } from "./Notes";
@@ -74,7 +75,7 @@ interface TextsProps {
 /** The bodies of an entry that people read; the first of them has the title. */
 function Texts({ item, names, title, isProse }: TextsProps) {
   const found = names.flatMap((name) => {
-    const commitment = item.entry.bodies[name];
+    const commitment = own(item.entry.bodies, name);
     return commitment ? [{ name, commitment }] : [];
   });
   if (!found.length) return null;
@@ -85,7 +86,7 @@ function Texts({ item, names, title, isProse }: TextsProps) {
           key={`${item.index} ${name}`}
           entry={item.index}
           name={name}
-          title={number === 0 && name !== "error" ? title : (MORE_TITLES[name] ?? name)}
+          title={number === 0 && name !== "error" ? title : (own(MORE_TITLES, name) ?? name)}
           commitment={commitment}
           isProse={isProse === true && name === "output"}
         />

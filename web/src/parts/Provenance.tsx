@@ -1,4 +1,5 @@
 import type { GateForm, RunForm, RunLine, Provenance as Source } from "forumd-client";
+import { own } from "../model/own";
 import { hasRelayedCalls } from "../model/runs";
 
 const MEANING: Record<Source, string> = {
@@ -25,7 +26,7 @@ export function describeAsker({ provenance, asked_by }: Asker): string {
     wrapped: `NOT a run of Forum: the program of ${by} asks through the SDK`,
     reported: `NOT a run of Forum: reported by ${by}`,
   };
-  return words[provenance];
+  return own(words, provenance) ?? `NOT a run of Forum: ${provenance}, by ${by}`;
 }
 
 export type Asker = Pick<GateForm, "provenance" | "asked_by">;
@@ -46,8 +47,8 @@ export function Provenance({ run }: { run: RunLine | RunForm }) {
     );
   }
   return (
-    <span class="tag" title={MEANING[from]}>
-      {ORIGINS[from]}
+    <span class="tag" title={own(MEANING, from) ?? from}>
+      {own(ORIGINS, from) ?? from}
     </span>
   );
 }

@@ -4,6 +4,7 @@ import { getExchanges } from "../api/calls";
 import type { Item } from "../model/entries";
 import { factText } from "../model/entries";
 import { formatClock } from "../model/format";
+import { own } from "../model/own";
 import { type Line, writeTranscript } from "../model/transcript";
 import { BodyText } from "./BodyText";
 import { Messages, TokensOf } from "./Messages";
@@ -145,7 +146,7 @@ interface TranscriptLineProps {
 
 function TranscriptLine({ line, exchange, isChosen, onChoose }: TranscriptLineProps) {
   const { entry, index } = line.item;
-  const commitment = entry.bodies[line.body];
+  const commitment = own(entry.bodies, line.body);
   return (
     <div class={isChosen ? "line chosen" : "line"}>
       <button type="button" class="line-head" aria-pressed={isChosen} onClick={onChoose}>

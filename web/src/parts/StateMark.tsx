@@ -1,5 +1,7 @@
 // A state as a shape, a word and a colour; the shape and the word are enough.
 
+import { own } from "../model/own";
+
 export type Tone = "ok" | "bad" | "wait" | "busy" | "idle";
 
 const STATES: Record<string, [Tone, string]> = {
@@ -33,7 +35,7 @@ const STATES: Record<string, [Tone, string]> = {
 const UNKNOWN: [Tone, string] = ["idle", "M7 8h2"];
 
 export function toneOf(state: string): Tone {
-  return (STATES[state] ?? UNKNOWN)[0];
+  return (own(STATES, state) ?? UNKNOWN)[0];
 }
 
 export function Mark({ state }: { state: string }) {
@@ -46,7 +48,7 @@ export function Mark({ state }: { state: string }) {
       aria-hidden="true"
     >
       <path
-        d={(STATES[state] ?? UNKNOWN)[1]}
+        d={(own(STATES, state) ?? UNKNOWN)[1]}
         fill="none"
         stroke="currentColor"
         stroke-width="1.8"

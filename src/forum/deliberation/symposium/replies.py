@@ -15,7 +15,7 @@ from forum.deliberation.symposium.kinds import NextAction
 from forum.deliberation.symposium.transcript import to_json_object
 from forum.errors import Malformed
 from forum.work import reply_schemas
-from forum.work.acceptance_criteria import read_json
+from forum.work.acceptance_criteria import read_json, strip_code_fence
 
 MAX_REQUESTS = 3
 """Maximum number of requests in the schema of a turn."""
@@ -145,7 +145,7 @@ def parse_synthesis(reply: bytes) -> schemas.SynthesisContent:
 
 
 def _parse_object(reply: bytes) -> dict[str, Any]:
-    value = read_json(reply_schemas.strip_code_fence(reply))  # bounds depth and numbers
+    value = read_json(strip_code_fence(reply))  # bounds depth and numbers
     if not isinstance(value, dict):
         raise ValueError("not a JSON object")  # noqa: TRY004  the author's mistake, not ours
     return value

@@ -24,7 +24,7 @@ from forum.surfaces.cli.common_options import FILE
 from forum.surfaces.cli.os_errors import explain_os_error
 from forum.surfaces.cli.output import print_result
 from forum.surfaces.cli.run_follower import run_and_follow
-from forum.work.panel import MAX_ROUNDS, MAX_SEATS, Council, Panel, Symposium
+from forum.work.panel import MAX_ROUNDS, MAX_SEATS, Council, Panel, Protocol, Symposium
 from forum.work.plan import RunBudget
 from forum.work.policy import Policy
 
@@ -76,7 +76,7 @@ class PanelOptions:
     check: str | None
     about: str | None
 
-    def to_panel_ask(self, protocol: requests.Protocol) -> requests.PanelAsk:
+    def to_panel_ask(self, protocol: Protocol) -> requests.PanelAsk:
         """Return the options as the request form that all surfaces share."""
         number, personas = _parse_seats(self.seats)
         rules = {name: getattr(self, name) for name in ("rounds", "baseline", "threshold", "judge")}
@@ -95,7 +95,7 @@ class PanelOptions:
         if len(self.option) == 1:
             raise click.UsageError("--option: name at least two, or there is nothing to choose")
         council = submit_options.as_usage_error(
-            lambda: requests.council_from_form(self.to_panel_ask(requests.Protocol.COUNCIL))
+            lambda: requests.council_from_form(self.to_panel_ask(Protocol.COUNCIL))
         )
         return msgspec.structs.replace(council, check=self.check or "")
 
@@ -198,7 +198,7 @@ symposium_file_options = common_options.collect_options(
     SymposiumFileOptions,
     click.option(
         "--protocol",
-        type=click.Choice([protocol.value for protocol in requests.Protocol]),
+        type=click.Choice([protocol.value for protocol in Protocol]),
         help="The rules: of a council, or of the open protocol symposium.",
     ),
     click.option("--config", type=FILE, help="The config of a symposium: YAML or JSON."),
@@ -282,9 +282,9 @@ def ask(
     """
     if chairs.models is not None and not _split_names(chairs.models):
         raise click.UsageError("--models: name agents of forum.toml; without it all are asked")
-    if files.config and files.protocol == requests.Protocol.COUNCIL:
+    if files.config and files.protocol == Protocol.COUNCIL:
         raise click.UsageError("--config: it is that of a symposium; leave out --protocol council")
-    if not files.config and files.protocol != requests.Protocol.SYMPOSIUM:
+    if not files.config and files.protocol != Protocol.SYMPOSIUM:
         reject_set_options(
             files, ("selector_script", "output"), "only of a symposium; add --protocol symposium"
         )
@@ -343,7 +343,7 @@ def _symposium_run_request(
         raise click.UsageError("--selector-script: only with --config and --script")
     if files.config is None:
         problem = _ask_about(subject, question, lambda: _read_question(question, paths=True))
-        ask = chairs.to_panel_ask(requests.Protocol.SYMPOSIUM)
+        ask = chairs.to_panel_ask(Protocol.SYMPOSIUM)
         budget = limits.apply_limits(RunBudget())
         panel = submit_options.as_usage_error(
             lambda: requests.symposium_from_form(ask, problem, budget)

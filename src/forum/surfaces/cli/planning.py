@@ -122,6 +122,10 @@ def _print_task(task: PlannedForm, indent: str) -> None:
         if names
     )
     who = task.agent or "the default agent"
+    if task.panel is not None:
+        seats = ", ".join(agent or "the default agent" for agent in task.panel.agents)
+        options = f" on {' / '.join(task.decide)}" if task.decide else ""
+        who = first_line(f"a {task.panel.protocol}{options} ({seats})", _MAX_TEXT)
     click.echo(_line("task", f"{indent}{task.id}{lane}, by {who}{needs}"))
     click.echo(_line("", f"{indent}{first_line(task.instruction, _MAX_TEXT - len(indent))}"))
     for inner in task.tasks:

@@ -20,6 +20,7 @@ from forum.app.symposium_sessions import (
     FoundSession,
     RunLink,
     build_scripted_panel,
+    locate_artifact,
     read_config_file,
     read_link,
 )
@@ -137,20 +138,10 @@ def write_session_files(folder: Path, files: Mapping[str, bytes]) -> None:
 
 def find_artifact_file(what: str) -> Path:
     """Return the path of an artifact, given the file or its folder."""
-    path = Path(what)
-    if not path.exists():
-        raise click.UsageError(
-            f"{what}: no such file; name an artifact or its folder; of a run, first: "
-            "forum deliberate export RUN --output DIR"
-        )
-    if path.is_dir() and not (path / ARTIFACT).exists():
-        link = read_link(path)
-        run = first_line(short_id(link.run), 40) if link else "RUN"
-        raise click.UsageError(
-            f"{what}: it has no {ARTIFACT}; once the session has ended: "
-            f"forum deliberate export {run} --output {path.parent}"
-        )
-    return path / ARTIFACT if path.is_dir() else path
+    try:
+        return locate_artifact(Path(what))
+    except errors.NoSuchSession as error:
+        raise click.UsageError(str(error)) from None
 
 
 def find_session_of_run(run: str, forum: Forum) -> FoundSession:

@@ -11,7 +11,7 @@ import msgspec
 
 from forum.app import Forum
 from forum.app.tenants import TenantFolders
-from forum.config import Settings, load_settings
+from forum.config import Settings, bind_tenant, load_settings
 from forum.surfaces.cli import common_options
 from forum.surfaces.cli.output import print_json
 
@@ -38,7 +38,7 @@ class TenantOptions:
 
     def load_named(self, settings: Settings) -> list[Settings]:
         """Return the settings of this project and of those that were named."""
-        named = [load_settings(folder.resolve(), os.environ) for folder in self.tenant]
+        named = [bind_tenant(load_settings(folder.resolve(), os.environ)) for folder in self.tenant]
         return _with_confine([settings, *named])
 
     def make_finder(

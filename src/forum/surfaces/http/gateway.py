@@ -22,6 +22,7 @@ from starlette.types import Message, Receive, Send
 from starlette.types import Scope as AsgiScope
 
 from forum.app import new_run_id, now
+from forum.config import bind_tenant
 from forum.errors import StoreFailed
 from forum.gateway import (
     ApiProvider,
@@ -202,7 +203,8 @@ class GatewayExtension:
         self._gateways: dict[int, TenantGateway] = {}
         for index, tenant in enumerate(config.desks):
             # The first is the project of the operator, to whom the environment belongs.
-            settings = read_gateway_settings(tenant.forum.settings, os.environ, is_tenant=index > 0)
+            bound = bind_tenant(tenant.forum.settings) if index else tenant.forum.settings
+            settings = read_gateway_settings(bound, os.environ)
             relay = Relay(settings.addresses, settings.prices, now)
             self._gateways[id(tenant)] = TenantGateway(tenant, settings, relay)
 

@@ -17,7 +17,7 @@ from forum.surfaces.field_errors import describe_field_error
 from forum.surfaces.schemas.costs import CostsFilter
 from forum.surfaces.schemas.gates import DecisionReason
 from forum.surfaces.schemas.runs import RunsFilter
-from forum.work.panel import MAX_ROUNDS, MAX_SEATS
+from forum.work.panel import MAX_ROUNDS, MAX_SEATS, Protocol
 from forum.work.plan import RunBudget
 from forum.work.policy import Answer
 
@@ -152,12 +152,12 @@ class DeliberateAsk(Struct, frozen=True, forbid_unknown_fields=True):
 
     question: Question = None
     protocol: Annotated[
-        requests.Protocol,
+        Protocol,
         Meta(
             description="`council`: sealed ballots and a vote, the default; `symposium`: personas "
             "take turns, and a coordinator puts it together."
         ),
-    ] = requests.Protocol.COUNCIL
+    ] = Protocol.COUNCIL
     seats: requests.Seats = None
     models: Models = ()
     personas: Annotated[

@@ -24,13 +24,12 @@ from forum.surfaces.mcp.callers import McpCaller
 from forum.surfaces.requests import (
     AskForm,
     PanelAsk,
-    Protocol,
     budget_from_form,
     read_subject,
     run_request_from_form,
     symposium_from_form,
 )
-from forum.work.panel import Symposium
+from forum.work.panel import Protocol, Symposium
 from forum.work.plan import Plan, RunBudget, Task
 from forum.work.policy import Policy
 

@@ -5,12 +5,27 @@ from typing import TYPE_CHECKING, Annotated
 from msgspec import Meta, Struct
 
 from forum.surfaces.schemas import fields
+from forum.work.council_end import Requirement
+from forum.work.panel import Council, Panel, Protocol, Symposium
 from forum.work.plan import Task
 from forum.work.policy import Policy, Role
 from forum.work.role_assignment import plan_single_task
 
 if TYPE_CHECKING:
     from forum.engine import RunRequest
+
+
+class PlannedPanelForm(Struct, frozen=True):
+    """A panel as it would sit."""
+
+    protocol: Protocol
+    agents: Annotated[
+        tuple[str, ...],
+        Meta(description="The agent of each seat; the default agent has no name."),
+    ]
+    require: Annotated[
+        Requirement, Meta(description="How far it has to agree, so that its task passes.")
+    ]
 
 
 class PlannedForm(Struct, frozen=True):
@@ -24,11 +39,34 @@ class PlannedForm(Struct, frozen=True):
     lane: str | None
     agent: Annotated[str, Meta(description="Who would do it; the default agent has no name.")]
     tasks: Annotated[tuple["PlannedForm", ...], Meta(description="The plan within it.")]
+    panel: Annotated[
+        PlannedPanelForm | None,
+        Meta(description="Who would deliberate on it; null if one agent works on it."),
+    ] = None
+    decide: Annotated[
+        tuple[str, ...],
+        Meta(description="The options of its panel; empty if any text may be the answer."),
+    ] = ()
 
 
 def _planned_form(task: Task, policy: Policy) -> PlannedForm:
-    inner = tuple(_planned_form(child, policy) for child in task.tasks)
-    return fields.fill(PlannedForm, task, agent=policy.worker_of(task), tasks=inner)
+    return fields.fill(
+        PlannedForm,
+        task,
+        agent=policy.worker_of(task),
+        tasks=tuple(_planned_form(child, policy) for child in task.tasks),
+        panel=_panel_form(task.panel) if task.panel else None,
+        decide=task.panel.options if isinstance(task.panel, Council) else (),
+    )
+
+
+def _panel_form(panel: Panel) -> PlannedPanelForm:
+    match panel:
+        case Council(seats=seats, require=require):
+            agents = tuple(seat.agent for seat in seats)
+            return PlannedPanelForm(Protocol.COUNCIL, agents, require)
+        case Symposium(agents=speakers, require=require):
+            return PlannedPanelForm(Protocol.SYMPOSIUM, tuple(speakers.values()), require)
 
 
 class PlanForm(Struct, frozen=True):
