@@ -531,7 +531,11 @@ class PackVerifier {
    * @returns {PackMembers[]}
    */
   #findQueries(figures) {
-    const first = (/** @type {number} */ count) => figures.slice(0, count).map((f) => f.get("query"));
+    const first = (/** @type {number} */ count) =>
+      figures.slice(0, count).map((figure) => {
+        if (!figure.has("query")) throw new TypeError("a figure has no query");
+        return figure.get("query");
+      });
     for (const [count, expected] of KNOWN_QUERIES) {
       const known = first(count);
       if (known.every(Boolean) && digestJson(known) === expected) return known;
