@@ -4,6 +4,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from functools import cache
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,7 +21,9 @@ from forum.metrics import (
     render_labels,
 )
 from forum.tlog import EMPTY_ROOT, Checkpoint, parse_checkpoint, sign_checkpoint
-from forum.work.kinds import CallFacts, ReplyFacts, ReplyOrigin
+from forum.work.acceptance_criteria import Check
+from forum.work.council_end import UNDECIDED, Accord, CouncilCloseFacts, End, Ground
+from forum.work.kinds import CallFacts, Next, ReplyFacts, ReplyOrigin, VerdictFacts
 from tests.support import Wrapped, key_of
 
 ORIGIN = "test.example/metrics"
@@ -87,8 +90,9 @@ def record(n: int, facts: Facts, strand: str = "task/a") -> EntryWrite:
 def counted(*facts: Facts) -> dict[str, float]:
     """Return what comes of entries, by name and labels."""
     counters = EntryCounters(KINDS)
+    main = (RunCloseFacts, CouncilCloseFacts)
     for n, fact in enumerate(facts):
-        counters.count([record(n, fact)])
+        counters.count([record(n, fact, "main" if isinstance(fact, main) else "task/a")])
     return {name_of(sample): sample.value for sample in counters.samples()}
 
 
@@ -110,6 +114,22 @@ def test_a_reply_is_counted_for_the_model_that_was_called() -> None:
         'forum_tokens_total{model="small"}': 40,
         'forum_dollars_total{model="small"}': 1.5,
         'forum_runs_ended_total{outcome="ok"}': 1,
+    }
+
+
+@pytest.mark.parametrize("accord", Accord)
+def test_a_council_that_decided_nothing_is_not_counted_as_ok(accord: Accord) -> None:
+    """Its run ends with the outcome `ok`; the label is the word of the lists."""
+    word = accord.value if accord in UNDECIDED else "ok"
+    closed = CouncilCloseFacts(End.ROUNDS, Ground.VOTE, accord, 1, 3, 0, 0, 0, 0, 0)
+    veto = VerdictFacts(1, Outcome.FAILED, Check.OUTCOME, Next.GIVE_UP, accord)
+    failed = accord.value if accord in UNDECIDED else "failed"
+
+    assert counted(closed, RunCloseFacts(Outcome.OK, 1)) == {
+        f'forum_runs_ended_total{{outcome="{word}"}}': 1
+    }
+    assert counted(veto, RunCloseFacts(Outcome.FAILED, 1)) == {
+        f'forum_runs_ended_total{{outcome="{failed}"}}': 1
     }
 
 

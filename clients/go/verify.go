@@ -257,6 +257,7 @@ type verifier struct {
 	unknown    map[string]int
 	hasTurns   bool
 	hasRequest bool
+	hasAccord  bool
 	subjects   []string
 }
 
@@ -477,6 +478,7 @@ func (v *verifier) checkEntry(index int64) {
 	}
 	v.hasTurns = v.hasTurns || strings.HasPrefix(e.strand, "turn/")
 	v.hasRequest = v.hasRequest || e.kind == "accepted/1"
+	v.hasAccord = v.hasAccord || e.kind == "accord/1"
 	if e.kind == "about/1" && e.strand == "main" {
 		v.subjects = append(v.subjects, e.text("run"))
 	}
@@ -496,6 +498,9 @@ func (v *verifier) listNotChecked() []string {
 		}
 	} else if v.hasRequest {
 		listed = append(listed, fmt.Sprintf("the calls of run %s: `forum verify` replays them", run))
+		if v.hasAccord {
+			listed = append(listed, fmt.Sprintf("the accords in run %s: `forum verify` compares them with the runs of the panels, if these are there", run))
+		}
 	}
 	return listed
 }

@@ -11,16 +11,26 @@ from enum import StrEnum
 from functools import partial
 from math import inf
 from threading import Lock
-from typing import Final
+from typing import Any, Final
 
 from msgspec import MsgspecError, Struct, json
 
 from forum import tlog
 from forum.errors import Malformed, SignatureRejected
-from forum.ledger.entry import MAIN_STRAND, peek_kind
+from forum.ledger.entry import MAIN_STRAND, Entry, peek_kind
 from forum.ledger.kinds import Kinds, RunCloseFacts, Scope
 from forum.ledger.ports import EntryWrite, Store, decode_due_time
-from forum.work.kinds import CallFacts, ReplyFacts, ReplyOrigin, StopFacts
+from forum.work.council_end import Accord, CouncilCloseFacts
+from forum.work.kinds import (
+    CallFacts,
+    CheckFacts,
+    ReplyFacts,
+    ReplyOrigin,
+    StopFacts,
+    VerdictFacts,
+)
+from forum.work.run_fold import vetoed_accord
+from forum.work.run_summary import SummaryTally
 
 METRICS_SCOPES: Final = frozenset({Scope.METRICS, Scope.READ, Scope.AUDIT, Scope.ADMIN})
 """Scopes of which any one allows a key to read metrics."""
@@ -75,7 +85,9 @@ def _gauge(name: str, description: str) -> Metric:
 
 
 RUNS_ACCEPTED = _counter("forum_runs_accepted_total", "Runs that were accepted.")
-RUNS_ENDED = _counter("forum_runs_ended_total", "Runs that ended, by outcome.")
+RUNS_ENDED = _counter(
+    "forum_runs_ended_total", "Runs that ended, by outcome; split or blocked if a council was."
+)
 RUN_STOPS = _counter("forum_run_stops_total", "Runs that were stopped, by reason.")
 CALLS = _counter("forum_calls_total", "Calls that ended, by model and outcome.")
 TOKENS = _counter("forum_tokens_total", "Tokens that calls used, by model.")
@@ -117,6 +129,8 @@ class EntryCounters:
         self._models: OrderedDict[tuple[str, str], str] = OrderedDict()
         """The model of each call without a reply, by run and strand."""
         self._known: set[str] = set()
+        self._undecided: OrderedDict[str, SummaryTally] = OrderedDict()
+        """What is known of open runs with a council, or with a veto of one."""
 
     def count(self, records: Sequence[EntryWrite]) -> None:
         """Count entries that have become durable."""
@@ -138,12 +152,13 @@ class EntryCounters:
             ]
 
     def _count(self, record: EntryWrite) -> None:
-        facts = self._kinds.read(record.data).facts
-        place = (record.position.run, record.position.strand)
+        entry = self._kinds.read(record.data)
+        facts, place = entry.facts, (record.position.run, record.position.strand)
         with self._lock:
+            accord = self._find_accord(entry)
             match facts:
                 case RunCloseFacts():
-                    self._add(RUNS_ENDED, outcome=facts.outcome)
+                    self._add(RUNS_ENDED, outcome=accord or facts.outcome)
                 case StopFacts() if place[1] == MAIN_STRAND:
                     self._add(RUN_STOPS, reason=facts.reason)
                 case CallFacts():
@@ -155,6 +170,26 @@ class EntryCounters:
                     self._count_reply(facts, self._models.pop(place, facts.model))
                 case _:
                     pass
+
+    def _find_accord(self, entry: Entry[Any]) -> Accord | None:
+        """Return the accord of the council that left a run undecided, if this entry closes it.
+
+        The label is then that of lists. A run that another process goes on with has the outcome of
+        its last entry.
+        """
+        run, facts = entry.run, entry.facts
+        is_veto = isinstance(facts, VerdictFacts | CheckFacts) and vetoed_accord(facts) is not None
+        if is_veto or isinstance(facts, CouncilCloseFacts):
+            self._undecided.setdefault(run, SummaryTally())
+            if len(self._undecided) > _MAX_OPEN_CALLS:
+                self._undecided.popitem(last=False)
+        tally = self._undecided.get(run)
+        if tally is not None:
+            tally.add_entry(entry)
+        if not isinstance(facts, RunCloseFacts):
+            return None
+        self._undecided.pop(run, None)
+        return tally.undecided_accord() if tally else None
 
     def _count_reply(self, reply: ReplyFacts, model: str) -> None:
         if reply.source is ReplyOrigin.RECORDED:
@@ -171,7 +206,9 @@ class EntryCounters:
 
 
 _ACCEPTED_KIND: Final = b"accepted/1"
-_COUNTED_KINDS: Final = frozenset({b"run.close/1", b"stop/1", b"call/1", b"reply/1"})
+_COUNTED_KINDS: Final = frozenset(
+    {b"run.close/1", b"stop/1", b"call/1", b"reply/1", b"council.close/1", b"verdict/1", b"check/1"}
+)
 
 
 class _EntryTime(Struct):

@@ -42,10 +42,16 @@ def _line(text: str) -> str:
 
 
 def read_ballot(
-    said: str, options: Sequence[str], claims: Sequence[str], letters: Sequence[str]
+    said: str,
+    options: Sequence[str],
+    claims: Sequence[str],
+    letters: Sequence[str],
+    version: int = 1,
 ) -> Ballot:
     """Return the ballot that is made of what a seat said."""
     value = json.loads(said)
+    if version > 1:
+        value = _gather_objections(value)
     attacks = {one["claim"]: _line(one["why"]) for one in value.get("attacks", ())}
     replies = {one["to"]: _cut(one["text"]) for one in value.get("replies", ())}
     made = [
@@ -69,6 +75,29 @@ def read_ballot(
     }
     answer = _answer(value["answer"], options)
     return {"answer": answer, "confidence": _confidence(value["confidence"]), **_filled(members)}
+
+
+def _gather_objections(value: dict[str, Any]) -> dict[str, Any]:
+    """Return a reply in which all objections are one text."""
+    named = {name: one for name, one in value.items() if _folded(name) in ("blocker", "blockers")}
+    if list(named) == ["blocker"] and isinstance(named["blocker"], str):
+        return value
+    texts = [text for one in named.values() for text in _texts(one)]
+    rest = {name: one for name, one in value.items() if name not in named}
+    return {**rest, "blocker": "; ".join(texts)}
+
+
+def _folded(name: str) -> str:
+    return name.strip().casefold()
+
+
+def _texts(value: object) -> list[str]:
+    if isinstance(value, list | dict):
+        within = value.values() if isinstance(value, dict) else value
+        return [text for one in within for text in _texts(one)]
+    if value is True:
+        return ["an objection without words"]
+    return [str(value)] if value and (not isinstance(value, str) or _line(value)) else []
 
 
 def _filled(members: Mapping[str, Any]) -> dict[str, Any]:
@@ -175,7 +204,9 @@ class Stranger:
             ]
             said = self.said[turn]
             if said is not None:
-                ballot = read_ballot(said, self.rules["options"], claims, asking)
+                ballot = read_ballot(
+                    said, self.rules["options"], claims, asking, self.rules["version"]
+                )
                 self.casts.append((seat, self.round, ballot))
 
     def _gate(self, asked: int) -> bool:

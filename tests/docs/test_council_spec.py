@@ -42,7 +42,7 @@ SESSIONS = 60
 """How many are held in one test: together they meet nearly every rule of the page."""
 
 
-def ballot(chance: Random) -> str | None:
+def ballot(chance: Random, *, any_blocker: bool = False) -> str | None:
     """Say something, or nothing; much of it leads nowhere."""
     if chance.random() < 0.05:
         return None
@@ -57,7 +57,7 @@ def ballot(chance: Random) -> str | None:
         count = chance.randint(0, most)
         return [{name: some(*words) for name, words in members.items()} for _ in range(count)]
 
-    said = {
+    said: dict[str, object] = {
         "answer": some("yes", "no", "Yes.", "'no'", " NO ", "maybe"),
         "confidence": chance.choice((40, 40, 80, 80, chance.choice((0, 1, 0.5, 1.0, 62.5)))),
         "claims": several(4, text=_CLAIMS, evidence=_WORDS),
@@ -70,19 +70,32 @@ def ballot(chance: Random) -> str | None:
         "decides": some(*_WORDS),
         "blocker": some(*[""] * 19, "no"),
     }
+    if any_blocker and chance.random() < 0.1:
+        del said["blocker"]
+        said[chance.choice(_BLOCKER_NAMES)] = chance.choice(_OBJECTIONS)
+        said |= {"BLOCKERS": ["late"]} if chance.random() < 0.2 else {}
     return json.dumps(said)
 
 
+_BLOCKER_NAMES = ("blocker", "Blocker", " blockers ")
+_OBJECTIONS: tuple[object, ...] = (
+    *(True, False, None, 0, 7, "", "n/a", "no"),
+    *([], ["rust", {"why": "salt", "sure": True}, None], {"text": "deep", "page": 0}),
+)
+
+
 def council(chance: Random) -> Council:
-    """Return some council."""
+    """Return some council; meanings of open answers are compared by others since version 2."""
+    options = chance.choice(((), ("yes", "no", "maybe")))
     return Council(
         tuple(Seat(chance.choice(AGENTS)) for _ in range(chance.randint(1, 9))),
-        chance.choice(((), ("yes", "no", "maybe"))),
+        options,
         chance.randint(0, 4),
         chance.choice((1000, 750, 660, 500)),
         chance.randint(0, 4),
         chance.randint(0, 5),
         chance.choice((None, "elm")),
+        version=chance.choice((1, 2)) if options else 1,
     )
 
 
@@ -131,7 +144,7 @@ class Sat:
         if turn.name.startswith("judge"):
             said: str | None = json.dumps({"better": self._chance.choice(("first", "second"))})
         else:
-            said = ballot(self._chance)
+            said = ballot(self._chance, any_blocker=self.rules["version"] > 1)
         quoted = _QUOTED.findall(turn.prompt.decode())
         self.said[turn.name] = said
         self.shown[turn.name] = [sorted_claims((of, text)) for _, of, text in quoted]

@@ -20,7 +20,7 @@ from forum.ledger.bundle import BundleReader, gather_bundle
 from forum.ledger.kinds import Outcome
 from forum.ledger.log import stored_body
 from forum.tlog import Hash
-from forum.verify import Trust, verify_bundle
+from forum.verify import Trust, standalone, verify_bundle
 from forum.verify.report import Problem
 from forum.work.council_end import Accord, Requirement, meets_requirement
 from forum.work.kinds import AccordFacts, DelegationFacts, Next, StopReason
@@ -36,6 +36,9 @@ from tests.engine.panel import DIVIDED, PRICE, QUESTION, Way, panel
 from tests.engine.test_replay import play
 from tests.spoken import ballot, claiming, turn, verdict
 from tests.support import StoreFactory, key_of
+from tests.verify.go_verifier import go_verifier, verify_by_go
+from tests.verify.page import page_verifier
+from tests.verify.samples import stranger
 from tests.verify.world import policy_of
 
 OBJECTION = "lock_timeout is not set"
@@ -212,6 +215,14 @@ def test_a_bundle_is_compared_with_the_bundle_of_its_panel(
     assert alone.findings == ()
     assert any(f"run {child} is not there" in missing for missing in alone.not_checked)
     assert [finding.problem for finding in beside.findings] == [Problem.RUN_COURSE]
+    # The other verifiers compare no accords, and say so.
+    data, told = bundles["run-1"], stranger(trust)
+    stated = standalone.verify(data, told)
+    assert any(missing.startswith("the accords in run run-1") for missing in stated["not_checked"])
+    if (page := page_verifier()) is not None:
+        assert page.verify(data, told) == stated
+    if go_verifier() is not None:
+        assert verify_by_go(data, told)["not_checked"] == stated["not_checked"]
 
 
 def test_a_verifier_finds_an_accord_of_a_session_without_an_answer(office: Office) -> None:

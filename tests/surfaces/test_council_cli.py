@@ -7,10 +7,15 @@ from typing import Any
 import pytest
 
 import forum
+from forum.app import Forum
+from forum.config import load_settings
+from forum.ledger.kinds import Scope
 from forum.models.answer_comparison import open_encoder
 from forum.verify import standalone
 from tests.spoken import ballot
+from tests.surfaces.halls import showing
 from tests.surfaces.terminal import Terminal
+from tests.surfaces.test_one_decision import serving
 from tests.verify.page import page_verifier
 
 JUDGED_SAME = json.dumps({"same": True, "reason": "both choose it"})
@@ -228,3 +233,8 @@ def test_every_count_and_comparison_of_runs_has_the_words_of_their_list(user: Te
         assert user.ask("bench", run, run)["a"]["outcome"] == word
         assert program.compare(run, run).a.state == word
         assert user.ask("ledger", "summary", run)["outcomes"] == {word: 1}
+    with Forum(load_settings(user.folder, user.environment)) as opened, serving(opened) as client:
+        key = showing(str(opened.access.grant("ci", {Scope.READ})))
+        for word, run in listed.items():
+            found = client.get(f"/api/v1/runs?outcome={word}", headers=key).json()["runs"]
+            assert [line["run"] for line in found] == [run]

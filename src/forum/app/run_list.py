@@ -22,6 +22,7 @@ from forum.work import run_fold, run_summary
 from forum.work.conversation.titles import make_title
 from forum.work.plan import read_plan
 from forum.work.report_kinds import Provenance, decode_names
+from forum.work.run_words import RunOutcome
 
 MAX_SCANNED_RUNS = 10_000
 """How many runs one request of a client may pass over in search of those that match."""
@@ -40,7 +41,7 @@ class RunQuery(Struct, frozen=True):
     labels: frozenset[str] = frozenset()
     """States, outcomes and reasons of stops, of which a run must have one."""
     state: run_fold.RunState | None = None
-    outcome: Outcome | None = None
+    outcome: RunOutcome | None = None
     since: int = 0
     """The earliest beginning, in microseconds since 1970."""
     until: int = 2**63
@@ -301,9 +302,22 @@ def _matches(run: ListedRun, query: RunQuery) -> bool:
         and query.since <= summary.begun < query.until
         and (not query.labels or not query.labels.isdisjoint(run.labels))
         and query.state in (None, run.state)
-        and query.outcome in (None, summary.outcome)
+        and (query.outcome is None or query.outcome in _ends_of(run))
         and query.provenance in (None, summary.provenance)
     )
+
+
+def _ends_of(run: ListedRun) -> set[str]:
+    """Return the ends by which a run is found: its outcome, and what a council left of it.
+
+    A council that decided nothing ends its run with the outcome ok, and is not ok.
+    """
+    summary = run.summary
+    if summary.outcome is None:
+        return set()
+    if summary.accord is None:
+        return {summary.outcome.value}
+    return {summary.outcome.value, summary.accord.value} - {Outcome.OK.value}
 
 
 class _ListedText(Struct, frozen=True):

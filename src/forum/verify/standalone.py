@@ -1082,6 +1082,10 @@ class BundleContents:
 
 CLAIMS = INTACT, COMPLETE, INDEPENDENT = "intact", "complete", "independent"
 HOLDS, FAILS, NOT_CHECKED = "holds", "fails", "not checked"
+ACCORDS = (
+    "the accords in run {}: `forum verify` compares them with the runs of the panels, if these are "
+    "there"
+)
 NOTHING_CHECKED = {"state": NOT_CHECKED, "reason": "nothing was checked"}
 NO_KEY = {"state": NOT_CHECKED, "reason": "you named no key of the log: nothing was checked"}
 NO_TRUST_FILE = {
@@ -1718,7 +1722,7 @@ class BundleVerifier:
         """The entry index and name of each body that entries of the run commit to."""
         self._unknown: list[str] = []
         """The kind of each entry of an unknown kind."""
-        self._has_turns = self._has_request = False
+        self._has_turns = self._has_request = self._has_accord = False
         self._subjects: list[str] = []
         self._tree = self._open(bundle.checkpoint) if self._keys else None
         self._seen = self._verify_cosignatures(bundle.checkpoint)
@@ -1845,6 +1849,7 @@ class BundleVerifier:
             self._committed.update((index, name) for name in entry.bodies)
             self._has_turns = self._has_turns or entry.strand.startswith("turn/")
             self._has_request = self._has_request or entry.kind == "accepted/1"
+            self._has_accord = self._has_accord or entry.kind == "accord/1"
             if entry.kind == "about/1" and entry.strand == "main":
                 self._subjects.append(entry.facts["run"])
             self._reports.check_entry(index, entry)
@@ -1887,6 +1892,8 @@ class BundleVerifier:
             ]
         elif self._has_request:
             not_checked.append(f"the calls of run {bundle.run}: `forum verify` replays them")
+            if self._has_accord:
+                not_checked.append(ACCORDS.format(bundle.run))
         claims = self._judge_claims()
         return {
             **unreadable_report(self._findings),

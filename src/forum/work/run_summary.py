@@ -430,10 +430,11 @@ class SummaryTally(msgspec.Struct):
             prompt=self.prompt[-1] if self.prompt and not self.accepted else None,
             refused=self.refused,
             overruns=self.overruns,
-            accord=self._undecided_accord(),
+            accord=self.undecided_accord(),
         )
 
-    def _undecided_accord(self) -> Accord | None:
+    def undecided_accord(self) -> Accord | None:
+        """Return the accord of the council that left a closed run undecided, or None."""
         if self.stopped is not None:
             return None
         if self.outcome is Outcome.OK:

@@ -5,6 +5,7 @@ budget was used up has the outcome `denied` there, and the word `budget` here.
 """
 
 from collections.abc import Iterable, Mapping
+from enum import StrEnum
 from typing import Any, assert_never
 
 from forum.ledger.entry import Entry
@@ -13,6 +14,20 @@ from forum.work import kinds, run_fold
 from forum.work.council_end import Accord
 from forum.work.report_drafts import OVERRUN
 from forum.work.report_kinds import ReportStepFacts
+
+
+class RunOutcome(StrEnum):
+    """How a run ended, for those who look for runs: an outcome, or what a council left of it."""
+
+    OK = "ok"
+    FAILED = "failed"
+    DENIED = "denied"
+    TIMEOUT = "timeout"
+    CANCELLED = "cancelled"
+    INDETERMINATE = "indeterminate"
+    SPLIT = "split"
+    BLOCKED = "blocked"
+
 
 CAP_REFUSALS = frozenset({"budget", "stopped", "unpriced"})
 """The codes of steps that a cap refused: it is used up, passed, or the cost has no bound."""

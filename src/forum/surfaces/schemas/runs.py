@@ -29,7 +29,7 @@ from forum.work import kinds
 from forum.work.acceptance_criteria import Check
 from forum.work.report_kinds import Provenance
 from forum.work.run_fold import RunState, TaskState
-from forum.work.run_words import count_cap_refusals
+from forum.work.run_words import RunOutcome, count_cap_refusals
 
 _Word = Annotated[
     str,
@@ -372,7 +372,10 @@ class RunsFilter(Struct, frozen=True, forbid_unknown_fields=True):
     """Which runs; without a filter all of them."""
 
     state: Annotated[RunState | None, Meta(description="Only runs in this state.")] = None
-    outcome: Annotated[Outcome | None, Meta(description="Only runs that ended so.")] = None
+    outcome: Annotated[
+        RunOutcome | None,
+        Meta(description="Only runs that ended so; one whose council decided nothing is not ok."),
+    ] = None
     since: Since = None
     until: Until = None
     text: Annotated[

@@ -90,6 +90,7 @@ class BundleVerifier {
     this.unknownKinds = new Map();
     this.hasTurns = false;
     this.hasRequest = false;
+    this.hasAccord = false;
     /** @type {string[]} */
     this.subjects = [];
     this.tree = this.keys.length ? this.#open(bundle.checkpoint) : null;
@@ -299,6 +300,7 @@ class BundleVerifier {
     for (const name of entry.bodies.keys()) this.committed.add(bodyKey(index, name));
     this.hasTurns ||= entry.strand.startsWith("turn/");
     this.hasRequest ||= entry.kind === "accepted/1";
+    this.hasAccord ||= entry.kind === "accord/1";
     if (entry.kind === "about/1" && entry.strand === "main") this.subjects.push(String(entry.facts.get("run")));
     this.reports.checkEntry(index, entry);
   }
@@ -348,7 +350,14 @@ class BundleVerifier {
           `the deliberation of run ${run}: whether what it is about is the answer of ` +
             `run ${other}, which is not there`,
         );
-    } else if (this.hasRequest) listed.push(`the calls of run ${run}: \`forum verify\` replays them`);
+    } else if (this.hasRequest) {
+      listed.push(`the calls of run ${run}: \`forum verify\` replays them`);
+      if (this.hasAccord)
+        listed.push(
+          `the accords in run ${run}: \`forum verify\` compares them with the runs of the panels, ` +
+            "if these are there",
+        );
+    }
     return listed;
   }
 
