@@ -75,8 +75,8 @@ Files = dict[str, bytes]
 class Audited(World):
     """A log with a key for attestations."""
 
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder, LOCAL, kinds=KINDS)
+    def __init__(self, folder: Path, *witnesses: str) -> None:
+        super().__init__(folder, *(witnesses or (LOCAL,)), kinds=KINDS)
         self.attestation_key = SigningKey(b"e" * 32, attestation_key_name(self.key.name))
         facts = sign_key_addition(self.key.name, 0, self.key, self.attestation_key)
         self.ledger.append_log_entry(Draft("add/key", "operator", facts), EVIDENCE_STRAND)
@@ -218,7 +218,7 @@ def compute(world: Audited, arguments: Arguments) -> tuple[Files, PackReport]:
     with world.store.snapshot() as reader:
         part = gather_part(reader, KINDS, world.policy, arguments)
         check = check_log_part(part, KINDS, world.trust, arguments)
-        report = make_report(part, arguments, maps, record_check(check))
+        report = make_report(part, arguments, maps, record_check(check), world.policy)
         key = world.attestation_key.verifier()
         contents = PackContents(part, report, world.policy, key, EXTRAS)
         return collect_files(reader, KINDS, contents), report

@@ -729,7 +729,7 @@ export interface EvidenceAsk {
   unreviewed?: boolean;
   /** How many runs are drawn. */
   sample?: number;
-  /** The auditor's; empty for the root of the tree. */
+  /** The auditor's; empty for that of the witnesses. */
   seed?: string;
 }
 

@@ -148,7 +148,7 @@ class EvidenceOperations:
         with self._project.open_reader() as reader:
             part = gather_part(reader, KINDS, policy, arguments)
             check = check_log_part(part, KINDS, Trust(policy=policy), arguments)
-            report = make_report(part, arguments, request.maps, record_check(check))
+            report = make_report(part, arguments, request.maps, record_check(check), policy)
         # Recorded and signed before anything leaves the ledger.
         for bundle in report.bundles:
             self._record_export(bundle.run, actor)

@@ -860,7 +860,7 @@ class LedgerApi:
 
         `sample`: How many runs are drawn.
 
-        `seed`: The auditor's; empty for the root of the tree.
+        `seed`: The auditor's; empty for that of the witnesses.
         """
         return self._connection.call_bytes(
             ApiRequest(

@@ -16,7 +16,7 @@ from forum.errors import Malformed
 from forum.evidence.attestation import make_statement, sign_statement
 from forum.evidence.control_maps import ControlMap
 from forum.evidence.log_part import EarlierEntry, LogPart, decode_lines, encode_lines
-from forum.evidence.report import FORMAT, Arguments, PackReport
+from forum.evidence.report import FORMAT, OLD_FORMAT, Arguments, PackReport
 from forum.ledger.bundle import BundleFileLine, PastCheckpoint, check_past_count
 from forum.ledger.zip_archive import Archive, ByteSource, pack_archive
 
@@ -68,7 +68,7 @@ the verifier from a release: a forger would enclose forged ones.  Nothing here i
 class PackManifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The list of files in a pack, other than itself and the attestation about it."""
 
-    v: Literal["forum/evidence/1"]
+    v: Literal["forum/evidence/1", "forum/evidence/2"]
     origin: str
     files: tuple[BundleFileLine, ...]
 
@@ -97,13 +97,14 @@ def part_files(part: LogPart) -> dict[str, bytes]:
     }
 
 
-def encode_manifest(origin: str, files: Mapping[str, bytes]) -> bytes:
-    """Return the manifest of files."""
+def encode_manifest(origin: str, files: Mapping[str, bytes], *, is_old: bool = False) -> bytes:
+    """Return the manifest of files; `is_old` gives the one of release 0.2."""
     lines = tuple(
         BundleFileLine(name, len(files[name]), sha256(files[name]).hexdigest())
         for name in sorted(files)
     )
-    return msgspec.json.encode(PackManifest(FORMAT, origin, lines)) + b"\n"
+    manifest = PackManifest(OLD_FORMAT if is_old else FORMAT, origin, lines)
+    return msgspec.json.encode(manifest) + b"\n"
 
 
 def seal_pack(
@@ -126,7 +127,8 @@ class PackReader:
         if END not in self.names or MANIFEST not in self.names:
             raise Malformed("pack", "it is no evidence pack, or its log part is missing")
         self.manifest = self.read(MANIFEST)
-        self.origin = self._check_manifest().origin
+        manifest = self._check_manifest()
+        self.origin, self.is_old = manifest.origin, manifest.v == OLD_FORMAT
         if missing := _FIXED - self.names:
             raise Malformed("pack", f"{min(missing)} is missing")
         known = (_MAP, _BUNDLE, _PAST)
@@ -227,7 +229,7 @@ class PackReader:
 
 
 class _ReportHead(msgspec.Struct, frozen=True):
-    v: Literal["forum/evidence/1"]
+    v: Literal["forum/evidence/1", "forum/evidence/2"]
     arguments: Arguments
 
 

@@ -7,6 +7,7 @@ that a verifier which draws the page again can name the row that differs.
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from html import escape
+from typing import assert_never
 
 from forum.evidence import queries
 from forum.evidence.charts import Layer, draw_bars, draw_legend, list_days
@@ -14,7 +15,7 @@ from forum.evidence.control_maps import MapResult, RowResult
 from forum.evidence.events import MAX_EVENTS
 from forum.evidence.figures import Figure, day_of
 from forum.evidence.queries import SECTIONS, Unit
-from forum.evidence.report import PackReport, format_moment
+from forum.evidence.report import OLD_FORMAT, PackReport, SeedSource, format_moment
 from forum.evidence.tally import MAX_DECISIONS
 
 _MAX_GROUPS_SHOWN = 6
@@ -543,14 +544,41 @@ def _row_result(shown: RowResult) -> str:
     return "<br>".join(line for line in lines if line)
 
 
+def _describe_seed(source: SeedSource) -> tuple[str, str]:
+    """Return where the order of the runs comes from, and what a reader should know about it."""
+    follows = "their order follows from the seed, which"
+    match source:
+        case SeedSource.AUDITOR:
+            return f"{follows} an auditor brought", ""
+        case SeedSource.WITNESSES:
+            return (
+                f"{follows} comes from the cosignatures of the last tree",
+                (
+                    " The maker of the log could not know it before the witnesses cosigned, unless "
+                    "one of them is his own: compare them with your trust file."
+                ),
+            )
+        case SeedSource.CHECKPOINT:
+            return (
+                f"{follows} is the root of the tree",
+                " The maker of the log can influence this draw: bring a seed of your own.",
+            )
+        case _:
+            assert_never(source)
+
+
 def _bundles(report: PackReport) -> Iterator[str]:
     sample = report.sample
     yield '<h2 id="sample">Bundles in this pack</h2>'
-    brought = "an auditor brought" if sample.seed_from == "auditor" else "is the root of the tree"
+    brought, caution = _describe_seed(sample.seed_from)
+    # The page of a pack of release 0.2 has the words of that release, or it would seem changed.
+    if report.v == OLD_FORMAT:
+        brought, caution = f"Nobody chose them: {brought}", ""
+    else:
+        brought = brought.capitalize()
     yield (
         f'<p data-row="sample">{len(sample.runs)} of {sample.population:,} runs with an entry in '
-        f"the period were drawn. Nobody chose them: their order follows from the seed, which "
-        f"{brought}: <code>{escape(sample.seed)}</code>.</p>"
+        f"the period were drawn. {brought}: <code>{escape(sample.seed)}</code>.{caution}</p>"
     )
     if not report.bundles:
         return

@@ -3,21 +3,33 @@
 from collections import Counter
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from enum import StrEnum
 from hashlib import sha256
 from typing import Annotated, Literal
 
 import msgspec
 
-from forum.errors import Malformed
+from forum.errors import Malformed, SignatureRejected
 from forum.evidence.control_maps import ControlMap, MapResult, apply_map, encode_map
 from forum.evidence.events import LogEvent
 from forum.evidence.figures import Figure
 from forum.evidence.log_part import LogPart, read_part_entry
 from forum.evidence.queries import QUERIES, Query
 from forum.evidence.tally import GateAnswer, PeriodTally, ReportPeriod, TimelineEntry
-from forum.tlog import hash_leaf, parse_checkpoint
+from forum.tlog import (
+    Note,
+    VerifierKey,
+    WitnessPolicy,
+    format_base64,
+    hash_leaf,
+    is_local_witness,
+    parse_checkpoint,
+    verify_cosignatures,
+)
 
-FORMAT: Literal["forum/evidence/1"] = "forum/evidence/1"
+FORMAT: Literal["forum/evidence/2"] = "forum/evidence/2"
+OLD_FORMAT: Literal["forum/evidence/1"] = "forum/evidence/1"
+"""The format of release 0.2, whose sample is drawn by the root of the tree."""
 MAX_NAMED_RUNS = 10
 """How many runs that somebody should look at are named, with a bundle each."""
 
@@ -69,7 +81,7 @@ class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     until: Annotated[int, msgspec.Meta(ge=0, multiple_of=1_000_000)]
     sample: Annotated[int, msgspec.Meta(ge=0)]
     seed: str
-    """The seed that an auditor brought; empty for the root of the covering checkpoint."""
+    """The seed that an auditor brought; empty for the cosignatures of the covering checkpoint."""
     incident: str
     """The run that an incident pack is about; empty for a period."""
     maps: tuple[str, ...]
@@ -97,11 +109,21 @@ class TreeSize(msgspec.Struct, frozen=True):
     root: str
 
 
+class SeedSource(StrEnum):
+    """Where the seed of a sample comes from."""
+
+    AUDITOR = "auditor"
+    WITNESSES = "witnesses"
+    """Cosignatures, which the maker of the log cannot know before the tree is fixed."""
+    CHECKPOINT = "checkpoint"
+    """The root of the tree, which the maker of the log can influence."""
+
+
 class RunSample(msgspec.Struct, frozen=True):
-    """Runs that nobody chose: their order follows from the seed."""
+    """Runs that were drawn: their order follows from the seed."""
 
     seed: str
-    seed_from: Literal["checkpoint", "auditor"]
+    seed_from: SeedSource
     population: int
     """How many runs have an entry in the period."""
     runs: tuple[str, ...]
@@ -135,7 +157,7 @@ class IncidentTimeline(msgspec.Struct, frozen=True):
 class PackReport(msgspec.Struct, frozen=True):
     """The content of `report.json`."""
 
-    v: Literal["forum/evidence/1"]
+    v: Literal["forum/evidence/1", "forum/evidence/2"]
     origin: str
     since: str
     until: str
@@ -183,6 +205,33 @@ def draw_sample(runs: Iterable[str], seed: str, count: int) -> tuple[str, ...]:
     return tuple(sorted(sorted(runs, key=rank)[:count]))
 
 
+def find_seed_witnesses(end: bytes, policy: WitnessPolicy) -> tuple[VerifierKey, ...]:
+    """Return the witnesses whose cosignatures of the last tree draw the sample, or none.
+
+    There are some if the quorum of the policy has cosigned.  A witness on the machine of the log
+    does not count: its owner can have as many cosignatures as he likes.
+    """
+    try:
+        cosigned = verify_cosignatures(Note.parse(end), policy.witness_keys)
+    except SignatureRejected:
+        return ()
+    keys = {cosignature.key for cosignature in cosigned}
+    if not keys or not policy.is_satisfied_by(keys):
+        return ()
+    return tuple(sorted((key for key in keys if not is_local_witness(key.name)), key=str))
+
+
+def make_witness_seed(end: bytes, keys: Iterable[VerifierKey]) -> str:
+    """Return the seed that follows from the first cosignature of each of these witnesses."""
+    signatures = Note.parse(end).signatures
+    lines = [
+        # A cosignature begins with its time, so that the least is the first.
+        f"{key} {format_base64(min(s.blob for s in signatures if s.claims_key(key)))}\n"
+        for key in keys
+    ]
+    return sha256("".join(["forum/sample/1\n", *lines]).encode()).hexdigest()
+
+
 def bundle_name(run: str) -> str:
     """Return the name of the bundle of a run in the pack, whatever the run is called."""
     safe = "".join(c if c.isalnum() or c in "._-" else f"%{ord(c):02X}" for c in run)
@@ -194,9 +243,14 @@ def make_report(
     arguments: Arguments,
     maps: Iterable[ControlMap],
     check: RecordCheck,
+    policy: WitnessPolicy | None,
     queries: Iterable[Query] = QUERIES,
 ) -> PackReport:
-    """Return the report of a period.  Raises `Malformed` for a log part that has none."""
+    """Return the report of a period.  Raises `Malformed` for a log part that has none.
+
+    The sample is drawn by the cosignatures of the witnesses of `policy`.  Without a policy, the
+    report is one of release 0.2.
+    """
     used = tuple(maps)
     added = [query for control_map in used for query in control_map.queries]
     if len(added) > MAX_QUERIES:
@@ -215,7 +269,7 @@ def make_report(
         raise Malformed("log part", f"an entry of log/{tally.broken_strand} is missing")
     figures = tally.finish()
     end = parse_checkpoint(part.end)
-    sample = _sample(tally, arguments, end.root.hex())
+    sample = _sample(tally, arguments, part.end, policy)
     concerns = tally.concerns()
     named = tuple(
         NamedRun(run, tuple(reasons), tuple(reasons.values()))
@@ -231,7 +285,7 @@ def make_report(
         )
     start = parse_checkpoint(part.start) if part.start else None
     return PackReport(
-        v=FORMAT,
+        v=FORMAT if policy else OLD_FORMAT,
         origin=part.origin,
         since=format_moment(arguments.since),
         until=format_moment(arguments.until),
@@ -254,10 +308,15 @@ def make_report(
     )
 
 
-def _sample(tally: PeriodTally, arguments: Arguments, root: str) -> RunSample:
-    seed = arguments.seed or root
+def _sample(
+    tally: PeriodTally, arguments: Arguments, end: bytes, policy: WitnessPolicy | None
+) -> RunSample:
+    seed, seed_from = arguments.seed, SeedSource.AUDITOR
+    if not seed and policy and (keys := find_seed_witnesses(end, policy)):
+        seed, seed_from = make_witness_seed(end, keys), SeedSource.WITNESSES
+    if not seed:
+        seed, seed_from = parse_checkpoint(end).root.hex(), SeedSource.CHECKPOINT
     runs = draw_sample(tally.active, seed, arguments.sample)
-    seed_from: Literal["checkpoint", "auditor"] = "auditor" if arguments.seed else "checkpoint"
     return RunSample(seed, seed_from, len(tally.active), runs)
 
 

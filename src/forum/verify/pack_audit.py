@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
 from hashlib import sha256
 from itertools import zip_longest
-from typing import Any
+from typing import Any, assert_never
 
 import msgspec
 
@@ -35,7 +35,9 @@ from forum.evidence.report import (
     PackReport,
     RecordCheck,
     RecordClaim,
+    SeedSource,
     encode_report,
+    find_seed_witnesses,
     make_report,
 )
 from forum.ledger.bundle import BundleReader
@@ -55,6 +57,18 @@ MAX_LISTED = 100
 _ROW = re.compile(r'data-row="([^"]*)"').search
 _ABSENT = "(absent)"
 _EVERYTHING = ("everything in it",)
+SEED_OF_MAKER = (
+    "whether the maker of the log influenced the draw of the sample: the seed is the root of the "
+    "tree, which he can choose; bring a seed of your own"
+)
+SEED_OF_UNKNOWN_WITNESSES = (
+    "whether the maker of the log influenced the draw of the sample: the seed comes from witnesses "
+    "that you do not mark as independent"
+)
+SEED_OF_WITNESSES = (
+    "how often the maker of the log asked the witnesses, who saw it each time: another cosignature "
+    "draws another sample"
+)
 _NO_REPORT = "no report follows from the log part"
 _NOT_SIGNED = "no key that you trust has signed both trees, so that no figure was computed"
 
@@ -217,7 +231,7 @@ class _PackAudit:
             self._check_bundles(report, progress)
         self._trust = check.trust  # with the keys that follow from the log's own key rotations
         attested = self._check_attestation(report, check.keys)
-        self._list_not_checked()
+        self._list_not_checked(report)
         return PackResult(
             origin=self._pack.origin,
             size=self._end.size,
@@ -250,7 +264,9 @@ class _PackAudit:
             if named != self._arguments.maps:
                 self._add(PackProblem.MAP_CHANGED, "maps", f"the pack holds {', '.join(named)}")
             queries = find_query_set(self._read_figure_ids())
-            return make_report(self._part, self._arguments, maps, record_check(check), queries)
+            drawn_by = None if self._pack.is_old else policy
+            made = record_check(check)
+            return make_report(self._part, self._arguments, maps, made, drawn_by, queries)
         except Malformed as error:
             self._add(PackProblem.PACK_ALTERED, error.what, error.why)
             return None
@@ -489,11 +505,27 @@ class _PackAudit:
                     pack_file.KEY_PROOF, "the witnesses of your trust file have not cosigned it"
                 )
 
-    def _list_not_checked(self) -> None:
-        if self._arguments.seed:
-            self._not_checked.append(
-                f"who brought the seed {self._arguments.seed!r}: compare it with yours"
-            )
+    def _judge_seed(self, source: SeedSource) -> str:
+        """Return what cannot be said about the seed of the sample."""
+        match source:
+            case SeedSource.AUDITOR:
+                return f"who brought the seed {self._arguments.seed!r}: compare it with yours"
+            case SeedSource.WITNESSES:
+                enclosed = tlog.WitnessPolicy.parse(self._pack.read(pack_file.POLICY))
+                drawn_by = find_seed_witnesses(self._part.end, enclosed)
+                policy, keys = self._trust.policy, self._trust.keys
+                # His own witness gives the maker as many cosignatures as he likes.
+                if policy and set(drawn_by).issubset(policy.independent_keys(keys)):
+                    return SEED_OF_WITNESSES
+                return SEED_OF_UNKNOWN_WITNESSES
+            case SeedSource.CHECKPOINT:
+                return SEED_OF_MAKER
+            case _:
+                assert_never(source)
+
+    def _list_not_checked(self, report: PackReport | None) -> None:
+        if report is not None:
+            self._not_checked.append(self._judge_seed(report.sample.seed_from))
         if self._part.start is not None:
             self._not_checked.append(
                 "whether other runs were open when the period began and recorded nothing in it"

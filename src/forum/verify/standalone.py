@@ -317,6 +317,12 @@ def read_key(text: str) -> BundleKey:
     return key
 
 
+def write_key(key: BundleKey) -> str:
+    """Return the vkey of a key."""
+    material = base64.b64encode(bytes([key.algorithm]) + key.public).decode()
+    return f"{key.name}+{key.id.hex()}+{material}"
+
+
 def read_note(data: bytes) -> BundleNote:
     """Parse a note without verifying its signatures."""
     require(len(data) <= 1 << 20, "a note is longer than 1 MiB")
@@ -2033,6 +2039,21 @@ RELATED = {
 }
 NO_END, STILL_OPEN, UNDECIDED = "no end recorded", "open", "undecided"
 PACK_CLAIMS = (*CLAIMS, "figures", "attested")
+OLD_PACK = "forum/evidence/1"
+"""A pack of release 0.2, in which the root of the tree draws the sample."""
+PACK_VERSIONS = (OLD_PACK, "forum/evidence/2")
+SEED_OF_MAKER = (
+    "whether the maker of the log influenced the draw of the sample: the seed is the root of the "
+    "tree, which he can choose; bring a seed of your own"
+)
+SEED_OF_UNKNOWN_WITNESSES = (
+    "whether the maker of the log influenced the draw of the sample: the seed comes from witnesses "
+    "that you do not mark as independent"
+)
+SEED_OF_WITNESSES = (
+    "how often the maker of the log asked the witnesses, who saw it each time: another cosignature "
+    "draws another sample"
+)
 PACK_FILES = {
     *("manifest.json", "attestation.dsse.json", "report.json", "report.html", "entries.csv"),
     *("report.schema.json", "policy", "log/end.note", "log/edge", "log/consistency"),
@@ -2584,9 +2605,8 @@ class PackVerifier:
         if computed is not None:
             self._check_bundles(computed)
         claims["attested"] = self._judge_attestation(computed)
-        if self._arguments["seed"]:
-            seed = self._arguments["seed"]
-            self._not_checked.append(f"who brought the seed {seed!r}: compare it with yours")
+        if computed is not None:
+            self._not_checked.append(self._judge_seed(computed["sample"]["seed_from"]))
         if self._log.start_note:
             self._not_checked += [
                 "whether other runs were open when the period began and recorded nothing in it",
@@ -2637,13 +2657,15 @@ class PackVerifier:
         require(type(origin) is str, "the manifest has no origin")
         apart = ("manifest.json", "attestation.dsse.json")
         files = [[n, m.size, m.digest] for n, m in members.items() if n not in apart]
-        expected = {"v": "forum/evidence/1", "origin": origin, "files": files}
+        self._version = value.get("v")
+        require(self._version in PACK_VERSIONS, "the pack is of an unknown version")
+        expected = {"v": self._version, "origin": origin, "files": files}
         require(value == expected, "the files are not those that the manifest lists")
         return str(origin)
 
     def _read_arguments(self) -> Members:
         report = self._report
-        require(type(report) is dict and report.get("v") == "forum/evidence/1", "no report")
+        require(type(report) is dict and report.get("v") == self._version, "no report")
         value = report.get("arguments")
         names = ["since", "until", "sample", "seed", "incident", "maps"]
         require(type(value) is dict and list(value) == names, "report.json: no arguments")
@@ -2868,7 +2890,7 @@ class PackVerifier:
             incident = {"run": given["incident"], "entries": counter.timeline_length}
             incident.update(timeline=counter.timeline, related=counter.related)
         root = log.end.root.hex()
-        seed = given["seed"] or root
+        seed, seed_from = self._find_seed(root)
 
         def rank(run: str) -> str:
             return hashlib.sha256(f"{seed}\n{run}".encode()).hexdigest()
@@ -2876,7 +2898,7 @@ class PackVerifier:
         drawn = sorted(sorted(counter.active, key=rank)[: given["sample"]])
         started = log.start.root.hex() if log.start_note else ""
         return {
-            "v": "forum/evidence/1",
+            "v": self._version,
             "origin": self.origin,
             "since": format_moment(given["since"]),
             "until": format_moment(given["until"]),
@@ -2893,7 +2915,7 @@ class PackVerifier:
             "named_of": len(concerns),
             "sample": {
                 "seed": seed,
-                "seed_from": "auditor" if given["seed"] else "checkpoint",
+                "seed_from": seed_from,
                 "population": len(counter.active),
                 "runs": drawn,
             },
@@ -2902,6 +2924,50 @@ class PackVerifier:
             "limits": report["limits"],
             "incident": incident,
         }
+
+    def _find_seed(self, root: str) -> tuple[str, str]:
+        """Return the seed of the sample, and where it comes from."""
+        if self._arguments["seed"]:
+            return self._arguments["seed"], "auditor"
+        witnesses = self._seed_witnesses()
+        if not witnesses:
+            return root, "checkpoint"
+        note, lines = read_note(self._log.end_note), ["forum/sample/1\n"]
+        for text, key in sorted(witnesses.items()):
+            # A cosignature begins with its time, so that the least is the first.
+            blob = min(blob for _, blob in note.signatures_by([key]))
+            lines.append(f"{text} {base64.b64encode(blob).decode()}\n")
+        return hashlib.sha256("".join(lines).encode()).hexdigest(), "witnesses"
+
+    def _seed_witnesses(self) -> dict[str, BundleKey]:
+        """Return the witnesses of the enclosed policy whose cosignatures draw the sample.
+
+        A witness on the machine of the log does not count: its owner can have as many cosignatures
+        as he likes.
+        """
+        if self._version == OLD_PACK:
+            return {}
+        policy = BundlePolicy(self._archive.read("policy"))
+        try:
+            seen = read_cosignatures(self._log.end_note, list(policy.witnesses.values()))
+        except BundleRejected:
+            return {}
+        keys = {cosignature.key for cosignature in seen}
+        if not policy.is_satisfied_by(seen):
+            return {}
+        return {write_key(key): key for key in keys if not is_local_witness(key.name)}
+
+    def _judge_seed(self, source: str) -> str:
+        """Return what cannot be said about the seed of the sample."""
+        if source == "auditor":
+            return f"who brought the seed {self._arguments['seed']!r}: compare it with yours"
+        if source == "checkpoint":
+            return SEED_OF_MAKER
+        keys, policy = self._seed_witnesses().values(), self._policy
+        # His own witness gives the maker as many cosignatures as he likes.
+        if policy and all(policy.is_independent(key, self._trust.keys) for key in keys):
+            return SEED_OF_WITNESSES
+        return SEED_OF_UNKNOWN_WITNESSES
 
     def _read_maps(self) -> list[tuple[str, Members, str]]:
         """Return name, content and digest of each map, compared with those of this release."""

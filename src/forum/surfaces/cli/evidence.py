@@ -71,7 +71,7 @@ class EvidenceScope:
         metavar="N",
         help="Enclose bundles of N runs, which the seed draws.",
     ),
-    click.option("--seed", default="", help="The auditor's seed.  Default: the root of the tree."),
+    click.option("--seed", default="", help="The auditor's seed.  Default: cosignatures."),
 )
 @click.option(
     "--map",

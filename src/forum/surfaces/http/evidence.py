@@ -31,7 +31,7 @@ class EvidenceAsk(Struct, frozen=True, forbid_unknown_fields=True):
     ] = False
     sample: Annotated[int, Meta(ge=0, le=200, description="How many runs are drawn.")] = 0
     seed: Annotated[
-        str, Meta(max_length=200, description="The auditor's; empty for the root of the tree.")
+        str, Meta(max_length=200, description="The auditor's; empty for that of the witnesses.")
     ] = ""
 
 

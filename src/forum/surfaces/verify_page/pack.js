@@ -6,11 +6,12 @@ import { isCount, readEntry } from "./entry.js";
 import { CLAIMS, COMPLETE, FAILS, Findings, HOLDS, INDEPENDENT, INTACT, NOT_CHECKED, PACK_REFUTED_CLAIMS, describeFinding, exactNumber } from "./findings.js";
 import { equalJson, readJson, readLooseJson, writeJson } from "./json.js";
 import { LogKeys, checkRotationCount, continuedNotes, isRotationNamed, keysHaveSigned, readKeyRotation } from "./log_keys.js";
-import { LOG_KEY, readKey, readNote, uniqueKeys } from "./note.js";
+import { LOG_KEY, readKey, readNote, signaturesBy, uniqueKeys } from "./note.js";
 import { PeriodCounter, formatMoment } from "./pack_counts.js";
 import { PackLog } from "./pack_log.js";
 // Made by build.py from the tables of verify.py.
 import { KNOWN_LIMITS, KNOWN_MAPS, KNOWN_QUERIES } from "./pack_tables.js";
+import { Policy, isLocalWitness } from "./policy.js";
 import { Rejected, reject, require, unlessRejected } from "./rejected.js";
 import { MAX_CLOCK_SKEW_US } from "./run_checker.js";
 import { sha256 } from "./sha256.js";
@@ -48,7 +49,18 @@ const MAX_NAMED = 10;
 const MAX_PACK_FINDINGS = 100;
 // How many queries the maps of a pack may have together: each is asked of each entry.
 const MAX_QUERIES = 64;
-const REPORT_VERSION = "forum/evidence/1";
+// In a pack of release 0.2, the first version, the root of the tree draws the sample.
+const OLD_PACK = "forum/evidence/1";
+const PACK_VERSIONS = [OLD_PACK, "forum/evidence/2"];
+const SEED_OF_MAKER =
+  "whether the maker of the log influenced the draw of the sample: the seed is the root of the " +
+  "tree, which he can choose; bring a seed of your own";
+const SEED_OF_UNKNOWN_WITNESSES =
+  "whether the maker of the log influenced the draw of the sample: the seed comes from witnesses " +
+  "that you do not mark as independent";
+const SEED_OF_WITNESSES =
+  "how often the maker of the log asked the witnesses, who saw it each time: another cosignature " +
+  "draws another sample";
 const PACK_FILES = [
   ...["manifest.json", "attestation.dsse.json", "report.json", "report.html", "entries.csv"],
   ...["report.schema.json", "policy", "log/end.note", "log/edge", "log/consistency"],
@@ -140,7 +152,7 @@ class PackVerifier {
     const figures = this.#judgeFigures(computed, claims);
     if (computed) this.#checkBundles(computed, showProgress);
     const attested = this.#judgeAttestation(computed);
-    this.#listNotChecked();
+    this.#listNotChecked(computed);
     const judgements = [...Object.values(claims), figures, attested];
     return {
       schema: "forum.pack-report/1",
@@ -169,9 +181,9 @@ class PackVerifier {
     this.listed.push({ problem, row, detail });
   }
 
-  #listNotChecked() {
-    const seed = this.given.get("seed");
-    if (seed) this.notChecked.push(`who brought the seed ${quote(seed)}: compare it with yours`);
+  /** @param {PackMembers | null} computed */
+  #listNotChecked(computed) {
+    if (computed) this.notChecked.push(this.#judgeSeed(computed.get("sample").get("seed_from")));
     if (this.log.startNote) {
       this.notChecked.push(
         "whether other runs were open when the period began and recorded nothing in it",
@@ -204,7 +216,9 @@ class PackVerifier {
     const files = [...members]
       .filter(([name]) => name !== "manifest.json" && name !== "attestation.dsse.json")
       .map(([name, { size, digest }]) => [name, size, digest]);
-    const expected = record({ v: REPORT_VERSION, origin, files });
+    this.version = String(value.get("v"));
+    require(PACK_VERSIONS.includes(this.version), "the pack is of an unknown version");
+    const expected = record({ v: this.version, origin, files });
     require(equalJson(value, expected), "the files are not those that the manifest lists");
     return origin;
   }
@@ -212,7 +226,7 @@ class PackVerifier {
   /** @returns {PackMembers} */
   #readArguments() {
     const { report } = this;
-    if (!(report instanceof Map) || report.get("v") !== REPORT_VERSION) return reject("no report");
+    if (!(report instanceof Map) || report.get("v") !== this.version) return reject("no report");
     const given = report.get("arguments");
     const named = given instanceof Map && [...given.keys()].join(" ") === ARGUMENT_NAMES;
     if (!named) return reject("report.json: no arguments");
@@ -452,6 +466,59 @@ class PackVerifier {
     }
   }
 
+  /**
+   * Return the seed of the sample, and where it comes from.
+   * @param {string} root
+   */
+  #findSeed(root) {
+    const given = this.given.get("seed");
+    if (given) return { seed: given, from: "auditor" };
+    const keys = this.#seedWitnesses();
+    if (!keys.length) return { seed: root, from: "checkpoint" };
+    const note = readNote(this.log.endNote);
+    const lines = keys.map((key) => {
+      // A cosignature begins with its time, so that the least is the first.
+      const blobs = signaturesBy(note, [key]).map(({ blob }) => blob);
+      const [first] = blobs.sort((one, other) => compareText(toHex(one), toHex(other)));
+      return `${key.text} ${btoa(String.fromCharCode(...first))}\n`;
+    });
+    return { seed: toHex(sha256(writeUtf8(`forum/sample/1\n${lines.join("")}`))), from: "witnesses" };
+  }
+
+  /**
+   * Return the witnesses of the enclosed policy whose cosignatures draw the sample.
+   *
+   * A witness on the machine of the log does not count: its owner can have as many cosignatures as
+   * he likes.
+   */
+  #seedWitnesses() {
+    if (this.version === OLD_PACK) return [];
+    const policy = new Policy(this.archive.read("policy"));
+    const seen = unlessRejected(
+      () => readCosignatures(this.log.endNote, [...policy.witnesses.values()]),
+      () => [],
+    );
+    if (!policy.isSatisfiedBy(seen)) return [];
+    return uniqueKeys(seen.map(({ key }) => key))
+      .filter(({ name }) => !isLocalWitness(name))
+      .sort((one, other) => compareText(one.text, other.text));
+  }
+
+  /**
+   * Return what cannot be said about the seed of the sample.
+   * @param {string} source
+   */
+  #judgeSeed(source) {
+    if (source === "auditor") {
+      return `who brought the seed ${quote(this.given.get("seed"))}: compare it with yours`;
+    }
+    if (source === "checkpoint") return SEED_OF_MAKER;
+    const { policy, trust } = this;
+    // His own witness gives the maker as many cosignatures as he likes.
+    const areMarked = this.#seedWitnesses().every((key) => policy?.isIndependent(key, trust.keys));
+    return areMarked ? SEED_OF_WITNESSES : SEED_OF_UNKNOWN_WITNESSES;
+  }
+
   #whyNotComputed() {
     return this.areTreesSigned
       ? "no report follows from the log part"
@@ -464,7 +531,11 @@ class PackVerifier {
    * @returns {PackMembers[]}
    */
   #findQueries(figures) {
-    const first = (/** @type {number} */ count) => figures.slice(0, count).map((f) => f.get("query"));
+    const first = (/** @type {number} */ count) =>
+      figures.slice(0, count).map((figure) => {
+        if (!figure.has("query")) throw new TypeError("a figure has no query");
+        return figure.get("query");
+      });
     for (const [count, expected] of KNOWN_QUERIES) {
       const known = first(count);
       if (known.every(Boolean) && digestJson(known) === expected) return known;
@@ -497,10 +568,10 @@ class PackVerifier {
     );
     const incident = this.#describeIncident(counter);
     const root = toHex(log.end.root);
-    const seed = given.get("seed") || root;
+    const { seed, from } = this.#findSeed(root);
     const drawn = drawSample(counter.active, seed, given.get("sample"));
     return record({
-      v: REPORT_VERSION,
+      v: this.version,
       origin: this.origin,
       since: formatMoment(given.get("since")),
       until: formatMoment(given.get("until")),
@@ -517,7 +588,7 @@ class PackVerifier {
       named_of: concerns.size,
       sample: record({
         seed,
-        seed_from: given.get("seed") ? "auditor" : "checkpoint",
+        seed_from: from,
         population: counter.active.size,
         runs: drawn,
       }),
