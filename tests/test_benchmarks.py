@@ -198,9 +198,11 @@ def test_the_deliberation_benchmark_has_every_figure(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_team_keeps_the_facts_of_a_request_and_its_judge_sees_errors(tmp_path: Path) -> None:
     """A model can use only what stands in its prompt, so what an answer lacks Forum has lost."""
-    small = [r for r in team_requests.generate_requests(1, 60) if r.context_tokens <= 8192]
-    kinds = sorted({request.kind for request in small})
-    chosen = [r for kind in kinds for r in [r for r in small if r.kind == kind][-2:]]
+    # Long enough that the roles of a plan are shown parts of them.
+    sizes = (16384, 32768)
+    medium = [r for r in team_requests.generate_requests(1, 60) if r.context_tokens in sizes]
+    kinds = sorted({request.kind for request in medium})
+    chosen = [r for kind in kinds for r in [r for r in medium if r.kind == kind][-2:]]
     figures = team.measure(tmp_path, chosen, with_reference=False)
 
     assert figures["requests"] == 10
@@ -212,6 +214,7 @@ def test_a_team_keeps_the_facts_of_a_request_and_its_judge_sees_errors(tmp_path:
     assert figures["lane_obeyed"] == 1.0
     assert figures["failed_calls"] == 0
     assert set(figures["tokens_ratio"]) == set(kinds)
+    assert figures["tokens_ratio_all"] <= 6, "project_template.toml and ADR 0069 state the price"
 
 
 def test_requests_of_others_are_read_as_they_were_written(tmp_path: Path) -> None:

@@ -12,6 +12,8 @@ from benchmarks import real_team
 from benchmarks.code_cases import run_cases
 from benchmarks.real_requests import FAMILIES, RealRequest, generate_requests
 from benchmarks.real_stub import STUB
+from forum.engine.prompt_fit import MAX_WHOLE_TOKENS
+from forum.work.text_fit import estimate_tokens
 
 SEED = 3
 """Neither of the seeds of the benchmark."""
@@ -32,6 +34,13 @@ def test_a_right_answer_meets_all_checks_and_each_wrong_one_misses_some(family: 
         assert request.wrong
         for answer in request.wrong:
             assert request.score(answer) < 1, (request, answer)
+
+
+def test_every_role_is_shown_the_whole_of_these_requests() -> None:
+    """Prompts of short requests do not change with how long ones are shown."""
+    sizes = [estimate_tokens(request.text.encode()) for request in REQUESTS]
+
+    assert max(sizes) < MAX_WHOLE_TOKENS
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -12,7 +12,7 @@ from forum.backends import state_files
 from forum.config import Settings
 from forum.errors import LogKeyChanged, LogKeyRetired, RotationRefused, WitnessRefused
 from forum.ledger.body import text_content
-from forum.tlog import VerifierKey
+from forum.tlog import VerifierKey, WitnessPolicy, parse_checkpoint
 from forum.verify import Trust, verify_bundle
 from tests.support import fresh_origin, key_of, upgraded
 
@@ -63,6 +63,27 @@ def test_whoever_trusts_the_old_key_follows_to_the_new_one(settings: Settings) -
     assert [r.ok for r in (report, pinned, bundle)] == [True] * 3, (report, pinned, bundle)
     assert named == (rotation.key, old)
     assert trusted_logs(settings.state / "witness")[old.name] == (rotation.key,)
+
+
+def test_the_trust_file_after_a_rotation_names_the_newest_key_only(settings: Settings) -> None:
+    """A reader who pins a retired key believes its thief, where the hand-over is left out."""
+    with Forum(settings) as forum:
+        old, run = key_in(settings), write(settings)
+        before = forum.log.export(run)
+        size = parse_checkpoint(forum.store.checkpoint() or b"").size
+        assert WitnessPolicy.parse(forum.log.describe_policy().encode()).log_keys == (old,)
+        forum.keys.rotate_key()
+    with Forum(settings) as forum:
+        text = forum.log.describe_policy()
+        after = forum.log.export(run)
+    policy = WitnessPolicy.parse(text.encode())
+
+    assert policy.log_keys == (key_in(settings),)
+    comment = next(line for line in text.splitlines() if line.startswith(f"# log {old} "))
+    assert int(comment.rpartition(" ")[2]) > size
+    assert verify_bundle(after, KINDS, Trust(policy=policy)).ok
+    # A thief of the old key has what the old key signed, and nothing more.
+    assert not verify_bundle(before, KINDS, Trust(policy=policy)).ok
 
 
 def test_keys_can_be_rotated_again_and_again(settings: Settings) -> None:

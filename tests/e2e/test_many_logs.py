@@ -1,9 +1,12 @@
 """One worker process for many logs of a database."""
 
 import json
+import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -83,13 +86,73 @@ def is_signed(forum: Forum) -> bool:
     return not forum.store.pending_entries(1).rows and size == forum.store.head().size
 
 
+@pytest.fixture(autouse=True)
+def worker_folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Make a folder that the user of confined programs can read, where tests run as root."""
+    folder = Path(tempfile.mkdtemp(prefix="forum-worker-"))
+    folder.chmod(0o755)
+    monkeypatch.setenv("WORKER_FOLDER", str(folder))
+    yield
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def copy_to_worker(home: Project) -> Path:
+    """Copy a project to the machine of its worker, without the keys that sign; return the folder.
+
+    To be called again when a tenant was added.
+    """
+    there = Path(os.environ["WORKER_FOLDER"]) / "project"
+    unwanted = shutil.ignore_patterns("log.key*", "*.log", "state*")
+    shutil.copytree(home.home, there, dirs_exist_ok=True, ignore=unwanted)
+    for folder in (there, *there.glob("tenants"), *there.glob("tenants/*")):
+        folder.chmod(0o755)
+    return there
+
+
+@contextmanager
+def confined_worker(home: Project) -> Iterator["subprocess.Popen[bytes]"]:
+    """Run a worker for all tenants on a machine that signs nothing."""
+    there = copy_to_worker(home)
+    environ = {**home.environ, "FORUM_STATE_DIR": f"{there}-state"}
+    with replace(home, home=there, environ=environ).worker("--tenants", "--confine") as worker:
+        yield worker
+
+
+@pytest.mark.parametrize("fault", ["not confined", "own key", "key of a tenant", "old key"])
+def test_a_worker_for_tenants_refuses_what_lets_one_read_the_keys_of_another(
+    tmp_path: Path, postgres_url: str, fault: str
+) -> None:
+    """The programs of all tenants run as one user."""
+    with project(tmp_path / "project", postgres_url, runner="claims") as home:
+        call(home, "tenant", "add", "blue")
+        there = copy_to_worker(home)
+        key = "log.key.rotated-00000000" if fault == "old key" else "log.key"
+        if fault == "own key":
+            shutil.copy(home.home / ".forum/log.key", there / ".forum")
+        elif fault != "not confined":
+            blue = "tenants/blue/.forum"
+            shutil.copy(home.home / blue / "log.key", there / blue / key)
+        options = () if fault == "not confined" else ("--confine",)
+        environ = {**home.environ, "FORUM_STATE_DIR": str(tmp_path / "elsewhere")}
+        command = [sys.executable, "-m", "forum", "worker", "--tenants", *options]
+        ended = subprocess.run(
+            command, cwd=there, env=environ, capture_output=True, text=True, timeout=60,
+            check=False,
+        )  # fmt: skip
+
+    assert ended.returncode == 1
+    reason = "confine = true" if fault == "not confined" else "signs its log"
+    assert reason in ended.stderr
+
+
 def test_a_worker_serves_tenants_that_commands_have_made(tmp_path: Path, postgres_url: str) -> None:
     """Also one that is added while it works."""
     with project(tmp_path / "project", postgres_url, runner="claims") as home, ExitStack() as stack:
         first = call(home, "tenant", "add", "research")
         runs = []
-        with home.worker("--tenants"):
+        with confined_worker(home):
             second = call(home, "tenant", "add", "sales")
+            copy_to_worker(home)
             listed = call(home, "tenant", "list")["tenants"]
             for line in listed:
                 forum = Forum(load_settings(Path(line["folder"]), home.environ))
@@ -98,7 +161,8 @@ def test_a_worker_serves_tenants_that_commands_have_made(tmp_path: Path, postgre
             runs.append((home.forum, home.submit(ORDER)))
             for forum, run in runs:
                 eventually(lambda forum=forum, run=run: ended(forum, run))  # type: ignore[misc]
-                eventually(lambda forum=forum: is_signed(forum))  # type: ignore[misc]
+                forum.log.publish()
+                assert is_signed(forum)
         reports = [forum.log.verify(forum.log.read_trust()) for forum, _ in runs]
 
     assert [line["name"] for line in listed] == ["research", "sales"]
@@ -117,16 +181,17 @@ def test_a_tenant_that_cannot_be_served_does_not_stop_the_others(
     ):
         tenants = home.home / "tenants"
         add_faulty(tenants / "a-malformed", "[worker\n")
-        with home.worker("--tenants"):
+        with confined_worker(home):
             run = first.runs.submit(ORDER)
             eventually(lambda: ended(first, run))
             add_faulty(tenants / "another", "[database]\nurls = 7\n")
             with tenant(home, "sales") as second:
+                copy_to_worker(home)
                 late = second.runs.submit(ORDER)
                 eventually(lambda: ended(second, late))
                 again = first.runs.submit(ORDER)
                 eventually(lambda: ended(first, again))
-        log = (home.home / "worker.log").read_text()
+        log = (copy_to_worker(home) / "worker.log").read_text()
 
     assert "a-malformed" in log
     assert "tenants/another/" in log
@@ -184,7 +249,7 @@ def test_a_worker_that_is_stopped_politely_ends_the_calls_of_all_logs(
         tenant(home, "research") as forum,
     ):
         runs = [(forum, forum.runs.submit(slow(2000))), (home.forum, home.submit(slow(2000)))]
-        with home.worker("--tenants") as worker:
+        with confined_worker(home) as worker:
             eventually(lambda: all(count_calls(*run) == 1 for run in runs))
             worker.send_signal(signal.SIGTERM)
             status = worker.wait()
@@ -202,11 +267,11 @@ def test_the_runs_of_a_killed_worker_are_taken_over(tmp_path: Path, postgres_url
     with (
         project(tmp_path / "project", postgres_url, runner="claims") as home,
         tenant(home, "research") as forum,
-        home.worker("--tenants") as first,
+        confined_worker(home) as first,
     ):
         run = forum.runs.submit(slow(60_000))
         eventually(lambda: count_calls(forum, run) == 1)
-        with home.worker("--tenants"):
+        with confined_worker(home):
             sleep(3)
             first.kill()
             eventually(lambda: count_calls(forum, run) == 2, seconds=6)
@@ -222,7 +287,7 @@ def test_a_server_of_many_logs_shares_its_connections(tmp_path: Path, postgres_u
         forums = [stack.enter_context(tenant(home, name)) for name in ("one", "two", "three")]
         url = make_conninfo(postgres_url, application_name=tmp_path.name)
         named = replace(home, environ={**home.environ, "FORUM_DATABASE_URL": url})
-        with serving(named, ("--tenants",)) as served, home.worker("--tenants"):
+        with serving(named, ("--tenants",)) as served, confined_worker(home):
             for forum in forums:
                 shown = {"Authorization": f"Bearer {forum.access.operator_token()}"}
                 taken = served.client.post(

@@ -13,9 +13,11 @@ from hypothesis import strategies as st
 
 from forum.backends.group_commit import GroupCommitter
 from forum.engine import Engine, RunRequest, read_run
-from forum.ledger.kinds import Outcome
+from forum.engine.child_runs import Delegation, allot_budget
+from forum.ledger.kinds import NoteFacts, Outcome
 from forum.ledger.log import Ledger
 from forum.ledger.ports import NO_LIMIT, Amount, BudgetAccount, BudgetCharge
+from forum.ledger.strand import Draft
 from forum.work.kinds import CallFacts, DelegationFacts, ReplyFacts, StopFacts, StopReason, Why
 from forum.work.panel import Council, Seat
 from forum.work.plan import Plan, RunBudget, Task
@@ -320,6 +322,27 @@ def test_a_run_within_gets_an_allotment_and_returns_the_rest(office: Office) -> 
     assert office.findings() == ()
     inner = office.entries(child)[1].facts
     assert (inner.parent_run, inner.parent_task, inner.depth) == (RUN, "n", 2)
+
+
+@pytest.mark.parametrize("is_open", [True, False], ids=["open", "ended"])
+def test_a_run_that_took_the_id_of_a_child_run_answers_nothing(
+    office: Office,
+    is_open: bool,  # noqa: FBT001  a case
+) -> None:
+    """The id follows from parent and task, so that anybody can foresee it."""
+    delegation = Delegation(WITHIN, None, "delegate", "call")
+    foreseen = allot_budget(RUN, delegation, None, 1).run
+    main = office.ledger.open_run(foreseen, "stranger", Draft("note", "stranger", NoteFacts()))
+    if not is_open:
+        office.ledger.close_run(main, "stranger", Outcome.OK)
+    agents = {"": Scripted(usd=10, tokens=3)}
+    run = office.do(RunRequest("x", plan(Task("a", "x"), WITHIN), quick(agents=agents, retries=0)))
+    replies = [e.facts for e in office.entries() if isinstance(e.facts, ReplyFacts)]
+
+    assert child_of(office) == foreseen
+    assert run.outcome is Outcome.FAILED
+    assert replies[-1].code == "id-taken"
+    assert office.findings() == ()
 
 
 def test_a_clean_up_at_any_time_changes_no_account(

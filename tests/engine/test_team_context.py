@@ -2,7 +2,9 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
 from forum.engine import RouteDecision, RunRequest, accept_run
@@ -10,9 +12,20 @@ from forum.ledger.kinds import Outcome
 from forum.models import make_model
 from forum.work.acceptance_criteria import Check
 from forum.work.asks import is_echo, is_repetition
+from forum.work.call_rules import CURRENT_RULES
 from forum.work.kinds import Basis, CallFacts, Next, RouteFacts
 from forum.work.plan import Task
-from forum.work.policy import Agent, Chat, Command, LaneBrief, Policy, Role, Scripted, ScriptStep
+from forum.work.policy import (
+    PROMPT_VERSION,
+    Agent,
+    Chat,
+    Command,
+    LaneBrief,
+    Policy,
+    Role,
+    Scripted,
+    ScriptStep,
+)
 from forum.work.prompt import MessageRole
 from tests.engine.office import PERSON, RUN, Office, plan
 from tests.engine.team import CHIEF, JUDGE, LANES, PLAN, REQUEST, ROLES, YES, order, said, team
@@ -390,3 +403,106 @@ def test_a_statement_meets_the_ask_that_it_turns_around() -> None:
 
     assert not is_repetition("The Danube is longer than the Elbe", ask)
     assert is_repetition("say whether the Danube is longer than the Elbe!", ask)
+
+
+def _survey() -> str:
+    """Return a long request with a section for each of some rivers, the asked ones late."""
+    parts = [f"{REQUEST} The notes follow."]
+    for river in ("Ems", "Main", "Oder", "Saale", "Weser", "Elbe", "Danube", "Rhine"):
+        remarks = [f"Remark {n}: the weather was fair and the water was calm." for n in range(60)]
+        remarks[30] = f"Remark 30: the weather was fair, and the code-{river.upper()}. was seen."
+        parts += [f"## {river}", *remarks]
+    return "\n\n".join([*parts, "Thank you."])
+
+
+SURVEY = _survey()
+HAS_SECTION = {name: f"code-{name.upper()}.".encode() for name in ("Elbe", "Danube", "Rhine")}
+
+
+def prompts_of(office: Office, run: str = RUN) -> dict[tuple[str, str], bytes]:
+    """Return the prompt of each call of a run, by its strand and step."""
+    calls = [entry for entry in office.entries(run) if entry.kind == "call/1"]
+    return {(call.strand, call.step): office.body(call, "prompt") for call in calls}
+
+
+def policy_of(version: int, **members: Any) -> Policy:  # noqa: ANN401
+    """Return the policy of a team as a run with this version of the prompts records it."""
+    policy = team(**members).with_rules(CURRENT_RULES).with_secret(b"s" * 16)
+    return msgspec.structs.replace(policy, prompts=version)
+
+
+def test_a_task_and_its_judge_see_the_part_of_a_long_request_that_it_names(
+    office: Office, tmp_path: Path
+) -> None:
+    """What a plan costs grows with its tasks: only who plans needs the whole request."""
+    accept_run(office.ledger, RUN, RunRequest(SURVEY, None, policy_of(PROMPT_VERSION)), PERSON)
+    run = office.work()
+
+    assert run.outcome is Outcome.OK
+    shown = {
+        place: {river for river, words in HAS_SECTION.items() if words in text}
+        for place, text in prompts_of(office).items()
+    }
+    assert shown["role/coordinator", "attempt/1/call/1"] == set(HAS_SECTION)
+    worker, judge = ("task/elbe", "attempt/1/call/1"), ("task/elbe", "attempt/1/call/2")
+    assert shown[worker] == shown[judge] == {"Elbe"}
+    assert shown["task/danube", "attempt/1/call/1"] == {"Danube"}
+    assert 4 * len(prompts_of(office)["role/synthesizer", "attempt/1/call/1"]) < len(SURVEY)
+    for place in (worker, judge, ("role/synthesizer", "attempt/1/call/1")):
+        told = prompts_of(office)[place]
+        assert REQUEST.encode() in told
+        assert b"bytes are left out where it says so" in told
+    assert office.findings() == ()
+    assert play(office, tmp_path) == []
+
+
+def test_a_rejected_task_sees_more_of_the_request_each_time(office: Office) -> None:
+    """What its author was not shown may be the reason: first what the judge names, then all."""
+    no = {"reason": "The Rhine is missing.", "evidence": "", "passed": False, "missing": []}
+    tries = tuple(ScriptStep(f"{n} km") for n in range(3))
+    worker = Scripted({"elbe": tries, "danube": (ScriptStep("2850 km"),)})
+    agents = agents_with(worker, moves(JUDGE, elbe=(said(no), said(no), said(YES))))
+    policy = policy_of(PROMPT_VERSION, agents=agents, retries=2)
+    accept_run(office.ledger, RUN, RunRequest(SURVEY, None, policy), PERSON)
+    run = office.work()
+
+    assert run.outcome is Outcome.OK
+    prompts = prompts_of(office)
+    seen = [
+        [river for river, words in HAS_SECTION.items() if words in prompts["task/elbe", step]]
+        for attempt in (1, 2, 3)
+        for step in (f"attempt/{attempt}/call/1", f"attempt/{attempt}/call/2")
+    ]
+    first, second, whole = ["Elbe"], ["Elbe", "Rhine"], list(HAS_SECTION)
+    assert seen == [first, first, second, second, whole, whole]
+    assert office.findings() == ()
+
+
+def test_a_task_that_names_no_part_sees_the_whole_request(office: Office) -> None:
+    """A part of a text cannot be translated or counted for the whole of it."""
+    tasks = plan(
+        Task("elbe", "Translate the whole document into French.", lane="geography"),
+        Task("danube", "How long is the Danube?", lane="geography"),
+    )
+    policy = policy_of(PROMPT_VERSION)
+    accept_run(office.ledger, RUN, RunRequest(SURVEY, tasks, policy), PERSON)
+    office.work()
+
+    assert SURVEY.encode() in office.prompt("elbe")
+    assert SURVEY.encode() not in office.prompt("danube")
+
+
+@pytest.mark.parametrize("request_text", [SURVEY, REQUEST], ids=["long", "short"])
+def test_a_run_keeps_the_prompts_of_the_release_that_accepted_it(
+    office: Office, tmp_path: Path, request_text: str
+) -> None:
+    """It goes on after an upgrade. A short request has the same prompts in both versions."""
+    for run, version in (("before", 4), ("now", PROMPT_VERSION)):
+        order = RunRequest(request_text, None, policy_of(version))
+        accept_run(office.ledger, run, order, PERSON)
+        assert office.work(run).outcome is Outcome.OK
+
+    before, now = prompts_of(office, "before"), prompts_of(office, "now")
+    assert (before == now) == (request_text == REQUEST)
+    assert all(request_text.encode() in text for text in before.values())
+    assert office.findings() == ()

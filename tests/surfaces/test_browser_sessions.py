@@ -121,7 +121,7 @@ def test_a_session_is_opened_with_a_credential_only(client: TestClient) -> None:
 
 def test_sign_in_is_answered_under_names_of_the_server_only(forum: Forum) -> None:
     """A page under a name of its own (DNS rebinding), or of another site, is refused."""
-    sign_in = OneTimeSignIn(forum.access.operator_token, forum.origin, lambda: forum.policy)
+    sign_in = OneTimeSignIn(forum.access.operator_token, forum.origin, forum.log.describe_policy)
     app = make_app(ServerConfig([Tenant(forum)]), [sign_in])
     elsewhere = [{"Host": "evil.example"}, {"Origin": "http://evil.example"}]
     with TestClient(app, "http://localhost", client=("127.0.0.1", 40000)) as client:

@@ -63,7 +63,7 @@ def test_a_client_of_the_server_does_not(forum: Forum, tmp_path: Path) -> None:
 
 def test_a_browser_that_signs_in_gets_no_marks(forum: Forum) -> None:
     """And a name that is not UTF-8 does not cost the person the code."""
-    sign_in = OneTimeSignIn(lambda: "token", forum.origin, lambda: forum.policy)
+    sign_in = OneTimeSignIn(lambda: "token", forum.origin, forum.log.describe_policy)
     app = make_app(ServerConfig([Tenant(forum)]), [sign_in])
     with TestClient(app, "http://localhost", client=("127.0.0.1", 40000)) as client:
         reply = client.post("/ui/sign-in", json={"code": sign_in.issue_code()})

@@ -13,6 +13,7 @@ from forum.ledger.kinds import NoteFacts, Outcome, RedactionReason
 from forum.ledger.strand import Attachment, Draft
 from forum.sdk import ReportWriter
 from forum.sdk.report_items import RunStart
+from forum.work.report_kinds import derive_reporter_label
 from forum.work.scores import Score
 from tests.conftest import ROOT
 from tests.surfaces.halls import lone_hall, open_forum
@@ -117,6 +118,26 @@ def test_no_key_takes_what_forum_prints_for_a_run(tmp_path: Path) -> None:
     assert answer["recorded"] == 2
     assert read.status_code == 404
     assert found == driven
+
+
+def test_no_key_takes_the_id_of_a_child_run(tmp_path: Path) -> None:
+    """It follows from parent and task, so that it can be foreseen; the engine alone gives it."""
+    foreseen = "0199c0de-1234-8abc-a000-0123456789ab"
+    with lone_hall(tmp_path, operator=True) as (_, client):
+        starts = [{"type": "start", "run": foreseen, "name": "x"}]
+        answer = client.post("/api/v1/reports", json={"items": starts}).json()
+
+    assert answer.get("recorded", 0) == 0
+    assert "those of child runs" in answer["refused"][0]["why"]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("key/a/b", "key/a-b"), ("key/a/b", "key/a/-b"), ("key/a@b", "key/a-b"), ("key/-a", "key/a")],
+)
+def test_two_reporters_have_two_names(one: str, other: str) -> None:
+    """Otherwise each could add to the runs of the other."""
+    assert derive_reporter_label(one) != derive_reporter_label(other)
 
 
 def test_a_name_that_is_also_a_reference_to_a_run_of_another_is_ambiguous(user: Terminal) -> None:

@@ -99,11 +99,18 @@ def test_clients_score_and_read_by_their_scopes(tmp_path: Path) -> None:
             for name, scope in (("writer", Scope.SUBMIT), ("reader", Scope.READ))
         )
         path, body = f"/api/v1/runs/{run}/scores", {"name": "helpful", "value": 0.5}
+        posing = client.post(path, json=body | {"by": "person"}, headers=writer)
+        assert posing.status_code == 422
+        assert "not a person's" in posing.json()["detail"]
+        assert client.post(path, json=body, headers=writer).json()["by"] == "program"
+        token = {"Authorization": f"Bearer {forum.access.operator_token()}"}
+        by_operator = client.post(path, json=body, headers=token).json()
+        assert by_operator["by"] == "person"
         made = client.post(path, json=body | {"by": "judge"}, headers=writer)
         assert (made.status_code, made.json()["actor"][:4]) == (201, "key/")
         assert client.post(path, json=body, headers=reader).status_code == 403
         assert client.get(path, headers=writer).status_code == 403
-        assert client.get(path, headers=reader).json()["scores"] == [made.json()]
+        assert client.get(path, headers=reader).json()["scores"][-1] == made.json()
         missing = client.get("/api/v1/runs/nothing/scores", headers=reader)
         assert missing.status_code == 404
         wrong = client.post(path, json={"name": "helpful", "value": 1.01}, headers=writer)

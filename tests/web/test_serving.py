@@ -10,7 +10,6 @@ import stat
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from time import monotonic
 from types import SimpleNamespace
@@ -23,7 +22,6 @@ from forum.surfaces.http import server_process
 from forum.surfaces.http.auth import ServerConfig
 from forum.surfaces.http.dashboard import DASHBOARD_HEADERS, dashboard_routes
 from forum.surfaces.http.request_pipeline import SECURITY_HEADERS
-from forum.tlog import WitnessPolicy
 from tests.surfaces.serving import START_SECONDS, served, stop
 from tests.surfaces.terminal import FORUM, Terminal
 from tests.web.browsing import needs_browser, play, up
@@ -209,10 +207,9 @@ def test_a_code_expires(monkeypatch: pytest.MonkeyPatch) -> None:
     from forum.surfaces.http import sign_in  # noqa: PLC0415  patched
     from forum.surfaces.http.problems import ProblemError  # noqa: PLC0415
 
-    no_policy = partial(WitnessPolicy, (), (), (), "none")
     moment = [0.0]
     monkeypatch.setattr(sign_in, "monotonic", lambda: moment[0])
-    exchange = sign_in.OneTimeSignIn(lambda: "token", "log.example", no_policy)
+    exchange = sign_in.OneTimeSignIn(lambda: "token", "log.example", lambda: "")
     context = SimpleNamespace(body=sign_in.SignInAsk(exchange.issue_code()))
     moment[0] = sign_in.CODE_TTL_S + 1
     with pytest.raises(ProblemError):

@@ -169,13 +169,16 @@ passages = st.lists(
 )
 
 
-@given(passages, st.text(alphabet="abcdefgh ", max_size=60), st.integers(40, 2000))
+@given(passages, st.text(alphabet="abcdefgh ", max_size=60), st.integers(40, 2000), st.booleans())
 def test_what_does_not_fit_is_named_and_nothing_else_is_lost(
-    parts: list[str], query: str, most: int
+    parts: list[str],
+    query: str,
+    most: int,
+    by_section: bool,  # noqa: FBT001  given by position
 ) -> None:
     """An excerpt is the text, or it fits and says how many bytes are left out at which place."""
     text = "\n\n".join(parts).encode()
-    shown = text_fit.excerpt_by_relevance(text, query, most)
+    shown = text_fit.excerpt_by_relevance(text, query, most, by_section=by_section)
 
     if text_fit.estimate_tokens(text) <= most:
         assert (shown.text, shown.left_out) == (text, 0)
@@ -183,7 +186,8 @@ def test_what_does_not_fit_is_named_and_nothing_else_is_lost(
     assert text_fit.estimate_tokens(shown.text) <= most + 60
     assert shown.left_out > 0
     assert b"bytes left out here, beginning" in shown.text
-    quotation = excerpt(SourceText("the request", text, len(text)), query, most)
+    source = SourceText("the request", text, len(text))
+    quotation = excerpt(source, query, most, by_section=by_section)
     assert f"{shown.left_out} of {len(text)} bytes are left out" in quotation.note or most < 64
 
 

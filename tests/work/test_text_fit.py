@@ -64,3 +64,49 @@ def test_the_lines_of_a_diff_stay_together_and_are_found_by_their_file() -> None
 
     assert shown.count(b"left out here") <= 3
     assert b"+++ b/bob.py\n@@ -1,3" in shown
+
+
+SECTIONS = "\n\n".join(
+    f"## {name}\n\n" + "The report says nothing of interest about Ada, Bob and Cyd.\n\n" * 9
+    for name in ("Ada", "Bob", "Cyd")
+)
+
+
+@pytest.mark.parametrize(
+    ("task", "is_named"),
+    [
+        ("Describe the section Bob.", True),
+        ("Compare Ada and Cyd.", True),
+        ("Translate the text below into French.", False),
+        ("Summarize the report.", False),
+        ("Zähle die Wörter der ganzen Seite.", False),
+        ("", False),
+    ],
+)
+def test_a_task_needs_the_whole_text_unless_it_names_parts(task: str, *, is_named: bool) -> None:
+    """Words that stand everywhere, or nowhere, say nothing about what can be left out."""
+    text = f"{task} Do it well.\n\n{SECTIONS}\n\nThank you."
+
+    assert text_fit.names_passages(text.encode(), task) is is_named
+
+
+def test_a_named_section_comes_before_its_mentions_elsewhere() -> None:
+    """Other sections mention a name more often than its own section, which is about it."""
+    remark = "Nothing of interest happened there, as far as anyone can tell from the notes."
+    parts = [
+        "Start.",
+        *("## Ada", *[f"{remark} Bob knew."] * 9),
+        *("## Bob", *[remark] * 8, "The value of this is 7."),
+        *("## Cyd", *[f"{remark} Bob left."] * 9),
+        "End.",
+    ]
+    text = "\n\n".join(parts).encode()
+
+    by_words, by_section = (
+        text_fit.excerpt_by_relevance(text, "section Bob", 400, by_section=is_on).text
+        for is_on in (False, True)
+    )
+
+    assert by_section.count(b"Bob knew.") < by_words.count(b"Bob knew.")
+    assert b"The value of this is 7." in by_section
+    assert b"The value of this is 7." not in by_words

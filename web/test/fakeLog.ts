@@ -35,7 +35,7 @@ function defineRoot(leaves: Uint8Array[]): Uint8Array {
 
 export class FakeLog {
   readonly origin = "test.example/log";
-  readonly key = makeKey(this.origin, 1);
+  key = makeKey(this.origin, 1);
   readonly witness = makeKey("forum.local/witness/0a1b2c3d", 4);
   readonly entries: Uint8Array[];
   /** The files that were asked for. */
@@ -59,6 +59,21 @@ export class FakeLog {
   append(count: number): void {
     for (let added = 0; added < count; added++)
       this.entries.push(this.makeEntry(this.entries.length));
+  }
+
+  /** Hand the log over to another key; with `forger`, that key signs in the place of the old. */
+  rotate(isForged = false): void {
+    const [old, next] = [this.key, makeKey(this.origin, 1)];
+    const since = this.entries.length;
+    const text = `forum/key.rotate/2\n${this.origin}\n${since}\n${old.vkey}\n${next.vkey}\n`;
+    const [signed, proof] = [isForged ? next : old, next].map(({ secret }) =>
+      base64(sign(null, Buffer.from(text), secret)),
+    );
+    const place = { v: "forum/entry/1", log: this.origin, run: "log", strand: "keys", n: 0 };
+    const facts = { old: old.vkey, vkey: next.vkey, since, signed, proof };
+    const entry = { ...place, kind: "key.rotate/2", facts, bodies: {} };
+    this.entries.push(writeUtf8(JSON.stringify(entry)));
+    this.key = next;
   }
 
   root(size = this.entries.length): Uint8Array {

@@ -254,6 +254,48 @@ describe("a log read whole", () => {
   });
 });
 
+describe("a log whose key was rotated", () => {
+  test("is proven to a reader who pins an earlier key, by hand-overs that both keys signed", async () => {
+    const log = new FakeLog(20);
+    const pinned = log.policy;
+    log.rotate();
+    log.append(5);
+    log.rotate();
+    log.append(5);
+    const asked = { ...question(log), policy: pinned };
+    expect(await kindOf(new Prover(log.reader()).prove(asked))).toBe("proven");
+    expect(await kindOf(new Prover(log.reader()).prove(question(log)))).toBe("proven");
+  });
+
+  test("is refuted if the old key has not signed the hand-over", async () => {
+    const log = new FakeLog(20);
+    const pinned = log.policy;
+    log.rotate(true);
+    log.append(5);
+    const asked = { ...question(log), policy: pinned };
+    expect(await kindOf(new Prover(log.reader()).prove(asked))).toBe("checkpoint");
+  });
+
+  test("is not proven by the key that handed it over", async () => {
+    const log = new FakeLog(20);
+    const [pinned, old] = [log.policy, log.key];
+    log.rotate();
+    log.append(5);
+    log.key = old;
+    const asked = { ...question(log), policy: pinned };
+    await expect(new Prover(log.reader()).prove(asked)).rejects.toThrow(Unanswered);
+  });
+
+  test("is not proven to a reader who pins two keys", async () => {
+    const log = new FakeLog(20);
+    const [pinned, old] = [log.policy, log.key];
+    log.rotate();
+    log.key = old;
+    const asked = { ...question(log), policy: `${pinned}log ${new FakeLog(1).key.vkey}\n` };
+    await expect(new Prover(log.reader()).prove(asked)).rejects.toThrow("several keys");
+  });
+});
+
 test("the keys of a policy are listed with their ids", () => {
   const log = new FakeLog(0);
   const keys = listKeys(log.policy.trimEnd());

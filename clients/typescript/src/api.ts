@@ -1771,6 +1771,9 @@ export interface RunNoteForm {
   entry: number | null;
 }
 
+/** How a run ended, for those who look for runs: an outcome, or what a council left of it. */
+export type RunOutcome = "blocked" | "cancelled" | "denied" | "failed" | "indeterminate" | "ok" | "split" | "timeout";
+
 /** Where the answer comes from. */
 export interface RunReference {
   run: string;
@@ -1817,8 +1820,8 @@ export interface RunsPage {
 export interface RunsPageAsk {
   /** Only runs in this state. */
   state?: RunState | null;
-  /** Only runs that ended so. */
-  outcome?: Outcome | null;
+  /** Only runs that ended so; one whose council decided nothing is not ok. */
+  outcome?: RunOutcome | null;
   /** Only runs that began at or after this time. */
   since?: string | null;
   /** Only runs that began before this time. */
@@ -1845,8 +1848,12 @@ export interface ScoreAsk {
   subject?: ScoreSubject;
   /** With the subject `task`. */
   task?: string;
-  /** What kind of judge gave it. */
-  by?: Scorer;
+  /**
+   * What kind of judge gave it. `person` needs a credential of a person: the operator's token,
+   * or that of an identity provider. By default it is what the credential says: `person`, or
+   * `program` for an API key.
+   */
+  by?: Scorer | null;
   comment?: string;
 }
 
@@ -2312,7 +2319,7 @@ export interface Operations {
   /** List runs, the newest first */
   "GET /api/v1/runs": {
     path: undefined;
-    query: { state?: RunState | null; outcome?: Outcome | null; since?: string | null; until?: string | null; text?: string; lane?: string; provenance?: Provenance | null; cursor?: string; limit?: number };
+    query: { state?: RunState | null; outcome?: RunOutcome | null; since?: string | null; until?: string | null; text?: string; lane?: string; provenance?: Provenance | null; cursor?: string; limit?: number };
     body: undefined;
     reply: RunsPage;
   };

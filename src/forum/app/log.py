@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import cached_property, partial
 from hashlib import sha256
 from importlib.resources import files
@@ -36,6 +37,7 @@ from forum.ledger.access import (
 from forum.ledger.body import Content
 from forum.ledger.bundle import gather_bundle
 from forum.ledger.entry import LOG_RUN, MAIN_STRAND, leaf_of
+from forum.ledger.key_rotation import find_retired_keys
 from forum.ledger.log import (
     Ledger,
     LocatedEntry,
@@ -492,6 +494,20 @@ class LogOperations:
         verifier = (files("forum.verify") / "standalone.py").read_bytes()
         with self._project.open_reader() as reader:
             return gather_bundle(reader, KINDS, run, self._project.policy, verifier).encode()
+
+    def describe_policy(self) -> str:
+        """Return the trust file for readers: the newest key of the log, earlier ones as comments.
+
+        Hand-overs lead from the newest key to the earlier ones.  A reader who pins an earlier key
+        would believe its thief where the hand-over is left out.
+        """
+        key, policy = self._project.verifier, self._project.policy
+        others = [log for log in policy.logs if log.key.name != key.name]
+        own = next((log for log in policy.logs if log.key == key), tlog.KnownLog(key))
+        with self._project.open_reader() as reader:
+            earlier = list(find_retired_keys(reader, KINDS))
+        lines = [f"# log {old} signed trees up to size {size}\n" for old, size in earlier]
+        return replace(policy, logs=(own, *others)).text_for_others() + "".join(lines)
 
     def read_trust(self) -> "Trust":
         """Return the policy and the checkpoints that the operator of this machine trusts."""

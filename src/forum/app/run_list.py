@@ -22,7 +22,7 @@ from forum.work import run_fold, run_summary
 from forum.work.conversation.titles import make_title
 from forum.work.plan import read_plan
 from forum.work.report_kinds import Provenance, decode_names
-from forum.work.run_words import RunEnd
+from forum.work.run_words import RunOutcome
 
 MAX_SCANNED_RUNS = 10_000
 """How many runs one request of a client may pass over in search of those that match."""
@@ -41,7 +41,7 @@ class RunQuery(Struct, frozen=True):
     labels: frozenset[str] = frozenset()
     """States, outcomes and reasons of stops, of which a run must have one."""
     state: run_fold.RunState | None = None
-    outcome: RunEnd | None = None
+    outcome: RunOutcome | None = None
     since: int = 0
     """The earliest beginning, in microseconds since 1970."""
     until: int = 2**63
@@ -316,8 +316,8 @@ def _ends_of(run: ListedRun) -> set[str]:
     if summary.outcome is None:
         return set()
     if summary.accord is None:
-        return {summary.outcome}
-    return {summary.outcome, summary.accord} - {Outcome.OK}
+        return {summary.outcome.value}
+    return {summary.outcome.value, summary.accord.value} - {Outcome.OK.value}
 
 
 class _ListedText(Struct, frozen=True):

@@ -12,7 +12,7 @@ from forum.config import PROJECT_FILE, Settings, bind_tenant, load_settings
 from forum.errors import BadSettings, ForumError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
 TENANTS_FOLDER = "tenants"
 _is_name = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?").fullmatch
@@ -105,3 +105,41 @@ def _quote(text: str) -> str:
     """Return a basic string of TOML."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
+
+
+def check_separation(settings: Settings) -> None:
+    """Raise `BadSettings` unless a process may serve this project beside others.
+
+    A worker runs the programs of all its projects as one user.  A program that is not confined
+    could read the keys of the other tenants; and whatever escapes from a sandbox, or runs in the
+    worker itself, finds no key there that signs a log.
+    """
+    where = str(settings.file or settings.data)
+    if not settings.agents.confine:
+        why = (
+            "a worker for several ledgers runs the programs of all of them as one user, who can "
+            "read the keys of each: set [agents] confine = true, or start it with --confine"
+        )
+        raise BadSettings(where, why)
+    key = settings.key_file
+    for path in (key, *sorted(key.parent.glob(f"{key.name}.*"))):
+        if path.is_file() and os.access(path, os.R_OK):
+            why = (
+                f"{path} signs its log, and a worker for several ledgers must not be able to read "
+                "such a key: keep it with the process that signs (forum serve --tenants), on "
+                "another machine or under another user, and leave write.key and log.pub here"
+            )
+            raise BadSettings(where, why)
+
+
+def keep_separated(
+    found: "Iterable[Settings]", report: "Callable[[Exception], None]"
+) -> "Iterator[Settings]":
+    """Yield the projects that a process may serve beside others, and report the rest."""
+    for settings in found:
+        try:
+            check_separation(settings)
+        except BadSettings as error:
+            report(error)
+        else:
+            yield settings

@@ -79,7 +79,7 @@ class AsyncRunsApi:
         self,
         *,
         state: forms.RunState | None = None,
-        outcome: forms.Outcome | None = None,
+        outcome: forms.RunOutcome | None = None,
         since: str | None = None,
         until: str | None = None,
         text: str | None = None,
@@ -94,7 +94,7 @@ class AsyncRunsApi:
 
         `state`: Only runs in this state.
 
-        `outcome`: Only runs that ended so.
+        `outcome`: Only runs that ended so; one whose council decided nothing is not ok.
 
         `since`: Only runs that began at or after this time.
 
@@ -133,7 +133,7 @@ class AsyncRunsApi:
         self,
         *,
         state: forms.RunState | None = None,
-        outcome: forms.Outcome | None = None,
+        outcome: forms.RunOutcome | None = None,
         since: str | None = None,
         until: str | None = None,
         text: str | None = None,
@@ -298,7 +298,9 @@ class AsyncRunsApi:
 
         `task`: With the subject `task`.
 
-        `by`: What kind of judge gave it.
+        `by`: What kind of judge gave it. `person` needs a credential of a person: the
+        operator's token, or that of an identity provider. By default it is what the
+        credential says: `person`, or `program` for an API key.
         """
         return await self._connection.call(
             ApiRequest(

@@ -130,6 +130,9 @@ if TYPE_CHECKING:
     ReportProvenance = Literal["relayed", "wrapped", "reported"]
     Requirement = Literal["majority", "agreement"]
     RouteNext = Literal["lane", "classifier", "no-lane", "not-routed"]
+    RunOutcome = Literal[
+        "ok", "failed", "denied", "timeout", "cancelled", "indeterminate", "split", "blocked"
+    ]
     RunState = Literal["accepted", "running", "waiting", "interrupted", "stopped", "ended"]
     Scope = Literal["submit", "read", "approve", "audit", "admin", "metrics", "report"]
     ScoreSubject = Literal["run", "task", "answer"]
@@ -189,6 +192,7 @@ else:
     ReportProvenance = str
     Requirement = str
     RouteNext = str
+    RunOutcome = str
     RunState = str
     Scope = str
     ScoreSubject = str

@@ -14,7 +14,7 @@ from forum.engine import child_runs, context, model_calls
 from forum.engine.interruption import follow_parent
 from forum.engine.ports import EMPTY_CONTENT, CallReply, ModelCall, TaskHalted
 from forum.errors import BodyGone, StepMismatch
-from forum.ledger.body import BytesContent, Content
+from forum.ledger.body import BytesContent, Content, text_content
 from forum.ledger.kinds import Outcome
 from forum.ledger.log import read_strand_entries
 from forum.ledger.ports import Amount, BudgetAccount, BudgetCharge
@@ -256,6 +256,14 @@ class ChildRunCaller:
         request = prompt.decode(errors="replace")  # quoted results may be binary or cut mid-char
         case = replace(self._case, policy=self._policy)
         child_runs.start_child_run(self._ledger, case, delegation, delegated, request)
+        if not child_runs.is_child_of(
+            self._ledger, delegated.run, self._case.run, delegation.task.id
+        ):
+            error = f"run {delegated.run} was not accepted for this task: its id was taken"
+            foreign = CallReply(
+                Outcome.FAILED, why=kinds.Why.ERROR, code="id-taken", error=text_content(error)
+            )
+            return foreign, False
         # The parent may have been interrupted while the child run was opened.
         follow_parent(self._ledger, self._case.run, delegated.run)
         reply = child_runs.read_child_reply(self._ledger, delegated)

@@ -7,6 +7,7 @@ the reply is settled.  The child wakes its parent when it ends; no process waits
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
+from itertools import islice
 
 import msgspec
 
@@ -124,6 +125,19 @@ def start_child_run(
     origin = kinds.AcceptedFacts(parent_run=case.run, parent_task=task.id)
     order = RunRequest(prompt, plan, _child_policy(case.policy, task, panel, prompt), budget)
     accept_run(ledger, delegated.run, order, kinds.CHILD_RUN, origin)
+
+
+def is_child_of(ledger: Ledger, child: str, run: str, task: str) -> bool:
+    """Return whether a run was accepted for this task of this run.
+
+    The id of a child run can be foreseen.  A run with that id that names no parent, or another one,
+    is the work of somebody else, and none of its answers counts.
+    """
+    return any(
+        isinstance(entry.facts, kinds.AcceptedFacts)
+        and (entry.facts.parent_run, entry.facts.parent_task) == (run, task)
+        for _, entry in islice(ledger.writer.read_entries(child, MAIN_STRAND), 2)
+    )
 
 
 def read_child_reply(ledger: Ledger, delegated: kinds.DelegationFacts) -> CallReply | None:

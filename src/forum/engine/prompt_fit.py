@@ -27,6 +27,10 @@ MAX_SUMMARY_CALLS = 8
 """Limit of calls for one result; of a longer one the most relevant parts are summarized."""
 _MIN_SHARE_TOKENS = 64
 _WORDS_PER_TOKEN = 0.6
+MAX_WHOLE_TOKENS = 3072
+"""The estimated tokens up to which every role is shown the whole request."""
+_ASKS_TOKENS = 1024
+"""The estimated tokens in which a longer request says what it wants, without its material."""
 QUOTE_TOKENS = 60
 """The estimated tokens of the lines around a quotation."""
 
@@ -99,17 +103,27 @@ class PromptFitter:
         purpose: str,
         fixed: bytes = b"",
         reserved: int = 0,
+        request_tokens: int | None = None,
     ) -> FittedTexts:
         """Return the texts so that they fit into a prompt of `agent`, beside the `fixed` parts.
 
         `purpose` says what the reader does with them: it decides what is relevant. `reserved` are
-        the tokens of what is added to the prompt later.
+        the tokens of what is added to the prompt later. `request_tokens` limits the request where
+        more of it would fit.
         """
         room = self._caller.policy.prompt_tokens(agent) - text_fit.estimate_tokens(fixed) - reserved
         sizes = [text_fit.estimate_tokens(text.text) + QUOTE_TOKENS for text in (request, *texts)]
+        if request_tokens is not None:
+            sizes[0] = min(sizes[0], request_tokens + QUOTE_TOKENS)
         shares = share_tokens(sizes, room)
         # In a thread: ranking the passages of a megabyte takes seconds.
-        shown = await asyncio.to_thread(excerpt, request, purpose, shares[0] - QUOTE_TOKENS)
+        shown = await asyncio.to_thread(
+            excerpt,
+            request,
+            purpose,
+            shares[0] - QUOTE_TOKENS,
+            by_section=request_tokens is not None,
+        )
         fitted = [
             await self._fit_text(turns, agent, text, purpose, share - QUOTE_TOKENS)
             for text, share in zip(texts, shares[1:], strict=True)
@@ -186,9 +200,12 @@ class PromptFitter:
         return result.output.strip() if result.replied.outcome is Outcome.OK else b""
 
 
-def excerpt(text: SourceText, purpose: str, max_tokens: int) -> Quotation:
+def excerpt(
+    text: SourceText, purpose: str, max_tokens: int, *, by_section: bool = False
+) -> Quotation:
     """Return the parts of a text that matter for a purpose, with notes for the others."""
-    shown = text_fit.excerpt_by_relevance(text.text, purpose, max(_MIN_SHARE_TOKENS, max_tokens))
+    room = max(_MIN_SHARE_TOKENS, max_tokens)
+    shown = text_fit.excerpt_by_relevance(text.text, purpose, room, by_section=by_section)
     if not shown.left_out:
         return text.quote()
     unread = text.size - len(text.text)
@@ -196,6 +213,23 @@ def excerpt(text: SourceText, purpose: str, max_tokens: int) -> Quotation:
     note += f", and the last {unread} bytes" if unread and not text.note else ""
     note = f"{text.note}; {note}" if text.note else note
     return Quotation(text.source, shown.text, text.size, note)
+
+
+def task_request_tokens(request: SourceText, instruction: str, tasks: int) -> int | None:
+    """Return how many tokens of a request one of several tasks is shown; None: all that fit.
+
+    Each of `tasks` has an equal share of a long request, and an eighth of it in addition. A task
+    that does not say which parts it is about sees the whole.
+    """
+    size = text_fit.estimate_tokens(request.text)
+    if size <= MAX_WHOLE_TOKENS or not text_fit.names_passages(request.text, instruction):
+        return None
+    return max(MAX_WHOLE_TOKENS, size // tasks + size // 8)
+
+
+def asks_tokens(request: SourceText) -> int | None:
+    """Return how many tokens of a request are shown for its asks; None: all that fit."""
+    return _ASKS_TOKENS if text_fit.estimate_tokens(request.text) > MAX_WHOLE_TOKENS else None
 
 
 def share_tokens(sizes: Sequence[int], room: int) -> list[int]:

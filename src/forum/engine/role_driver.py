@@ -18,6 +18,7 @@ from forum.engine.prompt_fit import (
     NO_TEXT,
     PromptFitter,
     SourceText,
+    asks_tokens,
     excerpt,
     read_request_source,
     source_of,
@@ -286,15 +287,20 @@ class RoleDriver:
         texts, absent = await asyncio.to_thread(answering.synthesis_sources)
         missing = "\n".join(part for part in (need.missing, describe_faults(need.faults)) if part)
         fixed = synthesizer.build_prompt(NO_TEXT, (), absent=absent, missing=missing)
-        purpose = f"{request.text.decode(errors='replace')}\n{missing}"
+        asks, limit = request.text.decode(errors="replace"), None
+        if self._policy.shows_excerpts:
+            # The results carry the material: of a long request, what the tasks ask for is enough.
+            asks = "\n".join(task.instruction for task in self._case.plan.tasks)
+            limit = asks_tokens(request)
         fitted = await fitter.fit(
             turns,
             agent,
             request,
             texts,
-            purpose=purpose,
+            purpose=f"{asks}\n{missing}",
             fixed=fixed.text,
             reserved=self._repair_tokens(agent),
+            request_tokens=limit,
         )
         tasks = [text.source.removeprefix("task ") for text in texts]
         longest = max((len(text.text.decode(errors="replace")) for text in texts), default=0)

@@ -24,6 +24,7 @@ from forum.engine.prompt_fit import (
     read_findings_source,
     read_request_source,
     source_of,
+    task_request_tokens,
 )
 from forum.engine.signals import CancelToken
 from forum.engine.structured_output import independence, judge_independently
@@ -95,6 +96,10 @@ class TaskDriver:
         self._children = ChildRunCaller(self._caller, case, self._task)
         self._is_unframed = False
         """Whether the prompt has no frame of a team around the words of the task."""
+        self._request_tokens: int | None = None
+        """How much of the request the task and its judge are shown; None: as much as fits."""
+        self._purpose = ""
+        """What decides which parts of the request those are."""
         self._rejections: list[str] = []
         """What was said against each attempt so far, for a person who decides about a dissent."""
         # Of the smallest context that the task may come to: an escalation sends the same prompt.
@@ -138,7 +143,13 @@ class TaskDriver:
         if not self._policy.is_team:
             self._inputs = [*background, *(text.quote() for text in inputs)]
             return self._plain_prompt(instruction, self._inputs)
-        request = await self._read_request()
+        self._purpose, request = instruction, await self._read_request()
+        tasks = len(self._case.plan.tasks)
+        if tasks > 1 and self._policy.shows_excerpts:
+            # In a thread: a request may have a megabyte.
+            self._request_tokens = await asyncio.to_thread(
+                task_request_tokens, request, instruction, tasks
+            )
         is_request = instruction.strip().encode() == request.text.strip()
         if self._has_words_of_request(request, is_request=is_request):
             # The task is the request, or a part of it in its words: a small model answers the plain
@@ -161,6 +172,7 @@ class TaskDriver:
                 outline_chars=max(
                     20, min(200, self._prompt_tokens // 3 // len(self._case.plan.tasks))
                 ),
+                is_shared=self._request_tokens is None,
             )
             return worker.build_prompt(
                 self._task,
@@ -183,6 +195,7 @@ class TaskDriver:
             reserved=(self._prompt_tokens // 4 if tools else 0)
             + self._policy.prompt_tokens(self._agent)
             - self._prompt_tokens,
+            request_tokens=self._request_tokens,
         )
         self._inputs = list(fitted.texts)
         self._is_excerpt = bool(fitted.request.note)
@@ -205,10 +218,17 @@ class TaskDriver:
         build: Callable[[Quotation, Sequence[Quotation]], Prompt],
         why: str,
     ) -> Prompt:
-        """Return the first prompt with what a rejection makes relevant, and room for it."""
+        """Return the first prompt with what a rejection makes relevant, and room for it.
+
+        A task that sees a part of the request sees another part once, and then all that fits.
+        """
         room = self._prompt_tokens * 7 // 8 - QUOTE_TOKENS
         room -= estimate_tokens(build(NO_TEXT, texts).text)
-        return build(excerpt(request, f"{instruction}\n{why}", room), texts)
+        if self._purpose != instruction:
+            self._request_tokens = None
+        self._purpose, limit = f"{instruction}\n{why}", self._request_tokens
+        room, by_section = (room, False) if limit is None else (min(room, limit), True)
+        return build(excerpt(request, self._purpose, room, by_section=by_section), texts)
 
     @cached_property
     def _request(self) -> SourceText:
@@ -430,6 +450,11 @@ class TaskDriver:
         sources = [*map(source_of, (*self._inputs, *_join_outcomes(outcomes)))]
         sources.append(SourceText("the result", exchange.output[:MAX_READ_BYTES], exchange.size))
         split = len(self._inputs)
+        # The judge of a task that sees a part of the request is shown that part: the words of the
+        # result do not lead to what its author has left out.
+        limit, purpose = self._request_tokens, self._purpose
+        if limit is None:
+            purpose = f"{instruction}\n{exchange.output[:4000].decode(errors='replace')}"
 
         def build(request: Quotation, texts: Sequence[Quotation]) -> Prompt:
             *before, result = texts
@@ -441,7 +466,7 @@ class TaskDriver:
                 outcomes=before[split:],
                 result=result,
                 for_panel=judge in self._policy.panels,
-                is_shared=len(self._case.plan.tasks) > 1,
+                is_shared=limit is None and len(self._case.plan.tasks) > 1,
             )
 
         fitted = await self._fitter.fit(
@@ -449,8 +474,9 @@ class TaskDriver:
             judge,
             await self._read_request(),
             sources,
-            purpose=f"{instruction}\n{exchange.output[:4000].decode(errors='replace')}",
+            purpose=purpose,
             fixed=build(NO_TEXT, [NO_TEXT]).text,
+            request_tokens=limit,
         )
         return build(fitted.request, fitted.texts)
 

@@ -17,7 +17,7 @@ from forum.evidence.attestation import make_statement, sign_statement
 from forum.evidence.control_maps import ControlMap
 from forum.evidence.log_part import EarlierEntry, LogPart, decode_lines, encode_lines
 from forum.evidence.report import FORMAT, Arguments, PackReport
-from forum.ledger.bundle import BundleFileLine, PastCheckpoint
+from forum.ledger.bundle import BundleFileLine, PastCheckpoint, check_past_count
 from forum.ledger.zip_archive import Archive, ByteSource, pack_archive
 
 MANIFEST, ATTESTATION = "manifest.json", "attestation.dsse.json"
@@ -150,6 +150,7 @@ class PackReader:
         if entries.pop() or earlier.pop():
             raise Malformed("pack", "the last line of the log part does not end")
         past = sorted({match[1] for match in map(_PAST, self.names) if match})
+        check_past_count(len(past))
         for name in sorted(self.names & {START, END}):
             try:
                 tlog.parse_checkpoint(self.read(name))

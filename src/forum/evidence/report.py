@@ -57,6 +57,10 @@ LIMITS = (
 """What no pack shows."""
 
 
+MAX_QUERIES = 64
+"""How many queries the maps of a pack may have together: each is asked of each entry."""
+
+
 class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What was asked for when the pack was made."""
 
@@ -194,7 +198,10 @@ def make_report(
 ) -> PackReport:
     """Return the report of a period.  Raises `Malformed` for a log part that has none."""
     used = tuple(maps)
-    asked = (*queries, *(query for control_map in used for query in control_map.queries))
+    added = [query for control_map in used for query in control_map.queries]
+    if len(added) > MAX_QUERIES:
+        raise Malformed("maps", f"{len(added)} queries in maps; the most is {MAX_QUERIES}")
+    asked = (*queries, *added)
     ids = Counter(query.id for query in asked)
     if doubled := [query_id for query_id, count in ids.items() if count > 1]:
         # The page looks figures up by their id, so that the query of a map could replace one.

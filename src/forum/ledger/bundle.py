@@ -29,6 +29,9 @@ FORMAT: Literal["forum/bundle/1"] = "forum/bundle/1"
 WIDE_FORMAT: Literal["forum/bundle/2"] = "forum/bundle/2"
 """The format of a bundle whose archive needs ZIP64; the files in it are the same."""
 
+MAX_PAST = 67
+"""How many earlier checkpoints are read: one for each of 64 hand-overs, and three of the run."""
+
 _MANIFEST = "manifest.json"
 _ENTRY = re.compile(r"entries/([0-9]{16})\.json").fullmatch
 _BODY = re.compile(r"bodies/([0-9]{16})/([a-z][a-z0-9._-]{0,31})").fullmatch
@@ -140,6 +143,7 @@ class BundleReader:
         """The entry index and the name of each body."""
         self._sizes = [m[1] for m in map(_PAST, names) if m]
         self._check_names()
+        check_past_count(len(self._sizes))
         self.checkpoint = self._archive.read("checkpoint")
         self.past = tuple(map(self._read_past, self._sizes))
 
@@ -216,6 +220,14 @@ class BundleReader:
         if lines.encode() != data or f"{tlog.parse_checkpoint(note).size:016}" != size:
             raise errors.Malformed("bundle", "an earlier checkpoint is not in canonical form")
         return PastCheckpoint(note, hashes)
+
+
+def check_past_count(count: int) -> None:
+    """Raise `Malformed` for more earlier checkpoints than any log needs."""
+    if count > MAX_PAST:
+        raise errors.Malformed(
+            "bundle", f"{count} earlier checkpoints; at most {MAX_PAST} are read"
+        )
 
 
 def _read_hashes(data: bytes) -> tuple[tlog.Hash, ...]:

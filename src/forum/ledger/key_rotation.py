@@ -16,7 +16,15 @@ from forum.ledger.entry import LOG_RUN, Entry, leaf_of
 from forum.ledger.kinds import KeyAddV2Facts, KeyRotationFacts, KeyRotationV2Facts, Kinds
 from forum.ledger.log import LocatedEntry, find_entry
 from forum.ledger.ports import Reader
-from forum.tlog import ED25519, Note, SigningKey, VerifierKey, format_base64, parse_base64
+from forum.tlog import (
+    ED25519,
+    Note,
+    SigningKey,
+    VerifierKey,
+    format_base64,
+    parse_base64,
+    parse_checkpoint,
+)
 
 KEYS_STRAND = "keys"
 """The strand of the run `log` that records key rotations."""
@@ -130,6 +138,22 @@ def find_key_rotations(reader: Reader, kinds: Kinds) -> Iterator[LocatedEntry]:
             located = find_entry(reader, kinds, leaf_of(data).hex())
             if isinstance(located.entry.facts, KeyRotationFacts | KeyRotationV2Facts):
                 yield located
+
+
+def find_retired_keys(reader: Reader, kinds: Kinds) -> Iterator[tuple[VerifierKey, int]]:
+    """Yield each key that handed the log over, with the size of its last checkpoint."""
+    for located in find_key_rotations(reader, kinds):
+        index = located.index or 0
+        hand_over = read_key_rotation(index, located.data, located.entry, reader.origin)
+        if hand_over is None:
+            continue
+        last = index
+        for data in reader.checkpoints(index + 1):
+            note = Note.parse(data)
+            if any(signature.claims_key(hand_over.new) for signature in note.signatures):
+                yield hand_over.old, last
+                break
+            last = parse_checkpoint(data).size
 
 
 def find_rotation_checkpoints(reader: Reader, entries: Iterable[LocatedEntry]) -> Iterator[bytes]:

@@ -66,6 +66,7 @@ from forum.work.report_kinds import (
     ReportStepFacts,
     derive_label,
     derive_reporter_label,
+    is_derived_run_id,
     looks_like_run_id,
     span_strand,
 )
@@ -147,6 +148,9 @@ class ReportWriter:
             raise errors.ReportRefused(start.run, "names that begin like this are reserved")
         if looks_like_run_id(start.run):
             why = "its name may be taken for the id of another run; take a whole UUID, or words"
+            raise errors.ReportRefused(start.run, why)
+        if is_derived_run_id(start.run):
+            why = "ids like this (UUID version 8) are those of child runs; take another one"
             raise errors.ReportRefused(start.run, why)
         source = ReportSourceFacts(
             told=start.told,

@@ -14,7 +14,7 @@ from forum.deliberation import seating
 from forum.deliberation.symposium.prompts import build_briefing
 from forum.deliberation.symposium.schemas import Persona
 from forum.engine import AnswerReference, RunRequest
-from forum.errors import BadPlan, NoSuchEntry
+from forum.errors import BadPlan, Malformed, NoSuchEntry
 from forum.ledger.access import has_scope
 from forum.ledger.body import text_content
 from forum.ledger.kinds import Scope
@@ -453,17 +453,31 @@ class ScoreAsk(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
     value: Annotated[float, Meta(ge=0, le=1, description="Kept in thousandths.")]
     subject: ScoreSubject = ScoreSubject.RUN
     task: Annotated[str, Meta(max_length=128, description="With the subject `task`.")] = ""
-    by: Annotated[Scorer, Meta(description="What kind of judge gave it.")] = Scorer.PERSON
+    by: Annotated[
+        Scorer | None,
+        Meta(
+            description="What kind of judge gave it. `person` needs a credential of a person: the "
+            "operator's token, or that of an identity provider. By default it is what the "
+            "credential says: `person`, or `program` for an API key."
+        ),
+    ] = None
     comment: Annotated[str, Meta(max_length=10_000)] = ""
 
 
-def score_from_form(form: ScoreAsk) -> Score:
-    """Return the score that a client asks to record."""
+def score_from_form(form: ScoreAsk, *, is_person: bool) -> Score:
+    """Return the score that a client asks to record.
+
+    Evidence counts the scores of people, so a program must not call itself one.  Raises
+    `Malformed`.
+    """
+    if form.by is Scorer.PERSON and not is_person:
+        raise Malformed("score", "this credential is not a person's: leave `by` out, or `program`")
+    by_credential = Scorer.PERSON if is_person else Scorer.PROGRAM
     return Score(
         name=form.name,
         value=round(form.value * MAX_SCORE),
         subject=form.subject,
         task=form.task,
-        by=form.by,
+        by=form.by or by_credential,
         comment=form.comment,
     )

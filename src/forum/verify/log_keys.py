@@ -30,8 +30,37 @@ HasRotation = Callable[[KeyRotation, tlog.Checkpoint], bool]
 
 _NOT_FOLLOWED = "it was not followed, because a signature does not hold, or nothing leads to it"
 
-_Signers = dict[tlog.Checkpoint, set[tlog.VerifierKey]]
-"""The log keys whose signatures on each checkpoint are valid."""
+MAX_ROTATIONS = 64
+"""How many hand-overs of a bundle or a pack are followed: each may cost signatures."""
+
+
+class _SignedTrees:
+    """The checkpoints of a log by size, whose signatures are verified when they decide."""
+
+    def __init__(self, notes: Iterable[bytes]) -> None:
+        self._notes: list[tuple[tlog.Checkpoint, tlog.Note]] = []
+        for data in notes:
+            try:
+                note = tlog.Note.parse(data)
+                self._notes.append((tlog.Checkpoint.parse(note.text), note))
+            except Malformed:
+                continue  # reported when the checkpoint is opened
+        self._notes.sort(key=lambda pair: pair[0].size)
+        self._verified: dict[tuple[tlog.VerifierKey, int], bool] = {}
+
+    def find_first(
+        self, key: tlog.VerifierKey, index: int, may_sign: Callable[[tlog.VerifierKey, int], bool]
+    ) -> tlog.Checkpoint | None:
+        """Return the smallest tree beyond an index that a key has signed when it was allowed to."""
+        for number, (checkpoint, note) in enumerate(self._notes):
+            if checkpoint.size <= index or not may_sign(key, checkpoint.size):
+                continue
+            place = (key, number)
+            if place not in self._verified:
+                self._verified[place] = _has_signed(key, note)
+            if self._verified[place]:
+                return checkpoint
+        return None
 
 
 class LogKeys:
@@ -57,8 +86,7 @@ class LogKeys:
         self._followed: set[KeyRotation] = set()
         ordered = sorted(hand_overs, key=lambda h: h.index) if self._pinned else []
         if ordered:
-            named = {key for hand_over in ordered for key in (hand_over.old, hand_over.new)}
-            self._follow_rotations(ordered, _read_signers(notes, named | self._accepted), proves)
+            self._follow_rotations(ordered, _SignedTrees(notes), proves)
         added = sorted(self._accepted.difference(self._pinned), key=str)
         self.trust = replace(trust, keys=(*trust.keys, *added))
         """The trust of the reader, extended by the keys that the rotations add."""
@@ -66,7 +94,7 @@ class LogKeys:
         """One sentence for each hand-over, followed or not."""
 
     def _follow_rotations(
-        self, hand_overs: Sequence[KeyRotation], trees: _Signers, proves: HasRotation
+        self, hand_overs: Sequence[KeyRotation], trees: _SignedTrees, proves: HasRotation
     ) -> None:
         """Accept the keys after the pinned ones in log order, then those before them in reverse."""
         for hand_over in hand_overs:
@@ -97,18 +125,13 @@ class LogKeys:
         self,
         hand_over: KeyRotation,
         signer: tlog.VerifierKey,
-        trees: _Signers,
+        trees: _SignedTrees,
         proves: HasRotation,
     ) -> None:
         """Accept both keys of a rotation if a tree that the accepted one signed contains it."""
         old, new, index = hand_over.old, hand_over.new, hand_over.index
-        covering = [
-            tree
-            for tree, signers in trees.items()
-            if signer in signers and self.may_sign(signer, tree.size)
-            if tree.size > index
-        ]
-        if not covering or not proves(hand_over, min(covering, key=lambda tree: tree.size)):
+        covering = trees.find_first(signer, index, self.may_sign)
+        if covering is None or not proves(hand_over, covering):
             return
         self._followed.add(hand_over)
         self._accepted |= {old, new}
@@ -117,14 +140,11 @@ class LogKeys:
         # The old key ends with the first tree that the new key has signed.  Otherwise a thief of
         # the old key could go on signing.  A reader who pins the new key knows that it is in use:
         # then the old one ends in any case, and leaving out what the new key signed is of no use.
-        first = [
-            tree.size
-            for tree, signers in trees.items()
-            if new in signers and tree.size > index and self.may_sign(new, tree.size)
-        ]
-        if first or new in self._pinned:
-            ends = [*first, self._until.get(old, min(first, default=index))]
-            self._until[old] = min(ends)
+        first = trees.find_first(new, index, self.may_sign)
+        if first is not None:
+            self._until[old] = min(first.size, self._until.get(old, first.size))
+        elif new in self._pinned:
+            self._until.setdefault(old, index)
 
     def may_sign(self, key: tlog.VerifierKey, size: int) -> bool:
         """Return whether a key may sign a tree of this size."""
@@ -210,11 +230,12 @@ def read_bundle_log_keys(bundle: BundleReader, kinds: Kinds, trust: Trust) -> Lo
         newest = tlog.parse_checkpoint(bundle.checkpoint)
     except Malformed:
         return LogKeys(trust, bundle.origin)
+    named = [i for i in bundle.indexes if b'"key.rotate/' in bundle.entry(i)]
+    check_rotation_count(len(named))
     rotations = [
         hand_over
-        for index in bundle.indexes
-        if b'"key.rotate/' in (data := bundle.entry(index))
-        if (hand_over := _read_proven_rotation(bundle, kinds, index, data, newest))
+        for index in named
+        if (hand_over := _read_proven_rotation(bundle, kinds, index, bundle.entry(index), newest))
     ]
     # Each rotation is proven in the newest tree, and each earlier tree is proven to be a prefix of
     # it.  So an earlier tree beyond the index of a rotation contains it without a further proof.
@@ -227,6 +248,12 @@ def read_bundle_log_keys(bundle: BundleReader, kinds: Kinds, trust: Trust) -> Lo
         notes=notes,
         proves=lambda _hand_over, _checkpoint: True,
     )
+
+
+def check_rotation_count(count: int) -> None:
+    """Raise `Malformed` for more hand-overs of a log than any log needs."""
+    if count > MAX_ROTATIONS:
+        raise Malformed("bundle", f"more than {MAX_ROTATIONS} hand-overs of the log")
 
 
 def _read_proven_rotation(
@@ -249,20 +276,6 @@ def _is_continued_by(note: bytes, proof: Sequence[tlog.Hash], newest: tlog.Check
     except (ProofRejected, Malformed):
         return False
     return True
-
-
-def _read_signers(notes: Iterable[bytes], keys: Iterable[tlog.VerifierKey]) -> _Signers:
-    """Return the checkpoints with the keys, of these, that have signed each."""
-    candidates, trees = list(keys), _Signers()
-    for data in notes:
-        try:
-            note = tlog.Note.parse(data)
-            checkpoint = tlog.Checkpoint.parse(note.text)
-        except Malformed:
-            continue  # reported when the checkpoint is opened
-        signers = {key for key in candidates if _has_signed(key, note)}
-        trees.setdefault(checkpoint, set()).update(signers)
-    return trees
 
 
 def _has_signed(key: tlog.VerifierKey, note: tlog.Note) -> bool:

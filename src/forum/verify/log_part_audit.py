@@ -12,7 +12,7 @@ from forum.ledger.key_rotation import KeyRotation, read_key_rotation
 from forum.ledger.kinds import Kinds
 from forum.verify import report
 from forum.verify.checkpoint_times import MAX_CLOCK_SKEW_US
-from forum.verify.log_keys import LogKeys
+from forum.verify.log_keys import LogKeys, check_rotation_count
 from forum.verify.trust import NO_KEY, Trust
 
 _SECOND = 1_000_000
@@ -30,6 +30,8 @@ class LogPartCheck(msgspec.Struct, frozen=True):
     keys: LogKeys
     is_readable: bool
     """Whether every entry is well-formed, so that figures can be computed."""
+    is_signed: bool
+    """Whether a key that the reader trusts has signed both trees."""
     witnessing: report.WitnessState = report.WitnessState.NONE
 
     @property
@@ -110,6 +112,7 @@ class _LogPartAudit:
             trust=trust,
             keys=self._keys,
             is_readable=self._is_readable,
+            is_signed=is_signed,
             witnessing=trust.judge_witnessing(independent, cosignatures),
         )
 
@@ -143,6 +146,7 @@ class _LogPartAudit:
             rotation = read_key_rotation(index, data, entry, self._part.origin)
             if rotation is not None:
                 self._rotations.append(rotation)
+                check_rotation_count(len(self._rotations))
         return is_readable
 
     def _check_trees(self) -> bool:

@@ -55,6 +55,8 @@ MAX_LISTED = 100
 _ROW = re.compile(r'data-row="([^"]*)"').search
 _ABSENT = "(absent)"
 _EVERYTHING = ("everything in it",)
+_NO_REPORT = "no report follows from the log part"
+_NOT_SIGNED = "no key that you trust has signed both trees, so that no figure was computed"
 
 
 class _FigureId(msgspec.Struct, frozen=True):
@@ -196,6 +198,7 @@ class _PackAudit:
         self._findings: list[PackFinding] = []
         self._not_checked: list[str] = []
         self._bundle_files: dict[str, str] = {}
+        self._is_signed = False
 
     def run(self, known_maps: Mapping[str, ControlMap], progress: Progress) -> PackResult:
         """Check the log part, the figures, the maps, the bundles and the attestation."""
@@ -203,7 +206,11 @@ class _PackAudit:
         for finding in check.findings:
             row = "log part" if finding.index is None else f"log entry {finding.index}"
             self._add(PackProblem.LOG_PART, row, f"{finding.problem}: {finding.detail}")
-        report = self._compute_report() if check.is_readable else None
+        # Nothing is computed from trees that nobody whom the reader trusts has signed: a forger
+        # could make that expensive.
+        computes = check.is_readable and check.is_signed
+        self._is_signed = check.is_signed
+        report = self._compute_report() if computes else None
         self._check_maps(known_maps)
         figures = self._check_figures(report, check)
         if report is not None:
@@ -262,7 +269,7 @@ class _PackAudit:
 
     def _check_figures(self, report: PackReport | None, check: LogPartCheck) -> ClaimResult:
         if report is None:
-            return ClaimResult(State.NOT_CHECKED, "no report follows from the log part")
+            return ClaimResult(State.NOT_CHECKED, _NO_REPORT if check.is_signed else _NOT_SIGNED)
         before = len(self._findings)
         self._compare_report(report)
         self._compare_page(report)
@@ -408,7 +415,8 @@ class _PackAudit:
             return ClaimResult(State.FAILS, detail)
         if report is None:
             # What the statement claims could not be compared with anything.
-            return ClaimResult(State.NOT_CHECKED, "no report follows from the log part")
+            reason = _NO_REPORT if self._is_signed else _NOT_SIGNED
+            return ClaimResult(State.NOT_CHECKED, reason)
         if statement != make_statement(digest, report):
             detail = "the statement claims something else than the report"
             self._add(PackProblem.ATTESTATION_REJECTED, pack_file.ATTESTATION, detail)

@@ -44,7 +44,7 @@ import sys
 import zlib
 from collections.abc import Callable, Iterator
 from datetime import datetime, timezone
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, NamedTuple, NoReturn
 
 
@@ -172,6 +172,7 @@ def check_public_key(public: bytes) -> None:
     require(point_encode(multiple) != point_encode(ZERO), "a public key of small order")
 
 
+@lru_cache(maxsize=1024)
 def signature_holds(public: bytes, message: bytes, signature: bytes) -> bool:
     """Return whether R = sB - hA for a signature (R, s) by the key A, with h = H(R, A, message)."""
     r, s = signature[:32], int.from_bytes(signature[32:], "little")
@@ -858,6 +859,9 @@ class BundleMember(NamedTuple):
 
 MAX_FILES, MAX_BYTES, PIECE = 0xFFFF, 0xFFFFFFFF, 1 << 20
 """The limits of an archive without ZIP64 records, and the number of bytes read at once."""
+MAX_ROTATIONS = 64
+MAX_PAST = MAX_ROTATIONS + 3
+"""More hand-overs and earlier checkpoints are not read: each may cost a signature."""
 
 
 NOT_A_ZIP = "not-a-zip: it does not begin as a zip file does, so it is no evidence bundle"
@@ -1003,6 +1007,14 @@ def read_past(size: int, note: bytes, proof: bytes) -> BundlePastCheckpoint:
     return BundlePastCheckpoint(note, [read_hash(line) for line in lines])
 
 
+PAST_NOTE = re.compile(r"past/[0-9]{16}\.note").fullmatch
+
+
+def check_past_count(count: int) -> None:
+    """Refuse more earlier checkpoints than any log needs."""
+    require(count <= MAX_PAST, f"{count} earlier checkpoints; at most {MAX_PAST} are read")
+
+
 class BundleContents:
     """The contents of a well-formed bundle, not yet verified, read on demand."""
 
@@ -1015,6 +1027,7 @@ class BundleContents:
         """The names of the salt and content files, by entry index and body name."""
         self.past: list[BundlePastCheckpoint] = []
         names = {"checkpoint", "manifest.json"}
+        check_past_count(sum(bool(PAST_NOTE(name)) for name in self._archive.members))
         for name in self._archive.members:
             names.update(self._take(name))
         for name in self._archive.members.keys() | names:
@@ -1032,7 +1045,7 @@ class BundleContents:
             salt = f"salts/{name[7:]}"
             self.bodies[int(name[7:23]), name[24:]] = (salt, name)
             return [name, salt]
-        if matches(r"past/[0-9]{16}\.note", name):
+        if PAST_NOTE(name):
             note, proof = name, f"{name[:21]}.consistency"
             files = (self._archive.read(note), self._archive.read(proof))
             self.past.append(read_past(int(name[5:21]), *files))
@@ -1467,10 +1480,16 @@ def keys_have_signed(kind: str, origin: str, facts: Members, keys: tuple[str, st
 
 
 class BundleSignedTree(NamedTuple):
-    """The size of a checkpoint, and the log keys whose signatures on it are valid."""
+    """The size of a checkpoint, and its note, whose signatures are verified when they decide."""
 
     size: int
-    signers: list[BundleKey]
+    note: BundleNote
+
+    def is_signed_by(self, key: BundleKey) -> bool:
+        """Return whether the first signature that names a key holds."""
+        blobs = [blob for _, blob in self.note.signatures_by([key])]
+        text = self.note.text.encode()
+        return bool(blobs) and signature_holds(key.public, text, blobs[0])
 
 
 def read_key_rotation(origin: str, index: int, data: bytes) -> BundleKeyRotation | None:
@@ -1489,25 +1508,29 @@ def read_key_rotation(origin: str, index: int, data: bytes) -> BundleKeyRotation
     return BundleKeyRotation(index, old, new, entry.facts if entry.kind == kinds[1] else None)
 
 
-def read_signed_tree(data: bytes, keys: list[BundleKey]) -> BundleSignedTree | None:
-    """Return the size and the signers of a checkpoint, or None if it is malformed."""
+def read_signed_tree(data: bytes) -> BundleSignedTree | None:
+    """Return a checkpoint with its signatures, or None if it is malformed."""
     try:
         note = read_note(data)
-        size, text = read_checkpoint(note.text).size, note.text.encode()
+        return BundleSignedTree(read_checkpoint(note.text).size, note)
     except BundleRejected:
         return None
-    first = dict(reversed(note.signatures_by(keys)))
-    signers = [key for key, blob in first.items() if signature_holds(key.public, text, blob)]
-    return BundleSignedTree(size, signers)
+
+
+def check_rotation_count(count: int) -> None:
+    """Refuse more hand-overs of a log than any log needs."""
+    require(count <= MAX_ROTATIONS, f"more than {MAX_ROTATIONS} hand-overs of the log")
 
 
 def read_rotations(bundle: BundleContents, tree: BundleCheckpoint) -> list[BundleKeyRotation]:
     """Return the key rotations of a bundle that are proven to be in the tree."""
-    rotations = []
+    rotations, count = [], 0
     for index in sorted(bundle.entries):
         data, proof = bundle.entry(index)
         if b'"key.rotate/' not in data:
             continue
+        count += 1
+        check_rotation_count(count)
         rotation = read_key_rotation(bundle.origin, index, data)
         try:
             require(proof.at == index, "the proof is for another entry")
@@ -1563,9 +1586,8 @@ class BundleLogKeys:
         self._retired: set[BundleKey] = set()
         rotations = sorted(rotations, key=lambda h: h.at) if self._pinned else []
         if rotations:
-            keys = list({*self.accepted, *(h.old for h in rotations), *(h.new for h in rotations)})
-            opened = [read_signed_tree(note, keys) for note in notes]
-            self._follow(rotations, [signed for signed in opened if signed and signed.signers])
+            opened = [read_signed_tree(note) for note in notes]
+            self._follow(rotations, [signed for signed in opened if signed])
         self.notices = [self._describe(rotation) for rotation in rotations]
         """One sentence for each hand-over, followed or not."""
 
@@ -1616,7 +1638,7 @@ class BundleLogKeys:
         return key in self.accepted and since <= size <= until
 
     def _has_signed(self, key: BundleKey, tree: BundleSignedTree) -> bool:
-        return key in tree.signers and self.may_sign(key, tree.size)
+        return self.may_sign(key, tree.size) and tree.is_signed_by(key)
 
     def _describe(self, rotation: BundleKeyRotation) -> str:
         old, new = rotation.old.id.hex(), rotation.new.id.hex()
@@ -1638,9 +1660,9 @@ class BundleLogKeys:
             "you pin several keys of this log, and no hand-over between them is here; pin the "
             "newest one only",
         )
-        tree = read_signed_tree(note, self.accepted) if self._followed else None
+        tree = read_signed_tree(note) if self._followed else None
         allowed = not self._followed or (
-            tree and any(self._has_signed(k, tree) for k in tree.signers)
+            tree and any(self._has_signed(key, tree) for key in self.accepted)
         )
         require(allowed, "signed by a key that was not valid at this size")
 
@@ -2000,6 +2022,8 @@ NAMED_FIRST = ("tools.doubt", "gates.unattended", "gaps.steps", "stops.all", "ru
 """The figures whose runs are named, the most important first."""
 MAX_NAMED, MAX_EXAMPLES, MAX_GROUPS, MAX_DAYS = 10, 3, 40, 400
 MAX_TIMELINE, MAX_DECISIONS, MAX_EVENTS = 400, 50, 50
+MAX_QUERIES = 64
+"""How many queries the maps of a pack may have together: each is asked of each entry."""
 WHOLE_STRANDS = ("access", "config", "incidents", "retention")
 LASTING = ("config.seen/1", "hold/1", "retention/1")
 RELATED = {
@@ -2412,6 +2436,7 @@ class PackLog:
             require(all(type(x) is str for x in texts), "log/earlier.jsonl: not an earlier entry")
         self.earlier = [(line["index"], line["entry"].encode(), line["proof"]) for line in earlier]
         names = [name for name in archive.members if matches(r"log/past/.*\.note", name)]
+        check_past_count(len(names))
         self.past = [
             read_past(int(n[9:25]), archive.read(n), archive.read(f"{n[:25]}.consistency"))
             for n in names
@@ -2541,12 +2566,15 @@ class PackVerifier:
         self._entries = self._read_entries()
         pinned = list(dict.fromkeys(trust.keys + (self._policy.logs if self._policy else [])))
         is_proven = self._check_trees()
-        read = [read_key_rotation(self.origin, i, d) for i, d in self._log.indexed_entries()]
+        named = [(i, d) for i, d in self._log.indexed_entries() if b'"key.rotate/' in d]
+        check_rotation_count(len(named))
+        read = [read_key_rotation(self.origin, index, data) for index, data in named]
         rotations = [rotation for rotation in read if rotation] if is_proven else []
         notes = continued_notes(self._log.end_note, self._log.past, self._log.end)
         notes += [self._log.start_note] if self._log.start_note else []
         self._log_keys = BundleLogKeys(self.origin, pinned, rotations, notes)
         self._keys = list(dict.fromkeys(pinned + self._log_keys.accepted))
+        self._is_signed = False
 
     def run(self) -> dict[str, Any]:
         """Check the log part, the figures, the bundles and the attestation; return the report."""
@@ -2732,7 +2760,8 @@ class PackVerifier:
             row = "log part" if index is None else f"log entry {index}"
             self._add("log-part", row, f"{finding['problem']}: {finding['detail']}")
         unknown = "" if bounded else "no witness that you trust says when the two trees were made"
-        if not all(signed):
+        self._is_signed = all(signed)
+        if not self._is_signed:
             unknown = "no key that you trust has signed both trees"
         whole = "every entry between the two trees is here"
         if not log.start_note:
@@ -2778,8 +2807,12 @@ class PackVerifier:
                 self._findings.add("time-impossible", detail, index)
 
     def _compute_report(self) -> Members | None:
-        """Return the report that follows from the log part, or None if none does."""
-        if self._entries is None:
+        """Return the report that follows from the log part, or None if none does.
+
+        Nothing is computed from trees that nobody whom the reader trusts has signed: a forger could
+        make that expensive.
+        """
+        if self._entries is None or not self._is_signed:
             return None
         try:
             return self._make_report(self._entries)
@@ -2789,6 +2822,11 @@ class PackVerifier:
             # A map that names no query, or a time that is none: no maker writes that.
             self._add("pack-altered", "report.json", f"cannot be computed: {error!r}")
         return None
+
+    def _why_not_computed(self) -> str:
+        if self._is_signed:
+            return "no report follows from the log part"
+        return "no key that you trust has signed both trees, so that no figure was computed"
 
     def _find_queries(self, figures: list[Members]) -> list[Members]:
         """Return the queries of the report, which must be those of a known release."""
@@ -2803,7 +2841,11 @@ class PackVerifier:
         given, log, report = self._arguments, self._log, self._report
         maps = self._read_maps()
         known = self._find_queries(report["figures"])
-        queries = known + [query for _, used, _ in maps for query in used.get("queries", [])]
+        added = [query for _, used, _ in maps for query in used.get("queries", [])]
+        require(
+            len(added) <= MAX_QUERIES, f"{len(added)} queries in maps; the most is {MAX_QUERIES}"
+        )
+        queries = known + added
         ids = [query["id"] for query in queries]
         doubled = [query_id for query_id in ids if ids.count(query_id) > 1]
         require(not doubled, f"two queries have the id {doubled[0] if doubled else ''}")
@@ -2886,7 +2928,7 @@ class PackVerifier:
     ) -> dict[str, str]:
         """Compare report.json and entries.csv with what the entries give."""
         if computed is None:
-            return {"state": NOT_CHECKED, "reason": "no report follows from the log part"}
+            return {"state": NOT_CHECKED, "reason": self._why_not_computed()}
         self._compare_report(computed)
         self._compare_list()
         changed = [f for f in self._listed if f["problem"] not in ("log-part", "bundle-rejected")]
@@ -2980,7 +3022,7 @@ class PackVerifier:
             return {"state": FAILS, "reason": detail}
         if not computed:
             # What the statement claims could not be compared with anything.
-            return {"state": NOT_CHECKED, "reason": "no report follows from the log part"}
+            return {"state": NOT_CHECKED, "reason": self._why_not_computed()}
         if not self._keys:
             return {"state": NOT_CHECKED, "reason": "no key of the log was given"}
         if not is_signed:

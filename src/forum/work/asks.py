@@ -115,6 +115,11 @@ def _find_asking(sentences: Iterable[str]) -> list[str]:
     return [each for each in sentences if each.endswith("?") or _ORDER.match(each)]
 
 
+def is_order(word: str) -> bool:
+    """Tell whether a word is a verb that orders something, such as "compare"."""
+    return _ORDER.fullmatch(word) is not None
+
+
 def split_questions(request: str) -> tuple[str, ...]:
     """Return, for each question of a numbered list, the request with this question alone.
 

@@ -50,7 +50,7 @@ COVERAGE_RULES = 3
 A finding is recorded as a flag, and fails a run only together with a judge of the intent.
 """
 
-PROMPT_VERSION = 4
+PROMPT_VERSION = 5
 """The version of the role prompts. A change of any of them is a new version.
 
 A run that was recorded with another version is replayed with its recorded prompts.
@@ -63,6 +63,12 @@ GIVEN_TEXT_PROMPTS = 4
 """The version of the prompts since which code demands only texts of the request in a result.
 
 A text that the Coordinator invented is left to the judge.
+"""
+
+EXCERPT_PROMPTS = 5
+"""The version of the prompts since which a long request is shown by relevance to each task.
+
+The Coordinator still sees the whole of it, and so does the only task of a plan.
 """
 
 ASK_TOOL = "ask"
@@ -538,6 +544,11 @@ class Policy(_PolicyPart, frozen=True):
     def demands_given_texts(self) -> bool:
         """Whether code checks a text that a Coordinator demands only if the request has it."""
         return self.prompts >= GIVEN_TEXT_PROMPTS
+
+    @property
+    def shows_excerpts(self) -> bool:
+        """Whether the tasks of a plan see the parts of a long request that matter for them."""
+        return self.prompts >= EXCERPT_PROMPTS
 
     @property
     def read_bytes(self) -> int:

@@ -33,6 +33,8 @@ MAX_REPORTER_CHARS = 128
 NOT_MADE = "not-made"
 """The code of a step that was prepared, and cancelled before it was made."""
 _RUN_ID = "00000000-0000-0000-0000-000000000000"
+_VERSION_AT = 14
+"""Where an id has the version of UUIDs."""
 _NOT_IN_LABELS = re.compile(r"[^A-Za-z0-9._:-]+")
 
 
@@ -257,16 +259,26 @@ def derive_label(name: str) -> str:
 def derive_reporter_label(by: str) -> str:
     """Return the name of a reporter in facts, which no other reporter has.
 
-    A label is taken only where it loses nothing but slashes: two keys with one long name would
-    share it, and each could add to the runs of the other.
+    A label is taken only where it loses nothing but the slash behind the kind of a principal: two
+    keys whose names differ elsewhere would share it, and each could add to the runs of the other.
     """
     label = derive_label(by)
-    return label if label == by.replace("/", "-") else by[:MAX_REPORTER_CHARS]
+    is_kept = label == by.replace("/", "-", 1)
+    return label if is_kept else by[:MAX_REPORTER_CHARS]
 
 
 def is_run_id(name: str) -> bool:
     """Return whether a name has the form of the ids that Forum gives to runs."""
     return len(name) == len(_RUN_ID) and _begins_like_id(name) and name == name.lower()
+
+
+def is_derived_run_id(name: str) -> bool:
+    """Return whether a name has the form of the ids that the engine derives for child runs.
+
+    They follow from parent and task (UUID version 8), so whoever takes one first would stand in
+    the place of the child run.
+    """
+    return is_run_id(name.lower()) and name[_VERSION_AT] == "8"
 
 
 def looks_like_run_id(name: str) -> bool:

@@ -16,7 +16,7 @@ from forum.work.report_drafts import OVERRUN
 from forum.work.report_kinds import ReportStepFacts
 
 
-class RunEnd(StrEnum):
+class RunOutcome(StrEnum):
     """How a run ended, for those who look for runs: an outcome, or what a council left of it."""
 
     OK = "ok"

@@ -14,6 +14,9 @@ from math import fsum, log
 
 import msgspec
 
+from forum.work.asks import is_order
+from forum.work.coverage import find_terms
+
 _LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _DIGITS = b"0123456789"
 _SPACES = b" \t\n\r\v\f"
@@ -30,6 +33,11 @@ _MAX_NAMED_CHARS = 60
 _MAX_HEADING_BYTES = 80
 _NOTE_TOKENS = 60
 """The estimated tokens of a note for a part that was left out, and of the heading after it."""
+
+_HEADING_WEIGHT = 2
+"""How often a term in a heading counts for a passage under it, by section."""
+_TELLING_SHARE = 0.4
+"""The share of a task's terms that have to tell passages apart."""
 
 _PARAGRAPH_END = re.compile(rb"\n[ \t]*\n+")
 _LINE_END = re.compile(rb"\n")
@@ -63,12 +71,15 @@ class Excerpt(msgspec.Struct, frozen=True):
     """The number of bytes of the text that are missing; 0 if the excerpt is the whole text."""
 
 
-def excerpt_by_relevance(text: bytes, query: str, max_tokens: int) -> Excerpt:
+def excerpt_by_relevance(
+    text: bytes, query: str, max_tokens: int, *, by_section: bool = False
+) -> Excerpt:
     """Return the passages of a text that share most with a query, in the order of the text.
 
     A text that fits is returned whole. The first and the last passage are preferred: a request
     says there what it wants. Notes name what was left out by its first words, so that a reader
-    knows that more exists and what it is about.
+    knows that more exists and what it is about. With `by_section`, a heading that the query names
+    counts more than the words of a passage, and passages that close a gap cost no note.
     """
     if estimate_tokens(text) <= max_tokens:
         return Excerpt(text, 0)
@@ -76,14 +87,34 @@ def excerpt_by_relevance(text: bytes, query: str, max_tokens: int) -> Excerpt:
     passages = _split_passages(text, min(MAX_PASSAGE_BYTES, max(80, max_tokens)))
     room = max_tokens
     chosen: set[int] = set()
-    for number in _rank_passages(passages, query):
+    for number in _rank_passages(passages, query, _HEADING_WEIGHT if by_section else 1):
         # A chosen passage adds a note for the gap before it, if there is one.
         note = 0 if number - 1 in chosen else _NOTE_TOKENS
+        if by_section and number + 1 in chosen:
+            note -= _NOTE_TOKENS
         size = estimate_tokens(passages[number]) + note
         if size <= room:
             chosen.add(number)
             room -= size
     return _join_passages(passages, chosen)
+
+
+def names_passages(text: bytes, task: str) -> bool:
+    """Tell whether a task says which passages of a text it is about.
+
+    It does if enough of its terms stand in some passages, and not in most. "Translate the text" has
+    no such term, so its reader needs the whole text.
+    """
+    texts = [passage.decode(errors="replace") for passage in _split_passages(text)]
+    # The first and the last passage say what is wanted, so they have the words of every task.
+    within, headings = texts[1:-1], _headings_of(texts)[1:-1]
+    own = Counter(term for passage in within for term in _terms_of(passage))
+    # A name in a heading tells sections apart, even if most of them mention it.
+    under = Counter(term for heading in headings for term in _terms_of(heading))
+    words = (word for word in find_terms(task).values() if not is_order(word))
+    wanted = _terms_of(" ".join(words)) - _TEXT_TERMS
+    telling = sum(0 < (under[term] or own[term]) <= len(within) / 2 for term in wanted)
+    return 0 < telling >= len(wanted) * _TELLING_SHARE
 
 
 def split_chunks(text: bytes, max_tokens: int) -> list[bytes]:
@@ -143,7 +174,7 @@ def _group_parts(
     return [b"".join(group) for group in groups]
 
 
-def _rank_passages(passages: list[bytes], query: str) -> list[int]:
+def _rank_passages(passages: list[bytes], query: str, heading_weight: int) -> list[int]:
     """Return the positions of the passages, the most relevant first.
 
     A passage is relevant by its own words and by the headings under which it stands.
@@ -159,7 +190,8 @@ def _rank_passages(passages: list[bytes], query: str) -> list[int]:
     def relevance(number: int) -> tuple[int, float, int]:
         # `fsum` is exact, so the order of a set does not decide between equal passages: a replay in
         # another process must come to the same excerpt.
-        matches = (*(terms[number] & weights.keys()), *(headings[number] & weights.keys()))
+        named = tuple(headings[number] & weights.keys())
+        matches = (*(terms[number] & weights.keys()), *(named * heading_weight))
         score = fsum(weights[term] for term in matches)
         return (-edges.get(number, 0), -score, number)
 
@@ -183,6 +215,13 @@ def _headings_of(texts: list[str]) -> list[str]:
 
 def _terms_of(text: str) -> frozenset[str]:
     return frozenset(match.group().casefold()[:6] for match in _WORD.finditer(text))
+
+
+_TEXT_TERMS = _terms_of(
+    "above below document following page section sections text whole "
+    "abschnitt abschnitte dokument folgende folgenden ganze seite unten"
+)
+"""Terms that name the text itself, and no part of it."""
 
 
 def _join_passages(passages: list[bytes], chosen: set[int]) -> Excerpt:

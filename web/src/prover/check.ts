@@ -2,13 +2,18 @@
 // log continues what this browser remembers.
 
 import { equalBytes, readUtf8, toHex, writeUtf8 } from "verify-page/bytes.js";
-import { type Cosignature, openCheckpoint, readCosignatures } from "verify-page/checkpoint.js";
-import type { Key } from "verify-page/note.js";
+import {
+  type Cosignature,
+  openCheckpoint,
+  readCheckpoint,
+  readCosignatures,
+} from "verify-page/checkpoint.js";
+import { type Key, readNote } from "verify-page/note.js";
 import { isLocalWitness, Policy } from "verify-page/policy.js";
 import { Rejected } from "verify-page/rejected.js";
 import { type Checkpoint, hashLeaf } from "verify-page/tree.js";
 import type { Item } from "../model/entries";
-import { type Progress, ReadLog } from "./log";
+import { type HandOver, type Progress, ReadLog } from "./log";
 import { Refuted, Unanswered } from "./refuted";
 import { type ReadFile, readEntryBundle, TILE_WIDTH, TileTree } from "./tiles";
 
@@ -76,12 +81,18 @@ export class Prover {
   async prove(question: Question, progress: Progress = () => {}): Promise<Proof> {
     const policy = readPolicy(question.policy);
     const note = await this.read("checkpoint");
-    const { checkpoint, cosignatures } = openNote(note, policy, question.origin);
-    checkNotBefore(question.seen, checkpoint);
+    const pinned = pinnedKey(policy, question.origin);
+    const { checkpoint, cosignatures } = readUnsigned(note, policy, question.origin);
+    const failure = findFailure(note, pinned);
     const isWhole = checkpoint.size <= this.maxReadEntries;
-    const tree = isWhole
-      ? await this.#readLog(checkpoint, question.seen?.size ?? 0, progress)
-      : await TileTree.open(this.read, checkpoint);
+    // Only the log itself tells of another key of it, and it has to be read for that.
+    if (failure && !isWhole) throw failure;
+    if (!failure) checkNotBefore(question.seen, checkpoint);
+    const tree = await this.#readTree(checkpoint, question, progress).catch((error: unknown) => {
+      throw error instanceof Refuted && failure ? failure : error;
+    });
+    if (tree instanceof ReadLog) checkSigner(note, pinned, failure, tree.handOvers);
+    checkNotBefore(question.seen, checkpoint);
     await checkContinues(question.seen, tree);
     const signed = question.items.filter(({ index }) => !(index >= checkpoint.size));
     await this.#checkItems(signed, question.run, tree, Number(checkpoint.size));
@@ -95,6 +106,16 @@ export class Prover {
       witnesses: policy.witnesses.size,
       hasQuorum: policy.isSatisfiedBy(cosignatures),
     };
+  }
+
+  async #readTree(
+    checkpoint: Checkpoint,
+    { seen }: Question,
+    progress: Progress,
+  ): Promise<ReadLog | TileTree> {
+    return checkpoint.size <= this.maxReadEntries
+      ? this.#readLog(checkpoint, seen?.size ?? 0, progress)
+      : TileTree.open(this.read, checkpoint);
   }
 
   async #readLog(checkpoint: Checkpoint, seen: number, progress: Progress): Promise<ReadLog> {
@@ -202,16 +223,72 @@ export function listKeys(text: string): PolicyKeys {
   };
 }
 
-function openNote(
+/** Return the key of a log in a policy. Throws `Unanswered` if it names several. */
+function pinnedKey(policy: Policy, origin: string): Key | null {
+  const keys = policy.logs.filter(({ name }: Key) => name === origin);
+  if (keys.length > 1) {
+    throw new Unanswered(
+      "Your trust file names several keys of this log. Keep the newest one only: forum ledger policy prints it.",
+    );
+  }
+  return keys[0] ?? null;
+}
+
+/** Check that the newest key of the log, to which signed hand-overs lead, signed a checkpoint. */
+function checkSigner(
+  note: Uint8Array,
+  pinned: Key | null,
+  failure: Refuted | null,
+  handOvers: readonly HandOver[],
+): void {
+  const newest = handOvers.reduce(
+    (key, { oldKey, newKey }) => (key?.text === oldKey.text ? newKey : key),
+    pinned,
+  );
+  if (newest?.text === pinned?.text) {
+    if (failure) throw failure;
+    return;
+  }
+  if (!failure) {
+    throw new Unanswered(
+      `The key ${pinned?.id} of your trust file has handed this log over to the key ${newest?.id}, and has signed it once more. Ask the owner which key is in use, and pin that one.`,
+    );
+  }
+  openNote(note, newest);
+}
+
+/** Return why a checkpoint is not one that a key signed, or null if it is. */
+function findFailure(note: Uint8Array, key: Key | null): Refuted | null {
+  try {
+    openNote(note, key);
+    return null;
+  } catch (error) {
+    if (error instanceof Refuted) return error;
+    throw error;
+  }
+}
+
+function openNote(note: Uint8Array, key: Key | null): void {
+  readRefuting(() => openCheckpoint(note, key ? [key] : []));
+}
+
+/** Read a checkpoint, whose signature by the log is not checked, and its cosignatures. */
+function readUnsigned(
   note: Uint8Array,
   policy: Policy,
   origin: string,
 ): { checkpoint: Checkpoint; cosignatures: Cosignature[] } {
-  try {
-    const checkpoint = openCheckpoint(note, policy.logs);
+  return readRefuting(() => {
+    const checkpoint = readCheckpoint(readNote(note).text);
     if (checkpoint.origin !== origin) throw new Rejected("it is that of another log");
     if (checkpoint.size > Number.MAX_SAFE_INTEGER) throw new Rejected("its size is impossible");
     return { checkpoint, cosignatures: uniqueCosignatures(note, policy) };
+  });
+}
+
+function readRefuting<T>(read: () => T): T {
+  try {
+    return read();
   } catch (error) {
     if (!(error instanceof Rejected)) throw error;
     const message = `The checkpoint is not one that your pinned keys have signed: ${error.message}.`;

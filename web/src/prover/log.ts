@@ -1,6 +1,9 @@
 // The entries of a log, read whole and once: their hashes, and which run each belongs to.
 
-import { equalBytes, writeUtf8 } from "verify-page/bytes.js";
+import { equalBytes, includesBytes, readUtf8, writeUtf8 } from "verify-page/bytes.js";
+import { keysHaveSigned } from "verify-page/log_keys.js";
+import { type Key, LOG_KEY, readKey } from "verify-page/note.js";
+import { Rejected } from "verify-page/rejected.js";
 import { type Checkpoint, hashLeaf } from "verify-page/tree.js";
 import { Frontier } from "./frontier";
 import { Refuted } from "./refuted";
@@ -9,6 +12,14 @@ import { type ReadFile, readEntryBundle, rootOf, TILE_WIDTH } from "./tiles";
 /** How many tiles are asked for at the same time. */
 const READ_AHEAD = 5;
 const QUOTE = 0x22;
+const ROTATION = "key.rotate/2";
+const ROTATION_MARK = writeUtf8(`"kind":"${ROTATION}"`);
+
+/** A hand-over of the log from one key to the next, which both have signed. */
+export interface HandOver {
+  oldKey: Key;
+  newKey: Key;
+}
 
 export type Progress = (done: number, total: number) => void;
 
@@ -20,6 +31,8 @@ export class ReadLog {
   /** Roots at sizes that are asked for again and again: those of checkpoints. */
   readonly #roots = new Map<number, Uint8Array>();
   readonly #prefix: Uint8Array;
+  /** The hand-overs in the order of the log. */
+  readonly handOvers: HandOver[] = [];
 
   constructor(readonly origin: string) {
     // Entries are canonical, so each begins with the same bytes up to the name of its run.
@@ -87,10 +100,30 @@ export class ReadLog {
     const run = this.#readRun(entry);
     const indexes = this.#runs.get(run) ?? [];
     indexes.push(this.size);
+    if (run === "log" && includesBytes(entry, ROTATION_MARK)) this.#addHandOver(entry);
     this.#runs.set(run, indexes);
     const leaf = hashLeaf(entry);
     this.#leaves.push(leaf);
     this.#frontier.add(leaf);
+  }
+
+  #addHandOver(data: Uint8Array): void {
+    try {
+      const { log, strand, kind, facts } = JSON.parse(readUtf8(data));
+      const [oldKey, newKey] = [readKey(facts.old), readKey(facts.vkey)];
+      const isOurs = [oldKey, newKey].every(
+        (key) => key.name === this.origin && key.algorithm === LOG_KEY,
+      );
+      const isPlaced = log === this.origin && strand === "keys" && kind === ROTATION;
+      if (!isOurs || !isPlaced || !(facts.since <= this.size)) return;
+      const signed = new Map(Object.entries(facts));
+      if (keysHaveSigned(ROTATION, this.origin, signed, [oldKey, newKey])) {
+        this.handOvers.push({ oldKey, newKey });
+      }
+    } catch (error) {
+      // What is no hand-over leads to no key.
+      if (!(error instanceof Rejected || error instanceof SyntaxError)) throw error;
+    }
   }
 
   /** The run that an entry names; empty if it has another form. */

@@ -183,12 +183,23 @@ def current_settings() -> Settings:
     return with_confine(load_settings(Path.cwd(), os.environ))
 
 
+def is_confine_given() -> bool:
+    """Return whether the current command has the option --confine.
+
+    Only in the thread of the command: other threads have no context.
+    """
+    context = click.get_current_context(silent=True)
+    return context is not None and _CONFINE in context.meta
+
+
 def with_confine(settings: Settings) -> Settings:
     """Return settings with what the option --confine says, if the command has it."""
-    context = click.get_current_context(silent=True)
-    if context is not None and _CONFINE in context.meta:
-        return replace(settings, agents=replace(settings.agents, confine=True))
-    return settings
+    return confined(settings) if is_confine_given() else settings
+
+
+def confined(settings: Settings) -> Settings:
+    """Return settings by which programs of agents are confined."""
+    return replace(settings, agents=replace(settings.agents, confine=True))
 
 
 def open_forum(settings: Settings | None = None) -> Forum:

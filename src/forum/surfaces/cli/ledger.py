@@ -350,11 +350,15 @@ def archive(before: str, place: str, *, as_json: bool) -> None:
 def policy(*, as_json: bool) -> None:
     """Print the trust file: the keys of this log and of its witnesses, for those who verify it.
 
+    Of the keys that this log has had, only the newest counts. The earlier ones are comments, with
+    the size up to which each signed: to verify a bundle from before a rotation, use the trust file
+    of that time.
+
     Which witnesses are another organization's is for each reader to say, so the file never says
     it: a reader adds the line `independent NAME`.
     """
     with common_options.open_forum() as forum:
-        lines = forum.policy.text_for_others()
+        lines = forum.log.describe_policy()
     text = lines.removesuffix("\n")
     output.print_result("forum.policy/1", {"policy": lines}, text, as_json=as_json)
 

@@ -70,6 +70,11 @@ def init(*, new_log: bool, as_json: bool) -> None:
     click.echo(
         "      forum run --max-usd 5 -- python agent.py   # an agent that you have", err=True
     )
+    if written:
+        click.echo(
+            f'for judged answers at about 4.4 times the tokens: team = "auto" in {PROJECT_FILE}',
+            err=True,
+        )
     if not agents:
         click.echo(f"to connect a model: [models.capable] in {PROJECT_FILE}", err=True)
 

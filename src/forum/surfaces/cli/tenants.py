@@ -1,7 +1,7 @@
 """`forum tenant`: add and list tenants; and the options of commands that serve them."""
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -39,7 +39,7 @@ class TenantOptions:
     def load_named(self, settings: Settings) -> list[Settings]:
         """Return the settings of this project and of those that were named."""
         named = [bind_tenant(load_settings(folder.resolve(), os.environ)) for folder in self.tenant]
-        return _with_confine([settings, *named])
+        return [common_options.with_confine(each) for each in (settings, *named)]
 
     def make_finder(
         self, settings: Settings, report: Callable[[Exception], None] | None = None
@@ -52,11 +52,10 @@ class TenantOptions:
         if not self.tenants:
             return list
         folders = TenantFolders(settings, report=report)
-        return lambda: _with_confine(folders.load_all())
-
-
-def _with_confine(found: Iterable[Settings]) -> list[Settings]:
-    return [common_options.with_confine(settings) for settings in found]
+        # Asked here: the function is called in other threads, too, which do not know the command.
+        if not common_options.is_confine_given():
+            return folders.load_all
+        return lambda: list(map(common_options.confined, folders.load_all()))
 
 
 tenant_options: Callable[[Callable[..., Any]], Callable[..., Any]] = common_options.collect_options(

@@ -165,7 +165,7 @@ def serve_and_work(  # noqa: PLR0913  what a command may choose
     # ends after the last one.
     config = ServerConfig([Tenant(forum, work, team=team)], open_loopback=open_loopback)
     at = ListenAddress(_HOST, port, more_ports=(OTLP_PORT,) if otlp else ())
-    sign_in = OneTimeSignIn(forum.access.operator_token, forum.origin, lambda: forum.policy)
+    sign_in = OneTimeSignIn(forum.access.operator_token, forum.origin, forum.log.describe_policy)
     with ExitStack() as undo:
 
         def let_person_in(address: str) -> bool:

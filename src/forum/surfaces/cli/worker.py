@@ -6,6 +6,7 @@ import click
 
 from forum.app import Forum
 from forum.app.logs_worker import LogsWorker
+from forum.app.tenants import check_separation, keep_separated
 from forum.config import Settings, WorkerCapacity
 from forum.planning import AgentRegistry
 from forum.surfaces.cli import common_options, metrics_server
@@ -73,7 +74,9 @@ def worker(
     `forum resume` has it carried out again.
 
     With --tenant or --tenants one process serves many ledgers of one Postgres, and what it does at
-    once is divided evenly between those that have work.
+    once is divided evenly between those that have work.  It runs the programs of all of them as one
+    user, so it starts only if they are confined ([agents] confine = true, or --confine) and if it
+    can read no key that signs one of the logs.
     """
     if served.are_given:
         if metrics_port is not None:
@@ -114,10 +117,14 @@ def _work_for_tenants(capacity: WorkerCapacity, served: TenantOptions, *, as_jso
             forum.oversight.record_configuration(agents.team_settings, agents.roster)
             configured.add(forum.origin)
 
+    named, find = served.load_named(first), served.make_finder(first, report)
+    # Those that cannot be loaded are reported below, when they are looked for again.
+    for settings in (*named, *served.make_finder(first, lambda _: None)()):
+        check_separation(settings)
     worker = LogsWorker(
-        served.load_named(first),
+        named,
         capacity,
-        find=served.make_finder(first, report),
+        find=lambda: keep_separated(find(), report),
         report=report,
         warn=log_warning,
         on_open=record_configuration,

@@ -1,7 +1,7 @@
 """Endpoints for scores of runs: record one, list them."""
 
 from forum.ledger.kinds import Scope
-from forum.surfaces.http.endpoints import READERS, Endpoint, RequestContext
+from forum.surfaces.http.endpoints import READERS, Credential, Endpoint, RequestContext
 from forum.surfaces.http.problems import ProblemType
 from forum.surfaces.requests import ScoreAsk, score_from_form
 from forum.surfaces.schemas.scores import ScoreForm, ScoresForm, score_form, scores_form
@@ -10,7 +10,9 @@ from forum.surfaces.schemas.scores import ScoreForm, ScoresForm, score_form, sco
 def create_score(context: RequestContext) -> ScoreForm:
     """Record a score of an ended run, of a task or of its answer."""
     forum, run = context.desk.forum, context.path_param("run")
-    score = score_from_form(context.body)
+    # An API key is a program's; a server without keys has no other client than its user.
+    is_person = context.principal.credential is not Credential.KEY
+    score = score_from_form(context.body, is_person=is_person)
     return score_form(forum.scores.record(run, score, context.principal.name))
 
 

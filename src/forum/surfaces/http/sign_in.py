@@ -27,7 +27,6 @@ from forum.surfaces.http.auth import Authenticator, bearer_token
 from forum.surfaces.http.browser_sessions import BrowserSessions, is_session_key
 from forum.surfaces.http.endpoints import NO_SCOPES, Endpoint, RequestContext
 from forum.surfaces.http.problems import ProblemError, ProblemType
-from forum.tlog import WitnessPolicy
 
 PATH = "/ui/sign-in"
 SESSION_PATH = "/ui/session"
@@ -93,7 +92,7 @@ class OneTimeSignIn:
     """Exchanges codes for sessions of the operator, each once and for a short time."""
 
     def __init__(
-        self, operator_token: Callable[[], str], origin: str, policy: Callable[[], WitnessPolicy]
+        self, operator_token: Callable[[], str], origin: str, policy: Callable[[], str]
     ) -> None:
         self._operator_token, self._origin, self._policy = operator_token, origin, policy
         self._expiry_by_code: dict[bytes, float] = {}
@@ -135,5 +134,5 @@ class OneTimeSignIn:
             instance=self._sessions.instance,
             key=self._sessions.open(self._operator_token()),
             origin=self._origin,
-            policy=self._policy().text_for_others(),
+            policy=self._policy(),
         )

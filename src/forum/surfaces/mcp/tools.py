@@ -228,7 +228,8 @@ def get_review(caller: McpCaller, ask: arguments.ReviewRunAsk) -> results.ToolRe
 @tool_calls.threaded_tool
 def score_run(caller: McpCaller, ask: arguments.McpScoreAsk) -> results.ToolReply:
     """Record how good an ended run was, by its full id as for `cancel_run`."""
-    recorded = caller.forum.scores.record(ask.run, score_from_form(ask), caller.name)
+    score = score_from_form(ask, is_person=False)
+    recorded = caller.forum.scores.record(ask.run, score, caller.name)
     return results.ToolReply(score_form(recorded), "The score was recorded.")
 
 

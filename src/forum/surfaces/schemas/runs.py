@@ -29,7 +29,7 @@ from forum.work import kinds
 from forum.work.acceptance_criteria import Check
 from forum.work.report_kinds import Provenance
 from forum.work.run_fold import RunState, TaskState
-from forum.work.run_words import RunEnd, count_cap_refusals
+from forum.work.run_words import RunOutcome, count_cap_refusals
 
 _Word = Annotated[
     str,
@@ -373,7 +373,7 @@ class RunsFilter(Struct, frozen=True, forbid_unknown_fields=True):
 
     state: Annotated[RunState | None, Meta(description="Only runs in this state.")] = None
     outcome: Annotated[
-        RunEnd | None,
+        RunOutcome | None,
         Meta(description="Only runs that ended so; one whose council decided nothing is not ok."),
     ] = None
     since: Since = None

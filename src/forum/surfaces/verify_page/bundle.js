@@ -21,6 +21,7 @@ import { sha256 } from "./sha256.js";
  */
 
 const MAX_PROOF_LINES = 64;
+const MAX_PAST = 67;
 
 const ENTRY_FILE = /^entries\/([0-9]{16})\.json$/;
 const BODY_FILE = /^bodies\/([0-9]{16})\/([a-z][a-z0-9._-]{0,31})$/;
@@ -93,6 +94,14 @@ export function readPast(size, note, proof) {
   return { note, nodes: lines.map(readHash) };
 }
 
+/**
+ * Refuse more earlier checkpoints than any log needs: each may cost signatures.
+ * @param {number} count
+ */
+export function checkPastCount(count) {
+  require(count <= MAX_PAST, `${count} earlier checkpoints; at most ${MAX_PAST} are read`);
+}
+
 /** The contents of a well-formed bundle, not yet verified. */
 export class BundleContents {
   /** @param {Uint8Array} data */
@@ -119,6 +128,7 @@ export class BundleContents {
   #registerFiles() {
     const { members } = this.archive;
     const names = new Set(["checkpoint", "manifest.json"]);
+    checkPastCount([...members.keys()].filter((name) => PAST_FILE.test(name)).length);
     for (const name of members.keys()) {
       for (const needed of this.#register(name)) {
         if (!members.has(needed)) reject(`${needed} is missing`);

@@ -129,6 +129,23 @@ export function checkPublicKey(key) {
  * @param {Uint8Array} signature
  */
 export function signatureHolds(key, message, signature) {
+  const question = [key, message, signature].map((bytes) => bytes.join()).join(";");
+  const known = SIGNATURE_ANSWERS.get(question);
+  if (known !== undefined) return known;
+  const answer = verifySignature(key, message, signature);
+  SIGNATURE_ANSWERS.set(question, answer);
+  return answer;
+}
+
+/** Each signature is verified once. @type {Map<string, boolean>} */
+const SIGNATURE_ANSWERS = new Map();
+
+/**
+ * @param {Uint8Array} key
+ * @param {Uint8Array} message
+ * @param {Uint8Array} signature
+ */
+function verifySignature(key, message, signature) {
   const r = signature.subarray(0, 32);
   const s = readLittleEndian(signature.subarray(32));
   if (signature.length !== 64 || s >= L) return false;

@@ -23,10 +23,11 @@ import { checkConsistency, checkInclusion, hashLeaf } from "./tree.js";
  */
 
 /**
- * The size of a checkpoint, and the texts of the log keys whose signatures on it are valid.
- * @typedef {{size: bigint, signers: Set<string>}} SignedTree
+ * The size of a checkpoint, and its note, whose signatures are verified when they decide.
+ * @typedef {{size: bigint, note: import("./note.js").Note}} SignedTree
  */
 
+const MAX_ROTATIONS = 64;
 const ROTATION_MARK = writeUtf8('"key.rotate/');
 
 /**
@@ -46,6 +47,19 @@ export function keysHaveSigned(kind, origin, facts, keys) {
   return unlessRejected(check, () => false);
 }
 
+/** @param {Uint8Array} data */
+export function isRotationNamed(data) {
+  return includesBytes(data, ROTATION_MARK);
+}
+
+/**
+ * Refuse more hand-overs of a log than any log needs: each may cost signatures.
+ * @param {number} count
+ */
+export function checkRotationCount(count) {
+  require(count <= MAX_ROTATIONS, `more than ${MAX_ROTATIONS} hand-overs of the log`);
+}
+
 /**
  * Return the key rotation that an entry records, if it records one of this log.
  * @param {string} origin
@@ -55,7 +69,7 @@ export function keysHaveSigned(kind, origin, facts, keys) {
  * @returns {KeyRotation | null}
  */
 export function readKeyRotation(origin, index, data, kinds) {
-  if (!includesBytes(data, ROTATION_MARK)) return null;
+  if (!isRotationNamed(data)) return null;
   const read = () => {
     const { kind, run, strand, log, facts } = readEntry(data, kinds);
     const isRotation = kind === "key.rotate/1" || kind === "key.rotate/2";
@@ -78,7 +92,9 @@ export function readKeyRotation(origin, index, data, kinds) {
  * @param {Kinds} kinds
  */
 function readRotations(bundle, tree, kinds) {
-  return bundle.entries.flatMap((index) => {
+  const named = bundle.entries.filter((index) => isRotationNamed(bundle.entry(index)));
+  checkRotationCount(named.length);
+  return named.flatMap((index) => {
     const data = bundle.entry(index);
     const rotation = readKeyRotation(bundle.origin, index, data, kinds);
     if (!rotation) return [];
@@ -101,27 +117,16 @@ function isLogKey(key, origin) {
 }
 
 /**
- * Return the size and the signers of a checkpoint, or null if it is malformed.
+ * Return a checkpoint with its signatures, or null if it is malformed.
  * @param {Uint8Array} data
- * @param {Key[]} keys
  * @returns {SignedTree | null}
  */
-function readSignedTree(data, keys) {
+function readSignedTree(data) {
   const read = () => {
     const note = readNote(data);
     return { note, size: readCheckpoint(note.text).size };
   };
-  const signed = unlessRejected(read, () => null);
-  if (!signed) return null;
-  const text = writeUtf8(signed.note.text);
-  /** @type {Map<string, boolean>} */
-  const results = new Map();
-  for (const { key, blob } of signaturesBy(signed.note, keys)) {
-    // Of several signatures by one key, the first counts.
-    if (!results.has(key.text)) results.set(key.text, signatureHolds(key.material, text, blob));
-  }
-  const signers = [...results].filter(([, holds]) => holds).map(([keyText]) => keyText);
-  return { size: signed.size, signers: new Set(signers) };
+  return unlessRejected(read, () => null);
 }
 
 /**
@@ -190,12 +195,7 @@ export class LogKeys {
    * @param {Uint8Array[]} notes
    */
   #acceptRotations(rotations, notes) {
-    const rotated = rotations.flatMap(({ oldKey, newKey }) => [oldKey, newKey]);
-    const keys = uniqueKeys([...this.accepted, ...rotated]);
-    const trees = notes
-      .map((note) => readSignedTree(note, keys))
-      .filter((signed) => signed !== null && signed.signers.size > 0);
-    const known = /** @type {SignedTree[]} */ (trees);
+    const known = notes.flatMap((note) => readSignedTree(note) ?? []);
     for (const rotation of rotations) {
       if (this.#isAccepted(rotation.oldKey) && this.#isSigned(rotation)) {
         this.#acceptRotation(rotation, rotation.oldKey, known);
@@ -243,13 +243,13 @@ export class LogKeys {
    * @param {SignedTree[]} trees
    */
   #acceptRotation({ at, oldKey, newKey, facts }, signer, trees) {
-    if (!trees.some((tree) => tree.size > at && this.#hasSigned(signer.text, tree))) return;
+    if (!trees.some((tree) => tree.size > at && this.#hasSigned(signer, tree))) return;
     this.followed.add(at);
     this.retired.add(oldKey.text);
     this.accepted = uniqueKeys([...this.accepted, oldKey, newKey]);
     if (facts) this.since.set(newKey.text, at + 1n);
     const sizes = trees
-      .filter((tree) => tree.size > at && this.#hasSigned(newKey.text, tree))
+      .filter((tree) => tree.size > at && this.#hasSigned(newKey, tree))
       .map(({ size }) => size);
     const until = this.until.get(oldKey.text);
     if (until !== undefined) sizes.push(until);
@@ -274,11 +274,14 @@ export class LogKeys {
   }
 
   /**
-   * @param {string} key
+   * @param {Key} key
    * @param {SignedTree} tree
    */
-  #hasSigned(key, { size, signers }) {
-    return signers.has(key) && this.maySign(key, size);
+  #hasSigned(key, { size, note }) {
+    if (!this.maySign(key.text, size)) return false;
+    // Of several signatures by one key, the first counts.
+    const [first] = signaturesBy(note, [key]);
+    return first !== undefined && signatureHolds(key.material, writeUtf8(note.text), first.blob);
   }
 
   /** @param {KeyRotation} rotation */
@@ -307,8 +310,8 @@ export class LogKeys {
       "you pin several keys of this log, and no hand-over between them is here; pin the newest one only",
     );
     if (!this.followed.size) return;
-    const tree = readSignedTree(note, this.accepted);
-    const allowed = tree && [...tree.signers].some((key) => this.#hasSigned(key, tree));
+    const tree = readSignedTree(note);
+    const allowed = tree && this.accepted.some((key) => this.#hasSigned(key, tree));
     require(allowed, "signed by a key that was not valid at this size");
   }
 }

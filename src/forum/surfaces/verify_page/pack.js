@@ -5,7 +5,7 @@ import { signatureHolds } from "./ed25519.js";
 import { isCount, readEntry } from "./entry.js";
 import { CLAIMS, COMPLETE, FAILS, Findings, HOLDS, INDEPENDENT, INTACT, NOT_CHECKED, PACK_REFUTED_CLAIMS, describeFinding, exactNumber } from "./findings.js";
 import { equalJson, readJson, readLooseJson, writeJson } from "./json.js";
-import { LogKeys, continuedNotes, keysHaveSigned, readKeyRotation } from "./log_keys.js";
+import { LogKeys, checkRotationCount, continuedNotes, isRotationNamed, keysHaveSigned, readKeyRotation } from "./log_keys.js";
 import { LOG_KEY, readKey, readNote, uniqueKeys } from "./note.js";
 import { PeriodCounter, formatMoment } from "./pack_counts.js";
 import { PackLog } from "./pack_log.js";
@@ -46,6 +46,8 @@ export const PACK_CLAIMS = [...CLAIMS, "figures", "attested"];
 
 const MAX_NAMED = 10;
 const MAX_PACK_FINDINGS = 100;
+// How many queries the maps of a pack may have together: each is asked of each entry.
+const MAX_QUERIES = 64;
 const REPORT_VERSION = "forum/evidence/1";
 const PACK_FILES = [
   ...["manifest.json", "attestation.dsse.json", "report.json", "report.html", "entries.csv"],
@@ -117,13 +119,14 @@ class PackVerifier {
     this.entries = this.#readEntries();
     const pinned = uniqueKeys([...trust.keys, ...(trust.policy?.logs ?? [])]);
     const isProven = this.#checkTrees();
-    const rotations = this.log
-      .indexedEntries()
-      .flatMap(({ index, data: entry }) => readKeyRotation(this.origin, index, entry, kinds) ?? []);
+    const named = this.log.indexedEntries().filter((located) => isRotationNamed(located.data));
+    checkRotationCount(named.length);
+    const rotations = named.flatMap(({ index, data: entry }) => readKeyRotation(this.origin, index, entry, kinds) ?? []);
     const notes = continuedNotes(this.log.endNote, this.log.past, this.log.end);
     if (this.log.startNote) notes.push(this.log.startNote);
     this.logKeys = new LogKeys(this.origin, pinned, isProven ? rotations : [], notes);
     this.keys = uniqueKeys([...pinned, ...this.logKeys.accepted]);
+    this.areTreesSigned = false;
   }
 
   /**
@@ -353,6 +356,7 @@ class PackVerifier {
     const { log, findings, keys, policy } = this;
     const notes = [log.endNote, ...(log.startNote ? [log.startNote] : [])];
     const signed = notes.map((note) => keys.length > 0 && this.#isSigned(note));
+    this.areTreesSigned = signed.every(Boolean);
     this.seen = this.#cosignatures(log.endNote, "log/end.note");
     for (const note of this.trust.seen) this.#checkMemory(note);
     const isBounded = this.#checkTimes();
@@ -362,7 +366,7 @@ class PackVerifier {
     }
     const unbounded = "no witness that you trust says when the two trees were made";
     const unsigned = "no key that you trust has signed both trees";
-    const unknown = !signed.every(Boolean) ? unsigned : isBounded ? "" : unbounded;
+    const unknown = !this.areTreesSigned ? unsigned : isBounded ? "" : unbounded;
     const whole = log.startNote
       ? "every entry between the two trees is here"
       : "every entry from the beginning of the log is here";
@@ -433,7 +437,9 @@ class PackVerifier {
    * @returns {PackMembers | null}
    */
   #computeReport() {
-    if (!this.entries) return null;
+    // Nothing is computed from trees that nobody whom the reader trusts has signed: a forger could
+    // make that expensive.
+    if (!this.entries || !this.areTreesSigned) return null;
     try {
       return this.#makeReport(this.entries);
     } catch (error) {
@@ -444,6 +450,12 @@ class PackVerifier {
       } else throw error;
       return null;
     }
+  }
+
+  #whyNotComputed() {
+    return this.areTreesSigned
+      ? "no report follows from the log part"
+      : "no key that you trust has signed both trees, so that no figure was computed";
   }
 
   /**
@@ -467,6 +479,7 @@ class PackVerifier {
     const report = /** @type {PackMembers} */ (this.report);
     const maps = this.#readMaps();
     const extra = maps.flatMap(({ used }) => used.get("queries") ?? []);
+    require(extra.length <= MAX_QUERIES, `${extra.length} queries in maps; the most is ${MAX_QUERIES}`);
     const queries = [...this.#findQueries(report.get("figures")), ...extra];
     const ids = queries.map((query) => query.get("id"));
     const doubled = ids.find((id, at) => ids.indexOf(id) !== at);
@@ -553,7 +566,7 @@ class PackVerifier {
    * @returns {Judgement}
    */
   #judgeFigures(computed, { intact, complete }) {
-    if (!computed) return { state: NOT_CHECKED, reason: "no report follows from the log part" };
+    if (!computed) return { state: NOT_CHECKED, reason: this.#whyNotComputed() };
     this.#compareReport(computed);
     this.#compareList();
     const changed = this.listed.find(({ problem }) => problem !== "log-part" && problem !== "bundle-rejected");
@@ -701,7 +714,7 @@ class PackVerifier {
       return { state: FAILS, reason: detail };
     }
     // What the statement claims could not be compared with anything.
-    if (!computed) return { state: NOT_CHECKED, reason: "no report follows from the log part" };
+    if (!computed) return { state: NOT_CHECKED, reason: this.#whyNotComputed() };
     if (!this.keys.length) return { state: NOT_CHECKED, reason: "no key of the log was given" };
     const { key, at, isSigned } = published;
     if (!isSigned) {

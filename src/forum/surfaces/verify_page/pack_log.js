@@ -1,4 +1,4 @@
-import { readPast } from "./bundle.js";
+import { checkPastCount, readPast } from "./bundle.js";
 import { readBase64, readHash, readUtf8, writeUtf8 } from "./bytes.js";
 import { readCheckpoint } from "./checkpoint.js";
 import { isCount } from "./entry.js";
@@ -66,6 +66,7 @@ export class PackLog {
     this.entries = readFileLines(archive, "log/entries.jsonl").map((line) => writeUtf8(line));
     this.earlier = readFileLines(archive, "log/earlier.jsonl").map(readEarlier);
     const notes = [...archive.members.keys()].filter((name) => PAST_NOTE.test(name));
+    checkPastCount(notes.length);
     /** @type {PastCheckpoint[]} */
     this.past = notes.map((name) => {
       const proof = archive.read(`${name.slice(0, 25)}.consistency`);

@@ -40,6 +40,8 @@ class TaskMaterial:
     inputs: Sequence[Quotation] = ()
     outline_chars: int = prompt_parts.MAX_LINE_CHARS
     """How much of each instruction the outline of the plan shows."""
+    is_shared: bool = True
+    """Whether the other tasks of the plan are shown the same text of the request."""
 
 
 def build_prompt(
@@ -63,7 +65,7 @@ def build_prompt(
         system,
         sections,
         _task_text(task, instruction, tools),
-        is_shared=len(plan.tasks) > 1,
+        is_shared=material.is_shared and len(plan.tasks) > 1,
     )
 
 
