@@ -12,7 +12,8 @@ from forum.deliberation.accord_audit import audit_accords
 from forum.deliberation.panel_findings import PanelRecord
 from forum.deliberation.record_comparison import IndexedEntry, SessionEntries
 from forum.deliberation.task_audit import RunAudit
-from forum.engine import RunRequest, cancel_run, read_run_request
+from forum.engine import CallReply, RunRequest, cancel_run, read_run_request
+from forum.engine.child_runs import read_child_reply
 from forum.engine.context import read_request
 from forum.errors import BadPlan
 from forum.ledger.body import BytesContent, StoredBody
@@ -223,6 +224,31 @@ def test_a_bundle_is_compared_with_the_bundle_of_its_panel(
         assert page.verify(data, told) == stated
     if go_verifier() is not None:
         assert verify_by_go(data, told)["not_checked"] == stated["not_checked"]
+
+
+NESTED = RunRequest(
+    "x", plan(Task("a", "x", tasks=(Task("b", "x"), Task("c", "x", needs=("b",))))), quick()
+)
+
+
+@pytest.mark.parametrize("asked", [order(BLOCKED), NESTED], ids=["panel", "plan"])
+def test_the_calls_of_a_run_within_are_those_that_it_made(
+    office: Office, monkeypatch: pytest.MonkeyPatch, asked: RunRequest
+) -> None:
+    """The account of a cap rests on this figure: a ledger and a pack tell a wrong one."""
+
+    def count_less(*arguments: Any) -> CallReply | None:  # noqa: ANN401  as they come
+        reply = read_child_reply(*arguments)
+        if reply is None:
+            return None
+        return replace(reply, spent=reply.spent._replace(calls=reply.spent.calls - 1))
+
+    with monkeypatch.context() as forger:
+        forger.setattr("forum.engine.child_runs.read_child_reply", count_less)
+        office.do(asked)
+    (finding,) = office.findings()
+    assert finding.problem is Problem.RUN_COURSE
+    assert "calls are recorded of run" in finding.detail
 
 
 def test_a_verifier_finds_an_accord_of_a_session_without_an_answer(office: Office) -> None:

@@ -42,6 +42,20 @@ def groups(figure: Figure) -> dict[tuple[str, ...], int]:
     return {group.key: group.value for group in figure.groups}
 
 
+def test_councils_that_decided_nothing_are_counted_as_such() -> None:
+    """Their runs end with the outcome `ok`."""
+    log = Written()
+    for run, accord in enumerate(("agreed", "majority", "split", "blocked", "blocked")):
+        log.add(11, str(run), "run.open/1", actor="ann")
+        log.add(12, str(run), "council.close/1", accord=accord)
+        log.add(12, str(run), "run.close/1", outcome="ok")
+
+    figures = log.figures()
+
+    assert figures["councils.all"].value == 5
+    assert groups(figures["councils.undecided"]) == {("split",): 1, ("blocked",): 2}
+
+
 def test_a_run_counts_while_it_is_open() -> None:
     """One that ended before, or began after, is none of the period; one that goes on is open."""
     log = Written()

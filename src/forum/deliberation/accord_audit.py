@@ -1,6 +1,6 @@
-"""Auditing what a run says of the panels of its tasks, against the runs of these panels."""
+"""Auditing what a run says of the runs within it: their accords, and how many calls they made."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import msgspec
 
@@ -9,7 +9,10 @@ from forum.deliberation.panel_findings import PanelRecord
 from forum.deliberation.record_comparison import Breach, IndexedEntry, SessionEntries
 from forum.deliberation.task_audit import RunAudit
 from forum.ledger.entry import MAIN_STRAND
+from forum.ledger.kinds import Outcome
 from forum.work import kinds
+from forum.work.policy import ACCORD_RULES, read_policy
+from forum.work.run_fold import fold
 
 ReadRun = Callable[[str], SessionEntries]
 
@@ -31,6 +34,63 @@ def audit_accords(minutes: SessionEntries, read_run: ReadRun) -> RunAudit:
                 f"what the panel of {item.entry.strand} found in run {minutes.run}: {error}"
             )
     return RunAudit(tuple(comparer.faults), tuple(missing[:1]))
+
+
+def audit_inner_calls(minutes: SessionEntries, read_run: ReadRun) -> RunAudit:
+    """Compare the calls that each run within is said to have made with those that it recorded.
+
+    Before version 3 of the rules a run within counted as one call. What is not there is reported
+    as not checked, never as a fault.
+    """
+    comparer = record_comparison.RecordComparer(minutes)
+    missing: list[str] = []
+    replies = list(_find_inner_replies(minutes))
+    if not replies or not _counts_inner_calls(comparer):
+        return RunAudit((), ())
+    for item, run in replies:
+        inner = read_run(run)
+        state = fold((each.leaf, each.entry) for each in inner.entries)
+        if state.outcome is None and item.entry.facts.outcome is not Outcome.OK:
+            continue  # it was stopped before it began, or its record is not there
+        if state.outcome is None:
+            missing.append(f"the calls of run {run} within run {minutes.run}: it is not there")
+        elif state.spent.calls != item.entry.facts.calls:
+            detail = (
+                f"{item.entry.step}: {item.entry.facts.calls} calls are recorded of run {run}, "
+                f"which made {state.spent.calls}"
+            )
+            comparer.report_fault(Breach.COURSE, detail, item)
+    return RunAudit(tuple(comparer.faults), tuple(missing[:1]))
+
+
+def _counts_inner_calls(comparer: record_comparison.RecordComparer) -> bool:
+    for item in comparer.minutes.entries:
+        if isinstance(item.entry.facts, kinds.AcceptedFacts):
+            try:
+                policy = comparer.read_body(item, "policy", MAX_REPORT_BYTES)
+            except record_comparison.BodyMissing:  # the audit of the calls says so
+                return False
+            return read_policy(policy).rules >= ACCORD_RULES
+    return False
+
+
+def _find_inner_replies(minutes: SessionEntries) -> Iterator[tuple[IndexedEntry, str]]:
+    """Yield the replies of the runs within, each with its run."""
+    inner: dict[str, str] = {}
+    asked: dict[str, bool] = {}
+    for item in minutes.entries:
+        strand = item.entry.strand
+        match item.entry.facts:
+            case kinds.DelegationFacts(run=run):
+                inner[strand] = run
+            case kinds.CallFacts(agent=agent, model=model):
+                asked[strand] = agent == kinds.CHILD_RUN == model
+            case kinds.ReplyFacts(source=source) if asked.pop(strand, False):
+                # A fork takes the reply from the record of another run, which has paid for it.
+                if strand in inner and source is not kinds.ReplyOrigin.RECORDED:
+                    yield item, inner[strand]
+            case _:
+                pass
 
 
 def _check_accord(

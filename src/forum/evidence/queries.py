@@ -182,6 +182,22 @@ QUERIES: tuple[Query, ...] = (
         where=(Condition("next", ("escalate",)),),
     ),
     Query("checks.all", "Checks of answers", RUNS, kinds=("check/1",), by=("outcome",)),
+    # A council that is split or blocked ends its run with the outcome ok, and decided nothing.
+    Query(
+        "councils.all",
+        "Councils, by how far they agreed",
+        RUNS,
+        kinds=("council.close/1",),
+        by=("accord",),
+    ),
+    Query(
+        "councils.undecided",
+        "Councils that decided nothing: split or blocked",
+        RUNS,
+        kinds=("council.close/1",),
+        where=(Condition("accord", ("split", "blocked")),),
+        by=("accord",),
+    ),
     Query(
         "claims.unverified",
         "Actions that answers claim and no entry supports",
@@ -471,6 +487,7 @@ QUERIES: tuple[Query, ...] = (
 """All figures of a report, in their order."""
 
 _SINCE_SECOND = frozenset({"caps.refused", "caps.overrun"})
+_SINCE_THIRD = frozenset({"councils.all", "councils.undecided"})
 _FIRST_FORMS = {
     "caps.reached": Query(
         "caps.reached",
@@ -495,11 +512,13 @@ _FIRST_FORMS = {
 
 QUERY_SETS: tuple[tuple[Query, ...], ...] = (
     QUERIES,
-    tuple(_FIRST_FORMS.get(q.id, q) for q in QUERIES if q.id not in _SINCE_SECOND),
+    tuple(q for q in QUERIES if q.id not in _SINCE_THIRD),
+    tuple(_FIRST_FORMS.get(q.id, q) for q in QUERIES if q.id not in _SINCE_SECOND | _SINCE_THIRD),
 )
 """The queries of this release and of earlier ones, the newest first: packs of all are checked.
 
-The second set is that of release 0.2, which counted overruns as caps that were reached.
+The second set counts no councils. The third one is that of release 0.2, which counted overruns as
+caps that were reached.
 """
 
 

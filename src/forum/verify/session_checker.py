@@ -121,10 +121,13 @@ class SessionChecker:
         for fault in calls.faults:
             self._findings.add(Problem.RUN_COURSE, fault.detail, fault.index, fault.entry)
         self._not_checked.extend(calls.not_checked)
-        accords = accord_audit.audit_accords(recorded, self._read_other_run)
-        for fault in accords.faults:
-            self._findings.add(Problem.RUN_COURSE, fault.detail, fault.index, fault.entry)
-        self._not_checked.extend(accords.not_checked)
+        for audit in (
+            accord_audit.audit_accords(recorded, self._read_other_run),
+            accord_audit.audit_inner_calls(recorded, self._read_other_run),
+        ):
+            for fault in audit.faults:
+                self._findings.add(Problem.RUN_COURSE, fault.detail, fault.index, fault.entry)
+            self._not_checked.extend(audit.not_checked)
 
     def _read_other_run(self, run: str) -> SessionEntries:
         return SessionEntries(run, tuple(self._entries(run)), self._read_recorded_body)

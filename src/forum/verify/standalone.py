@@ -1985,6 +1985,7 @@ def verify(source: bytes | LazyFile, trust: BundleTrust) -> dict[str, Any]:
 
 # <packs>
 KNOWN_QUERIES = (
+    (62, "16fcbf099354280b29565a09f8bbde382c6d68ff744af139f6f8d8f794398df2"),
     (60, "61dac4ba4b749c1913ea5636e98aec5bfcf8a4d772bc81d38c38a8041055a7fd"),
     (58, "3b8b22b99d669abdbe13207cfb61045bd00a806f42fbea1b8680f9b129dedb40"),
 )
