@@ -75,6 +75,7 @@ def parameters_of(loaded: LoadedLog, database: str) -> dict[str, Parameters]:
         "charge_slice": {**budget, "owner": "process-1", **spend, "guarded": True},
         "remove_slice": {**budget, "owner": "process-1"},
         "budget_use": {"log": log, "period": "2026-11-16"},
+        "overruns": {"log": log},
         "ask_once": {"log": log, "name": "new", "run": run, "digest": "", "tag": b""},
         "summary_runs": {"log": log, "run": run, "limit": 100},
         "set_summary": {
@@ -120,7 +121,7 @@ def parameters_of(loaded: LoadedLog, database: str) -> dict[str, Parameters]:
     }  # fmt: skip
     removals = (
         *("postpone_ended", "remove_accounts", "remove_timers", "remove_idempotency"),
-        *("remove_interrupted", "remove_ended"),
+        *("remove_interrupted", "remove_sums", "remove_ended"),
     )
     if database == "sqlite":
         only: dict[str, Parameters] = {
