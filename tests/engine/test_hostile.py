@@ -189,8 +189,8 @@ ROLES: dict[Role, tuple[Callable[[ScriptStep], RunRequest], Callable[[Run], obje
     ),
     Role.SYNTHESIZER: (
         chief(Role.SYNTHESIZER),
-        lambda run: run.stopped,
-        StopFacts(StopReason.ROLE, by="@synthesizer"),
+        lambda run: [check.reason for _, check in run.checks if check.subject == "synthesis"],
+        ["unusable"],
     ),
     Role.INTENT: (
         lambda move: one(
@@ -208,7 +208,7 @@ ROLES: dict[Role, tuple[Callable[[ScriptStep], RunRequest], Callable[[Run], obje
     ),
 }
 """For each role: a run in which it says one thing only, what to look at, and what comes of it."""
-WITHOUT = frozenset({Role.CLASSIFIER, Role.INTENT, Role.REVISER})
+WITHOUT = frozenset({Role.CLASSIFIER, Role.SYNTHESIZER, Role.INTENT, Role.REVISER})
 """The roles without which a run can end well."""
 
 
@@ -251,9 +251,9 @@ def test_a_classifier_cannot_invent_a_lane(office: Office) -> None:
 def test_a_synthesizer_cannot_cite_what_is_not_there(office: Office) -> None:
     """An answer from nowhere is none; what there was is kept."""
     cites = said({"parts": [{"from": "elbe", "text": "1094"}, {"from": "oder", "text": "1"}]})
-    run = attack(office, chief(Role.SYNTHESIZER)(cites), calls=7)
+    run = attack(office, chief(Role.SYNTHESIZER)(cites), calls=8)
 
-    assert run.stopped == StopFacts(StopReason.ROLE, by="@synthesizer")
+    assert run.task("@synthesizer").state is TaskState.FAILED
     assert b"1094 km" in office.answer()
 
 
