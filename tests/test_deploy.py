@@ -8,6 +8,7 @@ import json
 import re
 import shlex
 import subprocess
+import sys
 from collections.abc import Iterator
 from configparser import ConfigParser
 from fnmatch import fnmatch
@@ -15,12 +16,15 @@ from pathlib import Path
 from typing import Any
 
 import click
+import httpx2
 import pytest
 import yaml
 
 from forum.ledger.secret_mask import is_secret_name
 from forum.surfaces.cli import cli
 from tests.docs.pages import ROOT
+from tests.support import free_port, wait_until
+from tests.surfaces.terminal import FORUM, Terminal
 
 DEPLOY = ROOT / "deploy"
 UNITS = sorted((DEPLOY / "systemd").glob("*.service"))
@@ -333,6 +337,49 @@ def test_a_unit_is_hardened(path: Path) -> None:
     assert settings.get("User", "root") != "root" or settings["DynamicUser"] == "yes"
     assert "StateDirectory" in settings
     assert {"MemoryHigh", "MemoryMax", "TasksMax"} <= settings.keys()
+
+
+DENY_WRITE_EXECUTE = """
+import ctypes, mmap, os, sys
+if ctypes.CDLL(None).prctl(65, 1, 0, 0, 0):  # PR_SET_MDWE, as MemoryDenyWriteExecute= does
+    sys.exit(77)
+try:
+    mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+    sys.exit("it is not denied")
+except PermissionError:
+    os.execv(sys.argv[1], sys.argv[1:])
+"""
+
+
+@pytest.mark.slow
+def test_a_server_runs_without_memory_that_is_written_and_executed(tmp_path: Path) -> None:
+    """Every library that it loads does without; the unit denies it."""
+    denied = {path.name for path in UNITS if unit(path).get("MemoryDenyWriteExecute") == "yes"}
+    assert denied == {"forum-server.service", "forum-witness.service"}
+    terminal, port = Terminal(tmp_path), free_port()
+    (terminal.folder / "forum.toml").write_text('[models.default]\nkind = "scripted"\n')
+    assert terminal.call("init").exit_code == 0
+    serve = [str(FORUM), "serve", "--open-loopback", "--port", str(port)]
+    with subprocess.Popen(
+        [sys.executable, "-c", DENY_WRITE_EXECUTE, *serve],
+        cwd=terminal.folder, env=terminal.environment, stdin=subprocess.DEVNULL,
+    ) as process:  # fmt: skip
+        try:
+            root = f"http://127.0.0.1:{port}"
+            wait_until(lambda: process.poll() is not None or _answers(root))
+            # A large body is read in a process of its own.
+            asked = httpx2.post(f"{root}/api/v1/runs", json={"request": "x" * 2_000_000})
+            assert asked.status_code == 202
+        finally:
+            process.terminate()
+        assert process.wait(30) == 0
+
+
+def _answers(root: str) -> bool:
+    try:
+        return httpx2.get(f"{root}/readyz").status_code == 200
+    except httpx2.TransportError:
+        return False
 
 
 def test_only_the_worker_itself_is_told_to_stop() -> None:

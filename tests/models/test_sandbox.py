@@ -694,6 +694,22 @@ def test_nothing_is_run_that_could_move_a_key_of_forum(home: Path) -> None:
         sandbox_of(home, 'write = ["work"]').command(("true",))
 
 
+@pytest.mark.parametrize("made", ["work/.forum/", "work/sub/.forum/", "work/.forum/notes"])
+def test_a_program_stops_no_other_by_a_folder_that_is_called_like_data(
+    home: Path, made: str
+) -> None:
+    """The name alone is no secret; a key in such a folder is."""
+    (home / made).parent.mkdir(parents=True, exist_ok=True)
+    (home / made).mkdir() if made.endswith("/") else (home / made).write_text("plain")
+    sandbox = sandbox_of(home, 'write = ["work"]')
+    sandbox.check_usable()
+    folder = (home / made) if made.endswith("/") else (home / made).parent
+    (folder / "old.key").write_text(SECRET_FILES["a"])
+
+    with pytest.raises(NotConfined, match="has keys of Forum"):
+        sandbox.command(("true",))
+
+
 def test_nothing_is_run_if_there_is_too_much_to_search(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -148,7 +148,7 @@ def search_secrets(
                 yield from _follow(Path(folder, entry.name), folders, writable)
             elif path is None:
                 yield from _inspect(folder, entry, writable)
-            elif entry.name == _DATA:
+            elif entry.name == _DATA and _is_project(folder, writable):
                 yield from (FoundSecret(path, is_of_forum=True) for path in _list_project(folder))
             elif path not in seen and path not in left_out:
                 seen.add(path)
@@ -244,6 +244,16 @@ def list_private_folders() -> Iterator[Path]:
         for folder, names, _ in os.walk(top):
             if "private" in names:
                 yield Path(folder, "private")
+
+
+def _is_project(folder: Path, writable: Iterable[Path]) -> bool:
+    """Return whether a folder with `.forum` in it has to be taken for a project.
+
+    Where programs may write, one could make an empty folder of that name, and no program would be
+    started any more.  Such a folder is searched like others: the keys in it are found.
+    """
+    marks = (folder / config.PROJECT_FILE, folder / _DATA / "ledger.db", folder / _DATA / "log.pub")
+    return not _is_below(folder, writable) or any(map(os.path.lexists, marks))
 
 
 def _list_project(folder: Path) -> Iterator[Path]:
