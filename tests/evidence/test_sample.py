@@ -154,3 +154,15 @@ def test_a_pack_of_0_2_stays_readable(tmp_path: Path, witness: str) -> None:
     assert json.loads(files["report.json"])["v"] == "forum/evidence/1"
     assert "Nobody chose them" in files["report.html"].decode()
     assert seed_lines(data, world.trust) == {SEED_OF_MAKER}
+
+
+def test_a_pack_that_release_0_2_wrote_is_read_as_it_was() -> None:
+    """Queries, page and sample of that release are made again; nothing seems to be changed."""
+    folder = Path(__file__).parent
+    data = (folder / "release-0.2.zip").read_bytes()
+    trust = Trust(policy=WitnessPolicy.parse((folder / "release-0.2.policy").read_bytes()))
+
+    result = verify_twice(data, trust)
+
+    assert (result.findings, str(result.figures.state)) == ((), "holds")
+    assert SEED_OF_MAKER in result.not_checked

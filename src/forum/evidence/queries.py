@@ -489,6 +489,13 @@ QUERIES: tuple[Query, ...] = (
 _SINCE_SECOND = frozenset({"caps.refused", "caps.overrun"})
 _SINCE_THIRD = frozenset({"councils.all", "councils.undecided"})
 _FIRST_FORMS = {
+    "keys.changes": Query(
+        "keys.changes",
+        "Keys published or replaced",
+        ACCESS,
+        kinds=("key.add/1", "key.rotate/1"),
+        by=("kind",),
+    ),
     "caps.reached": Query(
         "caps.reached",
         "Stops because a budget was used up",

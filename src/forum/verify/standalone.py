@@ -1987,7 +1987,7 @@ def verify(source: bytes | LazyFile, trust: BundleTrust) -> dict[str, Any]:
 KNOWN_QUERIES = (
     (62, "16fcbf099354280b29565a09f8bbde382c6d68ff744af139f6f8d8f794398df2"),
     (60, "61dac4ba4b749c1913ea5636e98aec5bfcf8a4d772bc81d38c38a8041055a7fd"),
-    (58, "3b8b22b99d669abdbe13207cfb61045bd00a806f42fbea1b8680f9b129dedb40"),
+    (58, "6fee9ca08cbc19a04d159cf549403c0daf0c4cc991f6f8b8a29bf7a1b18844ea"),
 )
 KNOWN_LIMITS = "5c4cda2111be40db657a6f4771f838f51cfd58034945e1edf5fc8d88452c4ebb"
 KNOWN_MAPS = """
