@@ -46,7 +46,7 @@ _MAX_CHARGE_ATTEMPTS = 5
 
 _CLEAN_UP_QUERIES = (
     *("remove_accounts", "remove_idempotency", "remove_interrupted", "remove_timers"),
-    *("remove_sums", "remove_ended"),
+    "remove_ended",
 )
 
 
@@ -974,9 +974,9 @@ class SqlStore(SqlReader):
             elif kind is ports.EndedRun:
                 ends = [e for e in alike if isinstance(e, ports.EndedRun)]
                 self._add_ended(execute, ends)
-                # With the end itself: whatever crashes, a run has both or neither.  A use of a tool
-                # that is recorded later makes a new row, which the clean-up removes.
-                execute("remove_sums", runs=self._list([end.run for end in ends]))
+                # With the end itself: whatever crashes, a run has both or neither.
+                if done := [end.run for end in ends if end.ends_sums]:
+                    execute("remove_sums", runs=self._list(done))
             else:
                 for effect in alike:
                     self._apply_effect(execute, effect)
@@ -1049,7 +1049,7 @@ def _effect_order(effect: ports.Effect) -> tuple[int, str, str, bool]:
             return 1, run, strand, False
         case ports.BudgetSliceCharge(budget_slice, _, _):
             return 2, budget_slice.scope, budget_slice.period, False
-        case ports.EndedRun(run, _):
+        case ports.EndedRun(run, _, _):
             return 3, run, "", False
 
 

@@ -659,7 +659,7 @@ class RunDriver:
         ends = await asyncio.to_thread(self._ledger.strand_ends, case.run)
         ends.append(StrandEnd(kinds.CONTROL, 0, closed.leaf.hex()))
         ends.sort(key=lambda end: end.strand)
-        ended = EndedRun(case.run, case.accepted.parent_run)
+        ended = EndedRun(case.run, case.accepted.parent_run, ends_sums=True)
         effects: tuple[Effect, ...] = (*self._closing_effects(case), ended)
         close = draft_closing(context.ENGINE, conclusion.outcome, ends, effects)
         commit.add(self._main, *drafts, close)

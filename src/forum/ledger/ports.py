@@ -232,6 +232,8 @@ class EndedRun(NamedTuple):
     run: str
     parent: str = ""
     """The run that delegated it, which still reads its account; empty if there is none."""
+    ends_sums: bool = False
+    """Whether its sums of tool uses end with it. Those of a reported session go on if it does."""
 
 
 Effect = (
