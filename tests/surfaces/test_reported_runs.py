@@ -7,13 +7,14 @@ import pytest
 
 from forum.app import Forum, new_run_id
 from forum.config import load_settings
-from forum.errors import Malformed
+from forum.errors import Malformed, ReportRefused
 from forum.ledger.body import text_content
 from forum.ledger.kinds import NoteFacts, Outcome, RedactionReason
 from forum.ledger.strand import Attachment, Draft
 from forum.sdk import ReportWriter
 from forum.sdk.report_items import RunStart
-from forum.work.report_kinds import derive_reporter_label
+from forum.work.report_drafts import source_draft
+from forum.work.report_kinds import ReportProvenance, ReportSourceFacts, derive_reporter_label
 from forum.work.scores import Score
 from tests.conftest import ROOT
 from tests.surfaces.halls import lone_hall, open_forum
@@ -138,6 +139,15 @@ def test_no_key_takes_the_id_of_a_child_run(tmp_path: Path) -> None:
 def test_two_reporters_have_two_names(one: str, other: str) -> None:
     """Otherwise each could add to the runs of the other."""
     assert derive_reporter_label(one) != derive_reporter_label(other)
+
+
+def test_nobody_adds_to_what_a_gateway_has_relayed(user: Terminal) -> None:
+    """Not even the key for which it was relayed: it would say of itself what a gateway says."""
+    source = ReportSourceFacts(ReportProvenance.RELAYED, by="ci")
+    with forum_of(user) as forum, forum.log.open_writer() as ledger:
+        ledger.open_run("relayed-1", "ci", source_draft("relayed-1", "ci", source), new=True)
+        with pytest.raises(ReportRefused, match="belongs to another reporter"):
+            ReportWriter(ledger, "ci").find_run("relayed-1")
 
 
 def test_a_name_that_is_also_a_reference_to_a_run_of_another_is_ambiguous(user: Terminal) -> None:

@@ -192,7 +192,13 @@ class ReportWriter:
             raise errors.ReportRefused(run, "it is closed")
         for leaf, entry in read_strand_entries(self._ledger, run, MAIN_STRAND, start=1):
             facts = entry.facts
-            if run != LOG_RUN and isinstance(facts, ReportSourceFacts) and facts.by == self._by:
+            if (
+                run != LOG_RUN
+                and isinstance(facts, ReportSourceFacts)
+                and facts.by == self._by
+                # What a gateway has relayed for a key is not the key's to add to.
+                and facts.told is not ReportProvenance.RELAYED
+            ):
                 return OpenRun(run, facts, leaf)
             break
         raise errors.ReportRefused(run, "it belongs to another reporter")

@@ -33,6 +33,7 @@ MAX_REPORTER_CHARS = 128
 NOT_MADE = "not-made"
 """The code of a step that was prepared, and cancelled before it was made."""
 _RUN_ID = "00000000-0000-0000-0000-000000000000"
+_KEY_PRINCIPAL = re.compile("key/[^/]+/[0-9a-f]{12}")
 _VERSION_AT = 14
 """Where an id has the version of UUIDs."""
 _NOT_IN_LABELS = re.compile(r"[^A-Za-z0-9._:-]+")
@@ -259,12 +260,13 @@ def derive_label(name: str) -> str:
 def derive_reporter_label(by: str) -> str:
     """Return the name of a reporter in facts, which no other reporter has.
 
-    A label is taken only where it loses nothing but the slash behind the kind of a principal: two
-    keys whose names differ elsewhere would share it, and each could add to the runs of the other.
+    A label is taken only where it loses nothing but the slash behind the kind of a principal, and
+    the one before the id of a key: principals that differ elsewhere would share it, and each could
+    add to the runs of the other.
     """
     label = derive_label(by)
-    is_kept = label == by.replace("/", "-", 1)
-    return label if is_kept else by[:MAX_REPORTER_CHARS]
+    slashes = 2 if _KEY_PRINCIPAL.fullmatch(by) else 1
+    return label if label == by.replace("/", "-", slashes) else by[:MAX_REPORTER_CHARS]
 
 
 def is_run_id(name: str) -> bool:
