@@ -101,7 +101,8 @@ class Kinds:
     def __init__(self, kinds: Iterable[Kind[Any]]) -> None:
         self._kinds = {kind.name: kind for kind in kinds}
         self._by_facts = {kind.facts: kind for kind in self._kinds.values()}
-        self._readers = {k.name.encode(): _FactsReader(k.facts) for k in self}
+        self._facts = {kind.name.encode(): kind.facts for kind in self}
+        self._readers: dict[bytes, _FactsReader[Any]] = {}
         self._known: dict[tuple[bytes, bytes], Any] = {}
 
     def __iter__(self) -> Iterator[Kind[Any]]:
@@ -126,7 +127,7 @@ class Kinds:
         An entry of an unknown kind, written by a later release, has raw facts.
         """
         kind = peek_kind(data)
-        known = kind in self._readers
+        known = kind in self._facts
         entry = read_entry(data, (lambda facts: self._read_facts(kind, facts)) if known else None)
         if entry.bodies:
             self._check_body_names(entry)
@@ -143,12 +144,22 @@ class Kinds:
             return False
         return True
 
+    def _reader_of(self, kind: bytes) -> _FactsReader[Any]:
+        """Return the reader of a kind; a command meets few kinds, and each takes time to prepare.
+
+        Raises `KeyError` for an unknown kind.
+        """
+        reader = self._readers.get(kind)
+        if reader is None:
+            reader = self._readers[kind] = _FactsReader(self._facts[kind])
+        return reader
+
     def _read_facts(self, kind: bytes, data: bytes) -> Any:  # noqa: ANN401  facts of this kind
         """Return the facts with these bytes, which occur often.  Raises `Malformed`."""
         key = (kind, data)
         facts = self._known.get(key)
         if facts is None:
-            facts = self._readers[kind].read(data)
+            facts = self._reader_of(kind).read(data)
             if len(self._known) >= _MAX_CACHED_FACTS:
                 self._known.clear()
             self._known[key] = facts
@@ -161,7 +172,7 @@ class Kinds:
         if entry.bodies:
             self._check_body_names(entry)
         name = entry.kind.encode()
-        facts = self._readers[name].normalize(entry.facts)
+        facts = self._reader_of(name).normalize(entry.facts)
         data, written = write_entry(entry if facts is entry.facts else replace(entry, facts=facts))
         # msgspec checks types only when it decodes, not when a struct is constructed.  An entry
         # that no reader could decode must not be written.
