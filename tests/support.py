@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from forum.app import Forum
 from forum.backends.postgres import PostgresStore, upgrade_schema
 from forum.backends.sqlite import SqliteStore
 from forum.ledger.body import CHUNK_SIZE, Body, Content
@@ -249,3 +250,12 @@ class _Counted:
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401  a call or a value
         found = getattr(self._port, name)
         return partial(self._calls.call, found) if callable(found) else found
+
+
+def sign_unread(forum: Forum) -> None:
+    """Sequence and sign like a release that did not read what it signed."""
+    forum.log.drop_publisher()
+    forum.__dict__["readable"] = None
+    forum.log.publish()
+    forum.__dict__.pop("readable")
+    forum.log.drop_publisher()

@@ -2,6 +2,7 @@
 
 import asyncio
 from abc import ABC, abstractmethod
+from contextlib import suppress
 from threading import Event, Thread
 
 
@@ -34,3 +35,31 @@ class TcpProxy(ABC):
     @abstractmethod
     async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Pass the bytes of one connection on."""
+
+
+class HangingProxy(TcpProxy):
+    """Passes bytes on until it hangs; then it acknowledges everything and passes nothing on."""
+
+    def __init__(self, port: int) -> None:
+        super().__init__()
+        self._target = port
+        self.hangs = Event()
+
+    async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            near, far = await asyncio.open_connection("127.0.0.1", self._target)
+        except OSError:
+            return writer.transport.abort()
+        try:
+            await asyncio.gather(self._pump(reader, far), self._pump(near, writer))
+        finally:
+            for each in (far, writer):
+                each.transport.abort()
+
+    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError):
+            while data := await reader.read(65536):
+                while self.hangs.is_set():  # noqa: ASYNC110  set by another thread
+                    await asyncio.sleep(0.05)
+                writer.write(data)
+        writer.close()

@@ -268,7 +268,7 @@ def test_the_state_directory_is_not_in_a_backup(machine: Machine) -> None:
     machine.write(1)
     saved = machine.back_up()
     with machine.forum() as forum:
-        notes = {parse_checkpoint(note).size for note in forum.log.remembered_checkpoints()}
+        notes = {parse_checkpoint(note).size for note in forum.remembered_checkpoints()}
 
     assert notes == {read_backup(saved).size}
     assert not list(saved.rglob("*.note"))
@@ -305,14 +305,14 @@ def test_the_commands_say_what_is_lost(tmp_path: Path) -> None:
     left_over = list(terminal.folder.iterdir())
     restored = terminal.type("restore", "../saved", "--epoch")
 
-    assert (saved["size"], saved["signed"]) == (first["index"] + 2, first["index"] + 2)
+    assert (saved["size"], saved["signed"]) == (first["index"] + 4, first["index"] + 4)
     assert refused.returncode == 1
-    assert "would fork the log, and 3 entries" in refused.stderr
+    assert "would fork the log, and 5 entries" in refused.stderr
     assert "--epoch" in refused.stderr
     assert left_over == []
     assert restored.returncode == 0, restored.stderr
     assert restored.stdout.strip() == f"{saved['origin']}/epoch-2"
-    assert "lost: 3 entries" in restored.stderr
+    assert "lost: 5 entries" in restored.stderr
     assert terminal.call("ledger", "verify").exit_code == 0
     assert terminal.call("restore", "../saved", "--epoch", "--resume").exit_code == 2
     assert terminal.call("backup", "../saved").exit_code == 2

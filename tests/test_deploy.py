@@ -28,7 +28,7 @@ from tests.surfaces.terminal import FORUM, Terminal
 
 DEPLOY = ROOT / "deploy"
 UNITS = sorted((DEPLOY / "systemd").glob("*.service"))
-GUIDES = sorted((ROOT / "docs/guides").glob("on-*.md"))
+GUIDES = [*sorted((ROOT / "docs/guides").glob("on-*.md")), ROOT / "docs/guides/kubernetes.md"]
 
 BLOCK = re.compile(r"^```(?:console|sh|text)\n(.*?)^```$", flags=re.MULTILINE | re.DOTALL)
 TYPED = re.compile(r"(?:docker compose run --rm \w+ |ExecStart=/opt/forum/bin/)?(forum [^>]+)")

@@ -2,13 +2,21 @@
 
 import json
 import re
+import shutil
+import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+import httpx2
+import pytest
 import yaml
 
+from forum.ledger.kinds import Scope
 from forum.metrics import LEDGER_METRICS, MetricType
 from forum.surfaces.http.metrics import SERVER_METRICS
+from tests.support import free_port
+from tests.surfaces.serving import served
 from tests.test_deploy import DEPLOY
 
 EXPORTED = {
@@ -70,3 +78,87 @@ def test_prometheus_is_told_which_rules_there_are() -> None:
 
     assert [(DEPLOY / "prometheus" / name).exists() for name in loaded["rule_files"]] == [True]
     assert all("credentials_file" in job["authorization"] for job in loaded["scrape_configs"])
+
+
+RULES = DEPLOY / "prometheus"
+RUNBOOK = DEPLOY.parent / "docs/guides/answer-alerts.md"
+
+
+def promtool(*words: str, stdin: str = "") -> None:
+    """Have the tool of Prometheus check something."""
+    program = shutil.which("promtool")
+    if program is None:
+        pytest.skip("promtool is not installed: .ci/promtool.sh")
+    done = subprocess.run(
+        [program, *words], input=stdin, cwd=RULES, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_prometheus_accepts_the_alerts() -> None:
+    """And each fires when it should, and rests when it should."""
+    promtool("check", "rules", "forum-alerts.yaml")
+    promtool("test", "rules", "forum-alerts-test.yaml")
+    tested = yaml.safe_load((RULES / "forum-alerts-test.yaml").read_text())["tests"]
+    names_tested = {test["name"] for test in tested}
+
+    assert names_tested == {
+        f"{rule['alert']} {what}" for rule in rules() for what in ("fires", "rests")
+    }
+
+
+def test_the_configuration_is_one_of_prometheus(tmp_path: Path) -> None:
+    """With the file of the key, which is only there where Prometheus runs."""
+    for file in RULES.iterdir():
+        shutil.copy(file, tmp_path)
+    (tmp_path / "key").write_text("k")
+    config = tmp_path / "prometheus.yaml"
+    config.write_text(config.read_text().replace("/etc/prometheus/forum-metrics-key", "key"))
+
+    promtool("check", "config", str(config))
+
+
+def test_the_runbook_has_a_section_for_each_alert() -> None:
+    """In the order of the alerts, so that none is forgotten and none is left behind."""
+    sections = re.findall(r"^## (\w+)$", RUNBOOK.read_text(), re.MULTILINE)
+
+    assert sections == [rule["alert"] for rule in rules()]
+
+
+def test_alerts_and_dashboard_fit_what_a_running_server_tells(tmp_path: Path) -> None:
+    """Names and labels are those of a real answer; one that is not there matches nothing."""
+    port = free_port()
+    with (
+        served(tmp_path / "project", workers=0) as server,
+        server.project.worker("--metrics-port", str(port)),
+    ):
+        key = server.project.forum.access.grant("prometheus", {Scope.METRICS})
+        server.submit()
+        urls = (f"{server.url}/metrics", f"http://127.0.0.1:{port}/metrics")
+        authorization = {"Authorization": f"Bearer {key}"}
+        told = [httpx2.get(url, headers=authorization).text for url in urls]
+    labels: dict[str, set[str]] = {}
+    for name, inner in re.findall(r"^(\w+)(?:\{(.*)\})? ", "".join(told), re.MULTILINE):
+        labels.setdefault(name, set()).update(re.findall(r'(\w+)="', inner))
+    dashboard = expressions(json.loads((DEPLOY / "grafana/forum.json").read_text()))
+    queries = [*dashboard, *(rule["expr"] for rule in rules())]
+
+    for text in told:
+        promtool("check", "metrics", stdin=text)
+    assert names(queries) - labels.keys() <= NOT_TOLD_YET
+    for query in queries:
+        for name, selector in re.findall(r"\b(forum_\w+)\{([^}]*)\}", query):
+            asked = set(re.findall(r"(\w+)\s*[=!]~?", selector)) - ADDED_BY_PROMETHEUS
+            assert name not in labels or asked <= labels[name], query
+
+
+NOT_TOLD_YET = {
+    "forum_run_stops_total",
+    "forum_takeovers_total",
+    "forum_http_shares_refused_total",
+    # Of tenants that have a quota.
+    "forum_tenant_quota",
+    "forum_tenant_quota_used",
+}
+"""Metrics of what the test has not."""
+ADDED_BY_PROMETHEUS = {"instance", "job"}

@@ -186,13 +186,13 @@ def test_what_was_lost_before_an_epoch_is_declared_by_it(make: Make) -> None:
     write(settings, "kept")
     write(settings, "lost")
     with Forum(settings) as old:
-        entries = [data for data in old.store.entries(0, 5) if data]
-        open_tamperer(old).replace_history(entries, keep_checkpoints=5)
+        entries = [data for data in old.store.entries(0, 7) if data]
+        open_tamperer(old).replace_history(entries, keep_checkpoints=7)
         old.keys.new_epoch("restored from a backup")
 
     report = verify(settings)
     assert problems(report) <= {Problem.BODY_MISSING, Problem.TABLE_MISMATCH}
-    assert any("entries 5 to 7" in missing for missing in report.not_checked)
+    assert any("entries 7 to 11" in missing for missing in report.not_checked)
 
 
 def test_after_the_loss_of_the_key_an_epoch_goes_on_under_a_new_one(make: Make) -> None:
@@ -394,7 +394,7 @@ def test_a_state_directory_that_cannot_be_written_stops_no_reader(
     (settings.state / "projects").write_bytes(b"")
     told: list[str] = []
     with Forum(settings, told.append) as forum:
-        assert forum.store.head().size == 5
+        assert forum.store.head().size == 7
 
     assert len(told) == 1
     assert "could not be remembered" in told[0]

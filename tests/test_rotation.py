@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ from forum.backends import state_files
 from forum.config import Settings
 from forum.errors import LogKeyChanged, LogKeyRetired, RotationRefused, WitnessRefused
 from forum.ledger.body import text_content
+from forum.ledger.key_rotation import KEYS_STRAND, sign_rotation
+from forum.ledger.strand import Draft
 from forum.tlog import VerifierKey, WitnessPolicy, parse_checkpoint
 from forum.verify import Trust, verify_bundle
 from tests.support import fresh_origin, key_of, upgraded
@@ -97,6 +100,23 @@ def test_keys_can_be_rotated_again_and_again(settings: Settings) -> None:
     with Forum(settings) as forum:
         assert forum.log.verify(Trust(policy=before)).ok
         assert verify_bundle(forum.log.export(run), KINDS, Trust(policy=before)).ok
+
+
+def test_more_hand_overs_than_verifiers_follow_are_refused(settings: Settings) -> None:
+    """The next one would leave the log without bundles; an epoch has hand-overs of its own."""
+    with Forum(settings) as forum:
+        keys = [replace(key_of(settings.origin or ""), seed=bytes([n]) * 32) for n in range(65)]
+        for old, new in pairwise(keys):
+            facts = sign_rotation(forum.store.origin, 0, old, new)
+            draft = Draft(f"rotate/{new.verifier().key_id.hex()}", "operator", facts)
+            forum.ledger.append_log_entry(draft, KEYS_STRAND)
+        forum.log.publish()
+        with pytest.raises(RotationRefused, match=r"handed over 64 times.*forum ledger epoch"):
+            forum.keys.rotate_key()
+        assert forum.log.verify(forum.log.read_trust()).ok
+        forum.keys.new_epoch()
+    with Forum(settings) as forum:
+        forum.keys.rotate_key()
 
 
 def test_a_process_that_holds_the_old_key_stops_signing(settings: Settings) -> None:

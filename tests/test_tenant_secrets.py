@@ -60,7 +60,7 @@ NEITHER = {
     "models.x": "api argv at_once cmd context_tokens extension fallback max_tokens model moves "
     "options output_bytes price tokens url usd",
     "oidc": "audience jwks_url ledger_claim scopes scopes_claim url",
-    "otel": "all_spans content endpoint idle_seconds quiet_seconds",
+    "otel": "all_spans content endpoint idle_seconds quiet_seconds trace_forum",
     "panels.x": "baseline check judge models options require rounds seats threshold",
     "roster": "rung", "server": "allow_hosts host max_body open_loopback port rate require_keys",
     "servers.x": "argv cmd url", "submit": "team",

@@ -20,7 +20,7 @@ const (
 	maxBytes = 0xffffffff
 	// More would only cost time: an honest bundle has one hand-over in a year, and a note for each.
 	maxRotations = 64
-	maxPast      = maxRotations + 3
+	maxPast      = maxRotations + 5
 )
 
 type member struct {
@@ -215,6 +215,7 @@ func (b *bundle) readManifest() {
 	origin, isOrigin := manifest.get("origin").(string)
 	run, isRun := manifest.get("run").(string)
 	require(isOrigin && isRun, "the manifest has no origin or no run")
+	require(isLabel(origin) && isLabel(run), "the origin or the run in the manifest is no label")
 	var files []string
 	for _, name := range b.archive.names {
 		if m := b.archive.members[name]; name != "manifest.json" {

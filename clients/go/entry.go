@@ -45,6 +45,18 @@ type entry struct {
 
 func (e *entry) text(fact string) string { return asText(e.facts.get(fact)) }
 
+// texts returns a fact that is a list of strings; none if it is left out.
+func (e *entry) texts(fact string) []string {
+	if !e.facts.has(fact) {
+		return nil
+	}
+	var items []string
+	for _, item := range e.facts.get(fact).([]any) {
+		items = append(items, asText(item))
+	}
+	return items
+}
+
 // count returns a fact that is a count, or a default if it is left out.
 func (e *entry) count(fact string, fallback int64) int64 { return countOf(e.facts, fact, fallback) }
 

@@ -122,11 +122,7 @@ func provenRotations(b *bundle, tree checkpoint) []*rotation {
 		}
 		count++
 		require(count <= maxRotations, "more than %d hand-overs of the log; at most %d are read", maxRotations, maxRotations)
-		err := attempt(func() {
-			require(proof.at == index, "the proof is for another entry")
-			checkInclusion(proof.nodes, hashLeaf(data), index, tree)
-		})
-		if err != nil {
+		if !isProven(data, proof, index, tree) {
 			continue // reported when the entry is checked
 		}
 		if r := readRotation(b.origin, index, data); r != nil {
@@ -135,6 +131,11 @@ func provenRotations(b *bundle, tree checkpoint) []*rotation {
 	}
 	sort.SliceStable(rotations, func(i, j int) bool { return rotations[i].at < rotations[j].at })
 	return rotations
+}
+
+// isProven says whether an entry is in the tree, which is checked before it costs more.
+func isProven(data []byte, proof proof, index int64, tree checkpoint) bool {
+	return proof.at == index && attempt(func() { checkInclusion(proof.nodes, hashLeaf(data), index, tree) }) == nil
 }
 
 // readTrees takes the checkpoint and the earlier ones that it continues, whoever signed them.
@@ -237,7 +238,7 @@ func (l *logKeys) checkSigner(data []byte) {
 			current++
 		}
 	}
-	require(current <= 1, "you pin several keys of this log, and no hand-over between them is here; pin the newest one only")
+	require(current <= 1, "you pin several keys of this log, and no hand-over between them is here; pin the newest one only; if this was exported before the hand-over, ask for a new export")
 	if len(l.followed) == 0 {
 		return
 	}

@@ -19,6 +19,8 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
+	"unicode/utf16"
 )
 
 const usage = "usage: forum-verify FILE [--policy TRUSTFILE] [--key VKEY ...] [--seen CHECKPOINT ...] [--json]"
@@ -47,11 +49,11 @@ func main() {
 	}
 	report := verifyBundle(data, trust)
 	if args.asJSON {
-		encoder := json.NewEncoder(os.Stdout)
-		encoder.SetEscapeHTML(false)
-		if err := encoder.Encode(report); err != nil {
+		encoded, err := json.Marshal(report)
+		if err != nil {
 			fail(err.Error())
 		}
+		fmt.Println(escapeJSON(string(encoded)))
 	} else {
 		printReport(report)
 	}
@@ -181,6 +183,11 @@ func printReport(r *report) {
 		for _, s := range r.Sightings {
 			lines = append(lines, fmt.Sprintf("seen         by %s at %d", s.Witness, s.Time))
 		}
+		if w := r.Interval; w != nil && w.After != nil && w.Before != nil {
+			format := "2006-01-02T15:04:05Z"
+			after, before := time.Unix(*w.After, 0).UTC(), time.Unix(*w.Before, 0).UTC()
+			lines = append(lines, fmt.Sprintf("written      between %s and %s, witnessed", after.Format(format), before.Format(format)))
+		}
 		for _, what := range r.NotChecked {
 			lines = append(lines, "not checked  "+what)
 		}
@@ -191,6 +198,20 @@ func printReport(r *report) {
 	for _, line := range lines {
 		fmt.Println(escapeText(line))
 	}
+}
+
+// escapeJSON writes everything but printable ASCII as \uXXXX: the value is the same, and a terminal
+// does not obey it.
+func escapeJSON(text string) string {
+	var out strings.Builder
+	for _, unit := range utf16.Encode([]rune(text)) {
+		if unit >= ' ' && unit <= '~' {
+			out.WriteByte(byte(unit))
+		} else {
+			fmt.Fprintf(&out, `\u%04x`, unit)
+		}
+	}
+	return out.String()
 }
 
 // escapeText escapes everything but printable ASCII, which cannot change what a terminal shows.

@@ -18,6 +18,9 @@ const (
 	witnessKey    = 0x04
 	maxNote       = 1 << 20
 	maxSignatures = 64
+	// A pack encloses a trust file that anybody can have written; the bounds are the same here.
+	maxPolicy      = 1 << 20
+	maxPolicyLines = 1000
 )
 
 // key is a public key with its name and the type of signature that it is trusted for.
@@ -102,12 +105,15 @@ type keyedSignature struct {
 	blob string
 }
 
-// signaturesBy returns the signatures that name one of these keys; they are not verified here.
+// signaturesBy returns the first signature that names each of these keys; it is not verified here.
+// Whoever has a key can make as many valid signatures of one text as fit into a note.
 func (n note) signaturesBy(keys []key) []keyedSignature {
 	var all []keyedSignature
+	seen := map[key]bool{}
 	for _, s := range n.signatures {
 		for _, k := range keys {
-			if s.name == k.name && s.keyID == k.id() {
+			if s.name == k.name && s.keyID == k.id() && !seen[k] {
+				seen[k] = true
 				all = append(all, keyedSignature{k, s.blob})
 			}
 		}
@@ -139,7 +145,7 @@ func openCheckpoint(data []byte, keys []key) checkpoint {
 		if s.key.algorithm != logKey {
 			continue
 		}
-		// An invalid signature by a trusted key rejects the note, because the note was altered.
+		// An invalid one by a trusted key rejects the note, because the note was altered.
 		holds := signatureHolds([]byte(s.key.public), []byte(n.text), []byte(s.blob))
 		require(holds, "%s: invalid signature", s.key.name)
 		signers[s.key.name] = true
@@ -159,15 +165,19 @@ func readCosignatures(data []byte, witnesses []key) []cosignature {
 	n := readNote(data)
 	var all []cosignature
 	for _, s := range n.signaturesBy(witnesses) {
-		blob := []byte(s.blob)
-		require(len(blob) == 72, "%s: invalid cosignature", s.key.name)
-		time := binary.BigEndian.Uint64(blob)
-		message := fmt.Sprintf("cosignature/v1\ntime %d\n%s", time, n.text)
-		holds := time < 1<<63 && signatureHolds([]byte(s.key.public), []byte(message), blob[8:])
-		require(holds, "%s: invalid cosignature", s.key.name)
-		all = append(all, cosignature{s.key, time})
+		all = append(all, readCosignature(n.text, s))
 	}
 	return all
+}
+
+func readCosignature(text string, s keyedSignature) cosignature {
+	blob := []byte(s.blob)
+	require(len(blob) == 72, "%s: invalid cosignature", s.key.name)
+	time := binary.BigEndian.Uint64(blob)
+	message := fmt.Sprintf("cosignature/v1\ntime %d\n%s", time, text)
+	holds := time < 1<<63 && signatureHolds([]byte(s.key.public), []byte(message), blob[8:])
+	require(holds, "%s: invalid cosignature", s.key.name)
+	return cosignature{s.key, time}
 }
 
 // ---- The trust file.
@@ -194,9 +204,13 @@ func readPolicy(data []byte) *policy {
 		require(!control, "the trust file contains a control character")
 	}
 	require(len(data) > 0 && data[len(data)-1] == '\n', "the trust file does not end in a newline")
+	require(len(data) <= maxPolicy, "the trust file is longer than %d bytes", maxPolicy)
+	count := 0
 	for _, line := range strings.Split(string(data), "\n") {
 		words := strings.FieldsFunc(line, func(c rune) bool { return c == ' ' || c == '\t' })
 		if len(words) > 0 && !strings.HasPrefix(words[0], "#") {
+			count++
+			require(count <= maxPolicyLines, "the trust file has more than %d lines", maxPolicyLines)
 			p.read(words)
 		}
 	}

@@ -37,9 +37,13 @@ type runChecker struct {
 	strands  map[string]strandState
 	absent   []absentBody
 	redacted map[[2]string]bool
+	holds    map[string][]string // the runs of each hold in force
+	own      map[string]bool     // the ids of the entries of the run that have bodies
 	signed   map[treeID]int64
 	cosigned map[int64]int64
 	floor    int64
+	first    int64 // the index of the first entry of the run
+	last     int64 // that of the last one, or -1
 	openings int
 	open     bool
 	closed   bool
@@ -52,6 +56,10 @@ func (r *runChecker) checkEntry(index int64, leaf string, e *entry) {
 		r.findings.add("foreign-entry", "it belongs to "+e.log, index, e)
 	}
 	if e.run == r.bundle.run {
+		if r.last < 0 {
+			r.first = index
+		}
+		r.last = index
 		r.checkSuccessor(index, leaf, e)
 		for _, parent := range e.parents {
 			if !r.ids[parent] {
@@ -59,11 +67,70 @@ func (r *runChecker) checkEntry(index int64, leaf string, e *entry) {
 			}
 		}
 		r.checkBodies(index, leaf, e)
+		if len(e.bodyNames) > 0 {
+			r.own[leaf] = true
+		}
 	}
+	r.followHold(e)
+	r.checkRedaction(index, e)
 	for _, target := range redactedBodies(e) {
 		r.redacted[target] = true
 	}
 	r.ids[leaf] = true
+}
+
+// followHold keeps the holds in force, if the entry places or releases one.
+func (r *runChecker) followHold(e *entry) {
+	if [3]string{e.run, e.strand, e.kind} != [3]string{"log", "retention", "hold/1"} {
+		return
+	}
+	if e.text("act") == "place" {
+		r.holds[e.text("hold")] = e.texts("runs")
+	} else {
+		delete(r.holds, e.text("hold"))
+	}
+}
+
+// findHold returns the name of a hold that keeps the run, and whether there is one.
+func (r *runChecker) findHold() (string, bool) {
+	found, any := "", false
+	for name, runs := range r.holds {
+		keeps := len(runs) == 0
+		for _, run := range runs {
+			keeps = keeps || run == r.bundle.run
+		}
+		if keeps && (!any || name < found) {
+			found, any = name, true
+		}
+	}
+	return found, any
+}
+
+// checkRedaction reports a redaction of the run that stands behind a hold, or under another name.
+func (r *runChecker) checkRedaction(index int64, e *entry) {
+	var named []string
+	if e.kind == "redact/3" {
+		named = e.texts("runs")
+	}
+	for _, target := range redactedBodies(e) {
+		if !r.own[target[0]] {
+			continue
+		}
+		place := 0
+		for e.parents[place] != target[0] {
+			place++
+		}
+		if len(named) > 0 && named[place] != r.bundle.run {
+			detail := fmt.Sprintf("its parent %d is an entry of run %s, not of %s", place, r.bundle.run, named[place])
+			r.findings.add("parent-unknown", detail, index, e)
+			return
+		}
+		if hold, held := r.findHold(); held {
+			detail := fmt.Sprintf("it erases body '%s' of run %s, which hold %s keeps", target[1], r.bundle.run, hold)
+			r.findings.add("hold-broken", detail, index, e)
+			return
+		}
+	}
 }
 
 var isParentPlace = regexp.MustCompile(`^(0|[1-9][0-9]?)$`).MatchString
@@ -77,10 +144,14 @@ func redactedBodies(e *entry) [][2]string {
 		if len(e.parents) > 0 && e.parents[0] == e.text("entry") {
 			targets = append(targets, [2]string{e.text("entry"), e.text("body")})
 		}
-	case [3]string{"log", "retention", "redact/2"}:
+	case [3]string{"log", "retention", "redact/2"}, [3]string{"log", "retention", "redact/3"}:
+		count := len(e.parents)
+		if runs := len(e.texts("runs")); e.kind == "redact/3" && runs < count {
+			count = runs
+		}
 		for _, item := range e.facts.get("bodies").([]any) {
 			place, name, _ := strings.Cut(asText(item), "/")
-			if isParentPlace(place) && isBodyName(name) && readIndex(place) < int64(len(e.parents)) {
+			if isParentPlace(place) && isBodyName(name) && readIndex(place) < int64(count) {
 				targets = append(targets, [2]string{e.parents[readIndex(place)], name})
 			}
 		}
@@ -111,6 +182,31 @@ func (r *runChecker) checkSuccessor(index int64, leaf string, e *entry) {
 	if e.strand == "main" && e.kind == "run.close/1" {
 		r.checkClose(index, e)
 	}
+}
+
+// interval returns when the run was written, as far as witnessed checkpoints prove it.
+func (r *runChecker) interval() *interval {
+	if r.last < 0 {
+		return &interval{}
+	}
+	// The root that the opening names cannot be known before its tree is there.
+	after, before := r.floor, int64(0)
+	for size, time := range r.cosigned {
+		if size <= r.first && time > after {
+			after = time
+		}
+		if size > r.last && (before == 0 || time < before) {
+			before = time
+		}
+	}
+	return &interval{secondsOf(after), secondsOf(before)}
+}
+
+func secondsOf(micros int64) *int64 {
+	if seconds := micros / 1_000_000; seconds != 0 {
+		return &seconds
+	}
+	return nil
 }
 
 func (r *runChecker) timeBounds(index int64) (int64, int64) {

@@ -55,8 +55,8 @@ var refutes = func() map[string]string {
 	table := map[string]string{}
 	for claim, problems := range map[string]string{
 		"intact":      "bundle-altered entry-malformed foreign-entry proof-rejected signature-rejected link-broken parent-unknown body-mismatch report-invalid",
-		"complete":    "position-missing position-doubled cause-missing run-unopened after-close strand-unclosed body-missing",
-		"independent": "history-replaced not-witnessed time-impossible past-unknown",
+		"complete":    "position-missing position-doubled cause-missing run-unopened after-close strand-unclosed body-missing hold-broken",
+		"independent": "history-replaced not-witnessed time-impossible past-unknown cosignature-missing",
 	} {
 		for _, problem := range strings.Fields(problems) {
 			table[problem] = claim
@@ -153,7 +153,19 @@ type report struct {
 	Notices     []string    `json:"notices"`
 	Coverage    coverage    `json:"coverage"`
 	Witnessing  string      `json:"witnessing"`
+	Interval    *interval   `json:"interval"`
 }
+
+// interval is the proven interval of a run, in seconds; nil where it was not checked.
+type interval struct {
+	After  *int64 `json:"after"`
+	Before *int64 `json:"before"`
+}
+
+const (
+	unboundedBelow = "when the run began: it is not bounded below, because no tree before it is cosigned as your trust file asks; it may be newer than its times say"
+	unboundedAbove = "when the run was there: it is not bounded above, because no tree with all of it is cosigned as your trust file asks"
+)
 
 func unreadableReport(f *findings) *report {
 	unknown := claimResult{notChecked, "the bundle could not be read"}
@@ -266,7 +278,7 @@ func newVerifier(b *bundle, t trust) *verifier {
 	v := &verifier{bundle: b, trust: t, findings: f, logKeys: newLogKeys(b, pinned), committed: map[bodyPlace]bool{}, unknown: map[string]int{}}
 	v.keys = uniqueKeys(append(pinned, v.logKeys.accepted...))
 	v.notices = append(v.notices, v.logKeys.notices...)
-	v.checker = &runChecker{bundle: b, findings: f, ids: map[string]bool{}, strands: map[string]strandState{}, redacted: map[[2]string]bool{}, signed: map[treeID]int64{}, cosigned: map[int64]int64{}}
+	v.checker = &runChecker{bundle: b, findings: f, ids: map[string]bool{}, strands: map[string]strandState{}, redacted: map[[2]string]bool{}, holds: map[string][]string{}, own: map[string]bool{}, signed: map[treeID]int64{}, cosigned: map[int64]int64{}, last: -1}
 	v.reports = &reportChecker{findings: f, words: map[string]int{}, gaps: map[string]*gap{}, begun: map[string]*object{}, used: newAmounts(0, 0, 0), overrun: newAmounts(0, 0, 0)}
 	if len(v.keys) > 0 {
 		v.tree = v.open(b.checkpoint, true)
@@ -330,6 +342,7 @@ func (v *verifier) run() *report {
 func (v *verifier) checkPast() {
 	checkpoints, times := []checkpoint{*v.tree}, map[int64]uint64{}
 	v.takeTime(times, *v.tree, v.seen)
+	records := readWitnessRecords(v.bundle, *v.tree)
 	for _, past := range v.bundle.past {
 		old := v.open(past.note, true)
 		if old == nil {
@@ -340,7 +353,8 @@ func (v *verifier) checkPast() {
 			continue
 		}
 		checkpoints = append(checkpoints, *old)
-		v.takeTime(times, *old, v.cosignatures(past.note))
+		cosigned := v.cosignatures(past.note)
+		v.takeTime(times, *old, append(cosigned, v.restored(records, *old, readNote(past.note))...))
 	}
 	var sizes []int64
 	for size := range times {
@@ -502,6 +516,15 @@ func (v *verifier) listNotChecked() []string {
 			listed = append(listed, fmt.Sprintf("the accords in run %s: `forum verify` compares them with the runs of the panels, if these are there", run))
 		}
 	}
+	if v.trust.policy != nil && v.checker.openings > 0 {
+		written := v.checker.interval()
+		if written.After == nil {
+			listed = append(listed, unboundedBelow)
+		}
+		if written.Before == nil {
+			listed = append(listed, unboundedAbove)
+		}
+	}
 	return listed
 }
 
@@ -564,6 +587,7 @@ func (v *verifier) report() *report {
 		r.Sightings = append(r.Sightings, sighting{c.key.name, c.time, isLocalWitness(c.key.name), marked})
 	}
 	r.Notices = append(r.Notices, v.notices...)
+	r.Interval = v.checker.interval()
 	v.judgeClaims(r)
 	return r
 }

@@ -155,7 +155,7 @@ def restore_backup(
             raise errors.BackupRejected(
                 f"its key is that of {forum.key.name}, not of {manifest.origin}"
             )
-        memories = forum.log.remembered_checkpoints()
+        memories = forum.remembered_checkpoints()
         # On Postgres the rows are committed when this block succeeds, and rolled back when it
         # raises.
         with _open_backup(settings, source, manifest) as reader:

@@ -41,7 +41,8 @@ _KNOWN_SETTINGS = {
         "tls_cert", "tls_key",
     },
     "otel": {
-        "endpoint", "headers_env", "content", "all_spans", "quiet_seconds", "idle_seconds",
+        "endpoint", "headers_env", "content", "all_spans", "trace_forum", "quiet_seconds",
+        "idle_seconds",
     },
     "gateway": {
         "openai_url", "anthropic_url", "openai_key_env", "openai_key_file", "anthropic_key_env",
@@ -49,8 +50,18 @@ _KNOWN_SETTINGS = {
         "untouched", "max_repeats", "quiet_seconds",
     },
 }  # fmt: skip
-_NAMED_SECTIONS = ("models", "panels", "tools", "servers", "gates", "budgets")
+_NAMED_SECTIONS = (
+    "models",
+    "panels",
+    "tools",
+    "servers",
+    "gates",
+    "budgets",
+    "tenants",
+    "databases",
+)
 """Sections with subsections, whose names the user chooses."""
+_QUOTA_SETTINGS = ("runs_at_once", "runs_per_minute", "weight")
 _TEAM_SECTIONS = (*_NAMED_SECTIONS, "roles", "roster", "submit", "clients")
 """Sections about agents, tools and limits. They are not interpreted here but passed on unchanged,
 with numbers as exact as they were written.
@@ -154,6 +165,18 @@ class SecretRules:
 
 
 @dataclass(frozen=True, slots=True)
+class TenantQuota:
+    """What the operator lets a tenant have, from `[tenants.NAME]` of the operator's file."""
+
+    runs_at_once: int | None = None
+    """How many runs may be accepted and not have ended; None is no limit."""
+    runs_per_minute: int | None = None
+    """How many runs are accepted in a minute; None is no limit."""
+    weight: int = 1
+    """Its part of a worker that serves several tenants, beside the parts of the others."""
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """The effective settings of a process: paths, addresses and sections."""
 
@@ -183,6 +206,12 @@ class Settings:
     cleanup_days: int = 7
     """For how many days after its end a run keeps its idempotency keys, account and timers."""
     secrets: SecretRules = SecretRules()
+    quotas: Mapping[str, TenantQuota] = field(default_factory=dict)
+    """What the tenants of this project may have, by name."""
+    quota: TenantQuota = TenantQuota()
+    """What this project may have, if it is a tenant."""
+    databases: Mapping[str, str] = field(default_factory=dict)
+    """The addresses of further databases, to which the logs of tenants can be moved, by name."""
 
     @property
     def public_key_file(self) -> Path:
@@ -265,6 +294,8 @@ def load_settings(start: Path, environ: Mapping[str, str]) -> Settings:
         user_file=user,
         origins={name: setting.where for name, setting in raw.items()}
         | _folder_origins(environ, () if project else ("data",)),
+        quotas=_read_quotas(raw),
+        databases=_read_databases(raw),
     )
 
 
@@ -437,6 +468,36 @@ def _text(settings: _RawSettings, name: str) -> str | None:
 
 def _texts(settings: _RawSettings, name: str) -> tuple[str, ...]:
     return tuple(_value(settings, name, _is_list_of_texts, "a list of texts") or ())
+
+
+def _read_quotas(settings: _RawSettings) -> dict[str, TenantQuota]:
+    quotas = {}
+    for setting in (name for name in settings if _section(name) == "tenants"):
+        table, where = settings[setting].value, settings[setting].where
+        for name, value in table.items():
+            if name not in _QUOTA_SETTINGS:
+                hint = suggest_or_list(name, _QUOTA_SETTINGS)
+                raise BadSettings(where, f"[{setting}] has no setting {name!r}; {hint}")
+            if not _is_count(value):
+                raise BadSettings(where, f"[{setting}] {name} is a whole number from 1 on")
+        quotas[setting.partition(".")[2]] = TenantQuota(**table)
+    return quotas
+
+
+def _read_databases(settings: _RawSettings) -> dict[str, str]:
+    databases = {}
+    for setting in (name for name in settings if _section(name) == "databases"):
+        table, where = settings[setting].value, settings[setting].where
+        if setting == "databases.home":
+            raise BadSettings(where, f"[{setting}]: home is the database of [database] itself")
+        if table.keys() != {"url"} or not isinstance(table["url"], str):
+            raise BadSettings(where, f"[{setting}] has one setting: url, a text")
+        databases[setting.partition(".")[2]] = table["url"]
+    return databases
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= 1_000_000
 
 
 def _is_flag(value: object) -> bool:

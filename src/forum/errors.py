@@ -264,6 +264,10 @@ class BudgetSliceExhausted(LimitReached):
     text = "the slice of {scope} for {period} is spent: reserve another one"
 
 
+TENANT_SCOPE = "tenant"
+"""The scope of a cap that the operator of many ledgers has set for one of them."""
+
+
 class CapReached(LimitReached):
     """A request would exceed a cap over many runs; nothing was recorded."""
 
@@ -280,7 +284,8 @@ class CapReached(LimitReached):
         return (
             f"the cap of {self._amount(self.cap)} per {self.per} for {self.scope} is reached: "
             f"{self._amount(self.used)} are used or reserved, and {self._amount(self.asked)} more "
-            f"would pass it; try again in {self._wait}, or have the operator raise it ([budgets])"
+            f"would pass it; try again in {self._wait}, or have the operator raise it "
+            f"([{'tenants' if self.scope == TENANT_SCOPE else 'budgets'}])"
         )
 
     def _amount(self, number: int) -> str:
@@ -290,6 +295,19 @@ class CapReached(LimitReached):
     def _wait(self) -> str:
         hours, minutes = divmod(-(-self.seconds // 60), 60)
         return f"{hours} h {minutes} min" if hours else f"{minutes} min"
+
+
+class QuotaReached(LimitReached):
+    """A tenant has as many runs that have not ended as it may have; nothing was recorded."""
+
+    most: int
+    seconds: int
+
+    problem = ProblemType.CAPPED
+    text = (
+        "this ledger has {most} runs that have not ended, and may have no more; try again when one "
+        "has ended, or have the operator raise runs_at_once ([tenants])"
+    )
 
 
 class IdempotencyKeyUsed(Conflict):
@@ -348,6 +366,23 @@ class RollbackDetected(Untrusted):
         "{signed}; it was restored or altered. Nothing is signed. Put the newer database back, or"
         " begin a new epoch: forum ledger epoch"
     )
+
+
+class CommitsLost(Unavailable):
+    """The database lacks commits that were acknowledged: another server took over without them."""
+
+    origin: str
+    seen: int
+    found: int
+    missing: int = 0
+
+    text = (
+        "{origin}: the database has lost commits: its tree has {found} entries, and one of {seen} "
+        "was seen before ({missing} entries of this process are missing). Nothing is written, "
+        "signed or begun. Put the server that has them back, or stop all processes of this log and"
+        " go on in a new epoch: forum ledger epoch"
+    )
+    remedy = "put the server that has them back, or: forum ledger epoch"
 
 
 class GuardMissing(Unavailable):
@@ -581,6 +616,14 @@ class NoSuchHold(NotFound):
     text = "no hold {hold} is in force; forum hold list shows those that are"
 
 
+class NoSuchRequest(NotFound):
+    """No open request to the machine that signs has this id."""
+
+    request: str
+
+    text = "no request {request} is open; forum ledger requests lists those that are"
+
+
 class HoldInForce(Conflict):
     """A hold of this name is in force already."""
 
@@ -706,6 +749,16 @@ class TamperDetected(Untrusted):
     )
 
 
+class SigningRefused(TamperDetected):
+    """An entry has an index and must not be signed: somebody put it into the database."""
+
+    text = (
+        "{what} must not be signed: {why}. Nothing is signed until it is gone. See what else was"
+        " changed: forum ledger verify. Then restore the database from a backup, or close this log"
+        " at its last signed checkpoint: forum ledger epoch"
+    )
+
+
 class ForeignLedgerBroken(Untrusted):
     """A ledger of another program is not what that program wrote; nothing of it is recorded."""
 
@@ -725,7 +778,7 @@ class WrongWriteKey(Untrusted):
 
     text = (
         "{origin}: this machine cannot write with write key {key}: {why}. Copy write.key from the"
-        " machine that signs the log"
+        " machine that signs the log; on that machine: forum keys rotate-write"
     )
 
 
@@ -792,11 +845,13 @@ class StoreFailed(Unavailable):
 
     text = "the ledger's database failed while {doing}: {why}"
     remedy = "forum ledger verify"
+    default_hint = ""
+    """What the operator can do, for a cause that is known."""
 
     def __init__(self, doing: str, why: str, hint: str = "") -> None:
         super().__init__(doing, why, hint)
         # Database drivers write their errors on several lines, but a message of Forum is one line.
-        self.doing, self.why, self.hint = doing, " ".join(why.split()), hint
+        self.doing, self.why, self.hint = doing, " ".join(why.split()), hint or self.default_hint
 
     def __str__(self) -> str:
         message = super().__str__().rstrip(".")
@@ -809,6 +864,110 @@ class StoreConnectionLost(StoreFailed):
     """The connection broke: it is unknown whether the last commit took place."""
 
     remedy = "start the database, or correct its address, then: forum doctor"
+
+
+class ClockOff(StoreFailed):
+    """This machine's clock differs from the database's: what it wrote would be dated wrongly.
+
+    A failure of the store, so that whoever has something to record tries again: nothing is lost,
+    and it is recorded once the clock is right.
+    """
+
+    text = (
+        "the clock of this machine is {skew} the database's, and nothing is written with a wrong "
+        "time"
+    )
+    remedy = "set the clock of this machine: timedatectl set-ntp true, then: chronyc makestep"
+
+    def __init__(self, skew: str) -> None:
+        hint = "Set it right (timedatectl set-ntp true); if the database's is wrong, set that one"
+        super().__init__("dating an entry", f"the clock is {skew} the database's", hint)
+        self.skew, self.args = skew, (skew,)
+
+
+class LogPaused(StoreFailed):
+    """A log is being moved to another database; nothing was recorded."""
+
+    text = "{origin} is being moved to another database; try again in a second"
+    remedy = "forum tenant list"
+
+    def __init__(self, origin: str) -> None:
+        super().__init__("writing", "the log is being moved")
+        self.origin, self.args = origin, (origin,)
+
+
+class LogMoved(StoreFailed):
+    """A log was moved to a database that this process does not know; nothing was recorded."""
+
+    text = (
+        "{origin} was moved to the database {place}, which this process does not know: name it in "
+        "forum.toml ([databases.{place}]), or if this is a tenant, take its forum.toml again"
+    )
+    remedy = "write [databases.{place}] url = ... into forum.toml, and start this process again"
+
+    def __init__(self, origin: str, place: str) -> None:
+        super().__init__("writing", "the log was moved")
+        self.origin, self.place, self.args = origin, place, (origin, place)
+
+
+class MoveRefused(Conflict):
+    """A log cannot be moved; it is where it was, and takes writes."""
+
+    origin: str
+    why: str
+
+    text = "{origin} was not moved: {why}"
+
+
+class TooManyConnections(StoreConnectionLost):
+    """The database accepts no further connection."""
+
+    remedy = "raise max_connections of the database server, or run fewer processes"
+    default_hint = "Raise max_connections of the server, or run fewer processes"
+
+
+class StoreBlocked(StoreFailed):
+    """The database refused a statement for a cause that can pass; nothing was committed."""
+
+
+class StoreFull(StoreBlocked):
+    """The disk of the database is full."""
+
+    remedy = "free some space on the disk of the database"
+    default_hint = "Free some space on the disk of the database"
+
+
+class StoreReadOnly(StoreBlocked):
+    """The database takes no changes: it is a standby, or was set read-only."""
+
+    remedy = "name the primary as the database, or let it be written, then: forum doctor"
+    default_hint = "This server is read-only: name the primary as the database"
+
+
+class StoreLocked(StoreBlocked):
+    """Another session or process holds a lock for longer than a statement waits."""
+
+    remedy = "end the session that holds the lock, then: forum doctor"
+    default_hint = "Another session keeps it locked: end that one, or try again when it is done"
+
+
+class StoreTimedOut(StoreBlocked):
+    """The database ended a statement that took too long."""
+
+    remedy = "see what keeps the database busy, then: forum doctor"
+    default_hint = "The database is overloaded, or waits for a disk or a standby"
+
+
+class TransactionPooler(SetupError):
+    """A pooler before the database gives one session to many clients."""
+
+    text = (
+        "the database is behind a pooler that gives a session to other clients between "
+        "transactions, such as pgbouncer with pool_mode = transaction or statement. Locks and "
+        "notifications need sessions of their own: set pool_mode = session and keep "
+        "server_reset_query = DISCARD ALL, or give the address of the database server itself"
+    )
+    remedy = "set pool_mode = session in the pooler, or name the database server itself"
 
 
 class StateFileFailed(StoreFailed):
@@ -842,6 +1001,17 @@ class DatabaseInUse(SetupError):
 
     text = "the database is in use: {sessions} other sessions, {workers} workers with a lease"
     remedy = "stop servers and workers, wait until their leases end, then try again"
+
+
+class UpgradeBlocked(Unavailable):
+    """A session of another keeps a table that a change of the schema needs."""
+
+    doing: str
+    blocker: str
+    step: str
+
+    text = "{doing} has to wait for too long: {blocker}; {step}, then give the command again"
+    remedy = "{step}, then give the command again"
 
 
 class DurabilityDisabled(SetupError):

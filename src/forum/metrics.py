@@ -115,6 +115,12 @@ ENTRIES = _gauge("forum_ledger_entries", "Entries with an index.")
 BACKLOG = _gauge("forum_ledger_backlog", "Entries that wait for an index.")
 QUARANTINED = _gauge("forum_ledger_quarantined", "Rows that no writer of the log wrote, set aside.")
 WORKERS = _gauge("forum_workers", "Workers that hold a lease.")
+QUOTA = _gauge("forum_tenant_quota", "What the operator lets a tenant have, by what it limits.")
+QUOTA_USED = _gauge("forum_tenant_quota_used", "What a tenant has of its quota.")
+CONDITION = _gauge(
+    "forum_condition", "Whether a condition is there that stops reading, writing or signing: 1, 0."
+)
+READY = _gauge("forum_ready", "Whether this process can read, write, and have signed: 1 or 0.")
 
 LEDGER_METRICS: Final = tuple(_ledger_metrics)
 """The metrics of a ledger, exposed by servers and by workers."""

@@ -40,9 +40,11 @@ def parameters_of(loaded: LoadedLog, database: str) -> dict[str, Parameters]:
     body = {**at_strand, "n": 3, "name": "text"}
     new = {"log": log, "run": "new", "name": "new"}
     shared: dict[str, Parameters] = {
+        "catalogue": {},
         "log": {"origin": "none"},
         "strand": {"log": log, "run": run, "name": task},
         "head": {"log": log},
+        "log_state": {"log": log},
         "tile": {"log": log, "level": 0, "idx": middle // 256, "length": 32},
         "entries": {"log": log, "start": middle, "stop": middle + 20},
         "find": {"log": log, "low": prefix, "high": prefix},
@@ -57,6 +59,7 @@ def parameters_of(loaded: LoadedLog, database: str) -> dict[str, Parameters]:
         "erase": body,
         "checkpoints": {"log": log, "size": middle, "limit": 20},
         "checkpoint": {"log": log, "size": 2**62},
+        "lock_checkpoint": {"log": log, "size": middle},
         "save_checkpoint": {"log": log, "size": middle, "note": b"note"},
         "waiting": {"log": log, "limit": 100},
         "unsequenced": {"log": log},
@@ -67,6 +70,7 @@ def parameters_of(loaded: LoadedLog, database: str) -> dict[str, Parameters]:
         "charge": {"log": log, "run": run, **amount, "guarded": True},
         "account": {"log": log, "run": run},
         "periods": {},
+        "drop_past_slices": {"log": log, "scope": "tenant", "period": "minute 2026-11-16 10:05"},
         "add_slice": {**budget, "owner": "new", "until": 1},
         "lock_budget": budget,
         "slices": budget,
@@ -97,6 +101,7 @@ def parameters_of(loaded: LoadedLog, database: str) -> dict[str, Parameters]:
         "asked": {"log": log, "name": f"name-{run}"},
         "alarms": {**alarm, "limit": 100},
         "alarm": alarm,
+        "open_runs": {"log": log, "strand": "main", "limit": 100},
         "gates_waiting": {"log": log, "limit": 100},
         "due_alarms": {"log": log, "at": -1, "run": "", "strand": "", "limit": 100},
         "pending_span": {"log": log},
@@ -128,6 +133,8 @@ def parameters_of(loaded: LoadedLog, database: str) -> dict[str, Parameters]:
             "add_log": {"origin": "new", "root": b""},
             "add_strand": (log, "new", "new"),
             "add_entries": (strand, 1000, b"x", b""),
+            "next_own_id": {"log": log},
+            "add_own_entries": (-1, strand, 1000, b"x", b""),
             "add_addition": (9999,),
             "accounts": {"log": log, "runs": f'["{run}"]'},
             "summaries": {"log": log, "runs": f'["{run}"]'},
@@ -140,6 +147,7 @@ def parameters_of(loaded: LoadedLog, database: str) -> dict[str, Parameters]:
             "remove_waiting": {"log": log, "id": middle},
             "prefixes": {"log": log, "start": middle, "stop": middle + 20},
             "has_lease": {"log": log, "worker": "new"},
+            "cut_leases": {"log": log, "most": 1},
             "add_body": (strand, 1000, "text", 0, b"", b""),
             "indexes": {"log": log, "prefixes": str([prefix, prefix + 1])},
             "entries_of_strands": {"strands": str(strands)},
@@ -178,13 +186,27 @@ def parameters_of(loaded: LoadedLog, database: str) -> dict[str, Parameters]:
             "durability": (),
             "add_log": ("new", b""),
             "lead": (log,),
+            "lock_upgrade": (),
+            "upgrade_lock_holder": (),
+            "set_timeout": {"name": "lock_timeout", "value": "0", "local": True},
+            "index_state": {"name": "strand_main"},
+            "table_holder": {"tables": ["entry"], "any": True},
             "stop_leading": (log,),
             "log_ids": {"origins": ["none"]},
-            "logs_with_work": {"logs": [log], "delays": [1], "early": 1},
+            "logs_with_work": {"logs": [log], "delays": [1], "early": 1, "most": 9},
             "logs_with_retention": {"logs": [log], "run": "log", "strand": "retention"},
+            "has_moves": {},
+            "identity": {},
+            "add_lost_mark": {"origin": "none", "strand": "lost", "n": 1, "leaf": b"", "tag": None},
+            "move": {"log": log},
+            "end_lost_move": {"log": log},
+            "arrive": {"log": log, "id": "none"},
             "add_strands": {"log": log, "runs": ["new"], "names": ["new"]},
             "strand_ids": {"log": log, "runs": [run], "names": [task]},
             "append": {
+                "log": log, "strands": [strand], "ns": [1000], "bytes": [b"x"], "tags": [b""],
+            },
+            "add_own_entries": {
                 "log": log, "strands": [strand], "ns": [1000], "bytes": [b"x"], "tags": [b""],
             },
             "add_addition": (9999,),
@@ -192,7 +214,7 @@ def parameters_of(loaded: LoadedLog, database: str) -> dict[str, Parameters]:
             "summaries": {"log": log, "runs": [run]},
             "last_entries": {"log": log, "runs": [run], "names": ["main"], "low": 0, "high": 2**62},
             "hold_worker_lock": {"worker": "new"},
-            "beat": {"log": log, "worker": "new", "micros": 1, "early": 1},
+            "beat": {"log": log, "worker": "new", "micros": 1, "early": 1, "most": 1},
             "bodies_at": {
                 "log": log, "runs": [run], "strands": ["main"], "ns": [3], "names": ["text"],
                 "size": 8192, "low": 0, "high": 2**62,
@@ -203,6 +225,12 @@ def parameters_of(loaded: LoadedLog, database: str) -> dict[str, Parameters]:
             "other_sessions": (),
             "live_workers": (),
             "plan_once": (),
+            "limit_session": {"names": ["forum.session"], "values": ["on"]},
+            **dict.fromkeys(("session_mark", "spill_early", "try_writing"), ()),
+            "sequencer_session": {"log": log},
+            "has_process": (1,),
+            **dict.fromkeys(("safe_path", "unseparated", "tenant_roles", "tenant_rights"), ()),
+            "tenant": {"origin": "none"},
             "add_quarantine": {**at_strand, "n": 3},
             "add_quarantine_bodies": {**at_strand, "n": 4, "quarantine": 1},
             "remove_bodies": {**at_strand, "n": 3},
@@ -248,7 +276,7 @@ class Plan(NamedTuple):
 
 def sqlite_plan(db: sqlite3.Connection, name: str, sql: str, parameters: Parameters) -> Plan:
     """Explain a statement, carry it out, and take it back."""
-    if name in ("add_entries", "add_leaves"):
+    if name in ("add_entries", "add_own_entries", "add_leaves"):
         sql += f"({','.join('?' * len(parameters))})"
     lines = tuple(row[3] for row in db.execute(f"EXPLAIN QUERY PLAN {sql}", parameters))
     return Plan(lines, sqlite_steps(db, sql, parameters))

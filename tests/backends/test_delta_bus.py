@@ -12,7 +12,7 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from forum.backends.delta_bus import DeltaBus, LocalDeltaBus
-from forum.backends.postgres_delta_bus import CHANNEL, PostgresDeltaBus
+from forum.backends.postgres_delta_bus import PostgresDeltaBus, name_channel
 from forum.engine import RunRequest
 from forum.ledger.kinds import Outcome
 from forum.work.plan import Plan, Task
@@ -20,6 +20,7 @@ from forum.work.policy import Policy, Scripted, ScriptStep
 from tests.e2e.project import project
 from tests.support import fresh_origin, wait_until
 
+SECRET = b"secret"
 CALL = ("run-1", "a", "attempt/1/call/1/reply")
 OTHER = ("run-1", "b", "attempt/1/call/1/reply")
 END_SESSIONS = """
@@ -29,7 +30,7 @@ ARE_LEFT = "SELECT FROM pg_stat_activity WHERE pid = ANY(%s)"
 SPEAKER = """
 import sys
 from forum.backends.postgres_delta_bus import PostgresDeltaBus
-bus = PostgresDeltaBus(*sys.argv[1:3])
+bus = PostgresDeltaBus(*sys.argv[1:3], b"secret")
 for word in sys.argv[6:]:
     bus.publish(*sys.argv[3:6], word)
 bus.close()
@@ -69,7 +70,7 @@ def stack() -> Iterator[ExitStack]:
 
 def channel(stack: ExitStack, url: str, origin: str) -> PostgresDeltaBus:
     """Return a way from those who speak to those who listen, as another process would have it."""
-    whispers = PostgresDeltaBus(url, origin)
+    whispers = PostgresDeltaBus(url, origin, SECRET)
     stack.callback(whispers.close)
     return whispers
 
@@ -229,7 +230,7 @@ def test_nonsense_on_the_channel_is_not_listened_to(stack: ExitStack, postgres_u
     ear, speaker = listening(stack, postgres_url, origin), channel(stack, postgres_url, origin)
     with psycopg.connect(postgres_url, autocommit=True) as db:
         for payload in ("", "{}", "[1]", "[" * 7000, '["","","","",""]'):
-            db.execute("SELECT pg_notify(%s, %s)", (CHANNEL, payload))
+            db.execute("SELECT pg_notify(%s, %s)", (name_channel(origin, SECRET), payload))
     speaker.publish(*CALL, "sense")
     wait_until(lambda: bool(ear.text()))
 
@@ -238,7 +239,7 @@ def test_nonsense_on_the_channel_is_not_listened_to(stack: ExitStack, postgres_u
 
 def test_a_database_that_cannot_be_reached_holds_nobody_up() -> None:
     """Speaking is free, and what cannot be sent is lost."""
-    whispers, ear = PostgresDeltaBus("postgresql://nobody@127.0.0.1:1/none", "o"), Ear()
+    whispers, ear = PostgresDeltaBus("postgresql://nobody@127.0.0.1:1/none", "o", SECRET), Ear()
     began = monotonic()
     with whispers.subscribe(ear):
         for _ in range(10_000):

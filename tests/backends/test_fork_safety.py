@@ -67,9 +67,12 @@ def test_a_hundred_forked_children_append_and_nothing_is_lost_or_doubled(
         written = lengths(forum, [f"child-{nth}" for nth in range(CHILDREN)])
         parents = lengths(forum, [*(f"parent-{nth}" for nth in range(THREADS)), "afterwards"])
         (own,), size = lengths(forum, ["log"]), forum.store.head().size
+        waiting = [str(row.position) for row in forum.store.unsequenced_rows() if row is not None]
 
     assert told == {"codes": [0] * CHILDREN, "went_on": True}
     assert written == [ENTRIES + 2] * CHILDREN  # with the opening and the close of the run
+    # The last who closed the ledger has given all of them an index.
+    assert not waiting
     # Beside the log's own first entries there is nothing that nobody has written.
     assert size == sum(written) + sum(parents) + own
     assert report.ok, report

@@ -10,7 +10,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from forum.backends import postgres, postgres_partitions
+from forum.backends import postgres, postgres_partitions, postgres_upgrade
 from forum.backends.postgres import PostgresStore, partition_database, upgrade_schema
 from forum.backends.sql_store import load_queries
 from forum.errors import DatabaseInUse, PositionTaken
@@ -122,7 +122,7 @@ def test_the_leader_adds_partitions_before_they_are_needed(
     first = partitions_of(new_database)
     store.clean_up(0, 10)
     # A reader of the whole table makes the leader give up soon, not every writer wait.
-    monkeypatch.setattr(postgres, "_PARTITION_LOCK_TIMEOUT", "50ms")
+    monkeypatch.setattr(postgres_upgrade, "LOCK_TIMEOUT", "50ms")
     with psycopg.connect(new_database) as reader:
         reader.execute("SELECT count(*) FROM forum.entry")
         reader.execute("SELECT setval('forum.strand_id_seq', 20000005)")

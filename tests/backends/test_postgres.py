@@ -3,6 +3,7 @@
 import secrets
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 
 import psycopg
 import pytest
@@ -86,6 +87,7 @@ def test_a_database_of_the_first_release_is_upgraded_with_what_it_holds(
             "missing_migrations",
             lambda *args, **options: missing_migrations(*args, **options)[:1],
         )
+        old.setattr(postgres, "separate_logs", lambda _db: None)
         old.setitem(vars(postgres)["_SQL"], "append", APPEND_OF_THE_FIRST_RELEASE)
         first = upgrade_schema(empty_database)
         old.setattr(sql_store, "missing_migrations", lambda *_, **__: [])
@@ -172,10 +174,15 @@ def test_a_server_that_only_reads_is_an_error_of_ours(postgres_url: str) -> None
     chain = Chain(factory.origin)
     factory().append(chain.take(1))
     options = "-c default_transaction_read_only=on"
-    with pytest.raises(StoreFailed, match="read-only"):
+    with closing(
         PostgresStore(make_conninfo(postgres_url, options=options), factory.origin)
+    ) as store:
+        read = list(store.read_strand("run", "main"))
+        with pytest.raises(StoreFailed, match="read-only"):
+            store.append([chain.next()])
 
-    assert list(factory().read_strand("run", "main")) == data_of(chain.records)
+    assert read == list(factory().read_strand("run", "main"))
+    assert read == data_of(chain.records[:1])
     factory.close()
 
 

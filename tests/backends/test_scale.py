@@ -60,6 +60,8 @@ SCANNERS = frozenset(
         "app/archive.py:_outline_runs",
         # A review, about gates that were decided after the entries it is about.
         "app/oversight.py:_gates_decided_since",
+        # A list of runs, about those that wait for their index.
+        "ledger/run_directory.py:_waiting_runs",
     }
 )
 """Who may use statements that read a whole log: verification, doctor and maintenance."""

@@ -12,6 +12,7 @@ from forum.backends.group_commit import GroupCommitter
 from forum.backends.postgres import PostgresStore
 from forum.engine.context import JoinedContent
 from forum.errors import BudgetExceeded, ConcurrentUpdate, IdempotencyKeyUsed, PositionTaken
+from forum.ledger import ports
 from forum.ledger.body import CHUNK_SIZE, BytesContent, text_content
 from forum.ledger.kinds import LEDGER_KINDS
 from forum.ledger.ports import (
@@ -35,7 +36,7 @@ from forum.ledger.ports import (
     TreeHead,
 )
 from forum.ledger.sequencer import Sequencer
-from forum.tlog import EMPTY_ROOT, Hash, TileId, Tree
+from forum.tlog import EMPTY_ROOT, Checkpoint, Hash, Note, Signature, TileId, Tree
 from tests.support import (
     Chain,
     Pieces,
@@ -322,6 +323,33 @@ def test_a_swap_does_not_give_an_entry_two_indexes(store_factory: StoreFactory) 
     assert state(store) == before
 
 
+def test_own_entries_are_stored_with_the_swap_or_not_at_all(store_factory: StoreFactory) -> None:
+    """They come behind the batch and never wait; a taken position leaves everything as it was."""
+    store, chain = store_factory(), Chain(store_factory.origin)
+    own, taken = Chain(store.origin, "log", "runs"), Chain(store.origin, "log", "other")
+    store.append([*chain.take(2), *taken.take(1)])
+
+    def swap(*added: EntryWrite) -> None:
+        batch, old = store.pending_entries(100), store.head()
+        tree = Tree.load(old.size, store.read_tile)
+        tiles = tree.extend([*batch.leaves, *(write.leaf for write in added)])
+        store.advance_head(old, TreeHead(tree.size, tree.root()), batch, tiles, added)
+
+    before, writes = state(store), own.take(2)
+    with pytest.raises(PositionTaken):
+        swap(*writes, taken.records[0])
+    assert state(store) == before
+    assert list(store.read_strand("log", "runs")) == []
+
+    swap(*writes)
+    assert entries_of(store) == data_of([*chain.records, *taken.records, *own.records])
+    assert store.last_entry("log", "runs") == own.records[-1].data
+    assert (store.backlog(), store.pending_span()) == (0, None)
+    store.append(chain.take(1))
+    swap(own.next())
+    assert leaves_of(store)[-2:] == [chain.records[-1].leaf, own.records[-1].leaf]
+
+
 def test_the_tiles_are_those_of_the_tree_over_all_entries(store_factory: StoreFactory) -> None:
     """However the entries came into batches; smaller trees are read from the same tiles."""
     store, chain = store_factory(), Chain(store_factory.origin)
@@ -528,35 +556,57 @@ def test_an_erased_body_is_gone_and_nothing_else(store_factory: StoreFactory) ->
         assert body.matches(record.bodies[0].commitment())
 
 
+def note_of(origin: str, size: int, *names: str) -> bytes:
+    """Return a note about a tree of this size, with signatures that nobody checks here."""
+    text = str(Checkpoint(origin, size, Hash(bytes(32)) if size else EMPTY_ROOT))
+    signatures = [Signature(name, b"keys", b"s" * 64) for name in names or ("own",)]
+    return Note(text, tuple(signatures)).encode()
+
+
 def test_checkpoints_are_kept_by_size(
     store_factory: StoreFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One for each size; more cosignatures replace fewer, never the other way round."""
     monkeypatch.setattr(sql_store, "PAGE_ROWS", 2)
     store = store_factory()
-    for size, note in [
-        (0, b"0"),
-        (9, b"9"),
-        (3, b"3"),
-        (7, b"7"),
-        (5, b"5"),
-        (3, b"3+w"),
-        (3, b"!"),
-    ]:
+    store.append(Chain(store_factory.origin).take(9))
+    sequence(store)
+    notes = {size: note_of(store_factory.origin, size) for size in (0, 3, 5, 7, 9)}
+    longer = note_of(store_factory.origin, 3, "own", "w/1")
+    for size, note in [*notes.items(), (3, longer), (3, b"!")]:
         store.save_checkpoint(size, note)
+    notes[3] = longer
+    # Of another size, and beyond the tree: the verifier reports them.
+    store.save_checkpoint(8, notes[7])
+    store.save_checkpoint(12, note_of(store_factory.origin, 12))
     reader = store_factory()
 
-    assert list(reader.checkpoints()) == [b"0", b"3+w", b"5", b"7", b"9"]
-    assert list(reader.checkpoints(4)) == [b"5", b"7", b"9"]
-    assert reader.checkpoint() == b"9"
+    assert list(reader.checkpoints(0))[:3] == [notes[0], notes[3], notes[5]]
+    assert list(reader.checkpoints(4))[:2] == [notes[5], notes[7]]
+    assert reader.checkpoint() == notes[9]
     assert [reader.checkpoint(most) for most in (0, 2, 3, 8, 9, 10)] == [
-        b"0",
-        b"0",
-        b"3+w",
-        b"7",
-        b"9",
-        b"9",
+        notes[size] for size in (0, 0, 3, 7, 9, 9)
     ]
+
+
+def test_what_two_processes_heard_of_the_witnesses_is_stored_together(
+    store_factory: StoreFactory,
+) -> None:
+    """A recorded cosignature is missed from then on, so no process may overwrite another's."""
+    text = str(Checkpoint(store_factory.origin, 3, Hash(bytes(32))))
+    writer = store_factory()
+    writer.append(Chain(store_factory.origin).take(3))
+    sequence(writer)
+    own, first, second = (
+        Signature(name, b"keys", b"s" * 64) for name in ("own", "w/1", "w/longer")
+    )
+    one, other = store_factory(), store_factory()
+    one.save_checkpoint(3, Note(text, (own,)).encode())
+    one.save_checkpoint(3, Note(text, (own, first)).encode())
+    other.save_checkpoint(3, Note(text, (own, second)).encode())
+    stored = Note.parse(one.checkpoint() or b"")
+
+    assert set(stored.signatures) == {own, first, second}
 
 
 def test_a_snapshot_shows_one_moment(store_factory: StoreFactory) -> None:
@@ -565,13 +615,14 @@ def test_a_snapshot_shows_one_moment(store_factory: StoreFactory) -> None:
     chain = Chain(store_factory.origin)
     store.append(chain.take(3))
     sequence(store, 2)
-    store.save_checkpoint(2, b"two")
+    two, six = (note_of(store_factory.origin, size) for size in (2, 6))
+    store.save_checkpoint(2, two)
     with store.snapshot() as view:
         moment = view.head()
         other.append(chain.take(2))
         other.append(Chain(store_factory.origin, "later").take(1))
         sequence(other)
-        other.save_checkpoint(6, b"six")
+        other.save_checkpoint(6, six)
 
         assert view.origin == store_factory.origin
         assert (
@@ -580,11 +631,11 @@ def test_a_snapshot_shows_one_moment(store_factory: StoreFactory) -> None:
         assert list(view.entries(0, 4)) == [*data_of(chain.records[:3]), None]
         assert list(view.read_strand("run", "main")) == data_of(chain.records[:3])
         assert view.runs("", 9) == ["run"]
-        assert list(view.checkpoints()) == [b"two"]
+        assert list(view.checkpoints()) == [two]
         assert view.last_entry("run", "main") == chain.records[2].data
     with store.snapshot() as view:
         assert view.head().size == 6
-        assert view.checkpoint() == b"six"
+        assert view.checkpoint() == six
 
 
 def test_entries_wait_until_they_have_an_index(store_factory: StoreFactory) -> None:
@@ -1122,6 +1173,18 @@ def test_a_beat_finds_lost_workers(store_factory: StoreFactory) -> None:
         assert "me" not in store.beat("me", 60.0, 0.0)
     finally:
         signal.close()
+
+
+def test_a_lease_that_never_ends_is_cut(
+    store_factory: StoreFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever can write to the database could keep a run from all workers for ever."""
+    store = store_factory()
+    store.renew_lease("forger", 6e9)
+    assert store.beat("me", 60.0, 0.0) == []
+    monkeypatch.setattr(ports, "MAX_LEASE_S", 0)
+    assert store.beat("me", 60.0, 0.0) == []
+    assert store.beat("me", 60.0, 0.0) == ["forger"]
 
 
 def test_a_claim_without_a_valid_lease_keeps_nobody_away(store_factory: StoreFactory) -> None:

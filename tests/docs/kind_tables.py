@@ -61,6 +61,7 @@ def _pack_tables() -> str:
         f"{used.name} {used.version} {sha256(encode_map(used)).hexdigest()}"
         for used in shipped_maps().values()
     ]
+    titles = [f"{used.name} {used.title}" for used in shipped_maps().values()]
     events = [line for kind, form in EVENT_FORMS.items() for line in _wrap([kind, "; ".join(form)])]
     lines = [
         "KNOWN_QUERIES = (",
@@ -71,6 +72,7 @@ def _pack_tables() -> str:
         ")",
         f'KNOWN_LIMITS = "{limits}"',
         *('KNOWN_MAPS = """', *maps, '"""'),
+        *('MAP_TITLES = """', *titles, '"""'),
         *('EVENT_TABLE = """', *events, '"""'),
     ]
     return "\n".join(lines)

@@ -116,7 +116,8 @@ def test_the_example_is_one_run(shown: dict[str, str]) -> None:
     assert strands == [[answer["strand"], answer["n"], shown["answer-id"].strip()]]
     assert close["facts"]["strands"] == len(strands)
     assert close["bodies"]["strands"]["size"] == len(shown["strands"].strip())
-    assert redaction["facts"]["entry"] == redaction["parents"][0] == answer["prev"]
+    assert redaction["parents"][0] == answer["prev"]
+    assert redaction["facts"]["runs"] == [answer["run"]]
 
 
 def test_the_seed_of_the_example_follows_from_its_ballots(shown: dict[str, str]) -> None:

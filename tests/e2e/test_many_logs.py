@@ -22,7 +22,7 @@ from benchmarks.many_logs import fair_figures, load_due
 from forum.app import Forum, logs_worker, new_run_id
 from forum.app.logs_worker import LogsWorker
 from forum.backends import publisher_loop
-from forum.config import Settings, WorkerCapacity, load_settings
+from forum.config import Settings, TenantQuota, WorkerCapacity, load_settings
 from forum.engine import RunRequest
 from forum.errors import BadSettings
 from forum.ledger.kinds import Outcome
@@ -166,7 +166,9 @@ def test_a_worker_serves_tenants_that_commands_have_made(tmp_path: Path, postgre
         reports = [forum.log.verify(forum.log.read_trust()) for forum, _ in runs]
 
     assert [line["name"] for line in listed] == ["research", "sales"]
-    assert [first["tenant"], second["tenant"]] == listed
+    added = [first["tenant"], second["tenant"]]
+    # A list says what they use, too.
+    assert [{name: line[name] for name in added[0]} for line in listed] == added
     assert len({forum.origin for forum, _ in runs}) == 3
     assert all(report.ok for report in reports)
 
@@ -372,6 +374,45 @@ def test_logs_that_wait_get_their_turn(
             left = len(busy.store.timers(None, 10, due=False))
 
     assert left == 10
+
+
+CLAIMS = """
+SELECT origin, count(*) FROM forum.claim JOIN forum.log ON log.id = claim.log
+WHERE origin = ANY(%s) GROUP BY origin
+"""
+
+
+def test_shares_follow_demand_and_weight(tmp_path: Path, postgres_url: str) -> None:
+    """An open log without work keeps nothing; two that want more than there is share by weight."""
+    most = WorkerCapacity(runs=12, tasks=12)
+    with (
+        logs(tmp_path, postgres_url, 3) as forums,
+        psycopg.connect(postgres_url, autocommit=True) as db,
+    ):
+        first, second, idle = forums
+        settings = named(forums, tmp_path.name)
+        settings[1] = replace(settings[1], quota=TenantQuota(weight=3))
+
+        def claimed() -> dict[str, int]:
+            rows = db.execute(CLAIMS, ([forum.origin for forum in forums],)).fetchall()
+            return {str(origin): int(number) for origin, number in rows}
+
+        with LogsWorker(settings, most) as worker:
+            quick = [(forum, forum.runs.submit(ORDER)) for forum in forums]
+            eventually(lambda: all(ended(*run) for run in quick))
+            assert set(worker.open_logs) >= {idle.origin}
+            alone = [first.runs.submit(slow(3000)) for _ in range(12)]
+            eventually(lambda: claimed() == {first.origin: 12})
+            eventually(lambda: all(ended(first, run) for run in alone))
+            for _ in range(12):
+                for forum in (first, second):
+                    forum.runs.submit(slow(60_000))
+            # The one that is looked at first may have taken more: what it has goes on.
+            eventually(lambda: claimed().get(second.origin, 0) >= 9)
+            both = claimed()
+
+    assert both[first.origin] + both[second.origin] <= 24
+    assert both[first.origin] >= 3
 
 
 def test_one_log_full_of_due_runs_does_not_hold_the_others_up(

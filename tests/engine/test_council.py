@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from forum.deliberation.council_kinds import RevealV2Facts
 from forum.deliberation.council_report import NO_CHECKED_ANSWER_WARNING, SINGLE_AGENT_WARNING
 from forum.deliberation.session_flags import flag_session
 from forum.deliberation.steps import Session, SessionResult, ToolProbe
@@ -46,7 +47,7 @@ from forum.work.kinds import (
     StopReason,
     Why,
 )
-from forum.work.panel import Council, Seat
+from forum.work.panel import COUNCIL_VERSION, Council, Seat
 from forum.work.plan import RunBudget, Task
 from forum.work.policy import Policy, Scripted, ScriptStep, ToolSpec
 from forum.work.run_fold import Run, TaskState
@@ -1179,6 +1180,23 @@ def test_a_fork_follows_from_its_record_wherever_it_begins(office: Office, at: i
     run = office.work("fork")
 
     assert run.outcome is Outcome.OK
+    assert office.findings() == ()
+
+
+def test_a_fork_shows_the_same_ballots_in_the_same_order(office: Office) -> None:
+    """Seeds are computed from commitments: replies that are taken over keep theirs."""
+    office.do(split(version=COUNCIL_VERSION))
+    office.told()
+    origin = AcceptedFacts(fork_run=RUN, fork_index=1 << 40)
+    accept_run(office.ledger, "fork", split(version=COUNCIL_VERSION), PERSON, origin)
+    run = office.work("fork")
+
+    seeds = [
+        [e.facts.seed for e in office.entries(name) if isinstance(e.facts, RevealV2Facts)]
+        for name in (RUN, "fork")
+    ]
+    assert seeds[0] == seeds[1] != []
+    assert _sources(run, 1) == {ReplyOrigin.RECORDED}
     assert office.findings() == ()
 
 

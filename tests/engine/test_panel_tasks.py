@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from forum.deliberation.accord_audit import audit_accords
+from forum.deliberation.accord_audit import audit_accords, audit_children
 from forum.deliberation.panel_findings import PanelRecord
 from forum.deliberation.record_comparison import IndexedEntry, SessionEntries
 from forum.deliberation.task_audit import RunAudit
@@ -24,7 +24,7 @@ from forum.tlog import Hash
 from forum.verify import Trust, standalone, verify_bundle
 from forum.verify.report import Problem
 from forum.work.council_end import Accord, Requirement, meets_requirement
-from forum.work.kinds import AccordFacts, DelegationFacts, Next, StopReason
+from forum.work.kinds import AcceptedFacts, AccordFacts, DelegationFacts, Next, StopReason
 from forum.work.panel import COUNCIL_VERSION, Council, Seat, Symposium
 from forum.work.plan import RunBudget, Task
 from forum.work.policy import Answer, Policy, Role, Scripted, ScriptStep
@@ -130,6 +130,44 @@ def test_a_list_says_of_a_council_what_its_own_run_says(office: Office, accord: 
     assert tally_entries(office.entries()).result().accord == (None if decided else accord)
 
 
+def test_a_verifier_compares_parent_and_child(office: Office) -> None:
+    """A run of that id that was not accepted for the task is the work of somebody else."""
+    office.do(order(DIVIDED))
+
+    def entries(run: str) -> list[IndexedEntry]:
+        return [IndexedEntry(n, leaf, entry) for n, (leaf, entry) in enumerate(office.told(run))]
+
+    def change(items: list[IndexedEntry], **facts: str) -> list[IndexedEntry]:
+        return [
+            msgspec.structs.replace(
+                item,
+                entry=msgspec.structs.replace(
+                    item.entry, facts=msgspec.structs.replace(item.entry.facts, **facts)
+                ),
+            )
+            if isinstance(item.entry.facts, (AcceptedFacts, DelegationFacts))
+            else item
+            for item in items
+        ]
+
+    def audit(run: str, other: list[IndexedEntry]) -> list[str]:
+        def record(name: str, items: list[IndexedEntry]) -> SessionEntries:
+            return SessionEntries(name, items, lambda at, what: _stored(office, at, what))
+
+        found = audit_children(record(run, entries(run)), lambda name: record(name, other))
+        return [fault.detail for fault in found.faults]
+
+    parent, child = entries("run-1"), entries(child_of(office))
+    assert audit("run-1", child) == audit(child_of(office), parent) == []
+    assert audit("run-1", []) == audit(child_of(office), []) == []
+    for squatted in (child[:1], change(child, parent_run=""), change(child, parent_run="run-2")):
+        (fault,) = audit("run-1", squatted)
+        assert "was not accepted for this run" in fault
+    other = [i for i in parent if not isinstance(i.entry.facts, DelegationFacts)]
+    (fault,) = audit(child_of(office), other)
+    assert "has not delegated this run" in fault
+
+
 @pytest.mark.parametrize("protocol", ["council", "symposium"])
 def test_a_verifier_compares_the_accord_with_the_panel(office: Office, protocol: str) -> None:
     """Whoever writes that a panel agreed that did not is found out."""
@@ -163,7 +201,7 @@ def test_a_verifier_compares_the_accord_with_the_panel(office: Office, protocol:
     assert audit_accords(entries("run-1", recorded), lambda run: entries(run, [])).not_checked
 
     def read_open(run: str) -> SessionEntries:
-        closes = ("council.close/1", "symposium.close/1")
+        closes = ("council.close/1", "symposium.close/1", "symposium.close/2")
         return entries(run, [i for i in read(run).entries if i.entry.kind not in closes])
 
     (fault,) = audit_accords(entries("run-1", recorded), read_open).faults

@@ -7,6 +7,7 @@ import pytest
 
 from forum.engine.run_memory import RunMemory
 from forum.errors import ConcurrentUpdate
+from forum.ledger.database_memory import Lineage
 from forum.ledger.entry import MAIN_STRAND
 from forum.ledger.kinds import JoinFacts
 from forum.ledger.log import Ledger, read_strand_entries
@@ -36,7 +37,7 @@ def steps(entries: Iterable[RecordedEntry] | None) -> list[str] | None:
 @pytest.fixture
 def memory() -> RunMemory:
     """Remember nothing yet."""
-    return RunMemory()
+    return RunMemory(Lineage())
 
 
 @pytest.fixture

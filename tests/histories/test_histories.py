@@ -15,16 +15,22 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event, Thread
+from time import monotonic
 from typing import Any
 
 import psycopg
 import pytest
+from psycopg.conninfo import make_conninfo
 
 from forum.app import KINDS, Forum, upgrade_database
+from forum.backends import postgres_upgrade
 from forum.config import Settings, load_settings
+from forum.errors import UpgradeBlocked
+from forum.ledger.body import text_content
 from forum.ledger.kinds import Outcome
 from forum.tlog import WitnessPolicy
-from forum.verify import Trust, verify_bundle
+from forum.verify import State, Trust, standalone, verify_bundle
 from forum.work.kinds import Why
 from forum.work.policy import Answer
 from forum.work.run_fold import Run, TaskState
@@ -127,9 +133,7 @@ def history(
 
 def standalone_accepts(history: History, bundle: Path) -> bool:
     """Have the verifier of this release that needs no Forum check a bundle."""
-    import forum.verify.standalone as verifier  # noqa: PLC0415  started as a stranger starts it
-
-    words = [str(verifier.__file__), str(bundle), "--policy", str(history.home / "policy")]
+    words = [str(standalone.__file__), str(bundle), "--policy", str(history.home / "policy")]
     done = subprocess.run(
         [sys.executable, "-I", *words], capture_output=True, text=True, check=False
     )
@@ -171,10 +175,94 @@ def test_the_bundle_of_a_history_verifies(history: History) -> None:
     assert standalone_accepts(history, bundle)
 
 
+def test_a_log_that_the_release_before_rotated_is_read_under_its_new_key(tmp_path: Path) -> None:
+    """Nobody signed the hand-overs of release 0.2: with the old key alone, the report says why."""
+    home = tmp_path / "project"
+    project_of(HERE / "0.2.0/rotated", home)
+    environ = {n: v for n, v in os.environ.items() if not n.startswith("FORUM_")}
+    environ |= {"FORUM_STATE_DIR": str(home / "state"), "HOME": str(tmp_path)}
+    old = (home / "policy").read_text()
+    new = re.sub(r"(?m)^log .*$", "log " + (home / ".forum/log.pub").read_text().strip(), old)
+    bundle = (home / "bundle.zip").read_bytes()
+    reports = {}
+    with Forum(load_settings(home, environ)) as forum:
+        for name, policy in (("old", old), ("new", new)):
+            trust = Trust(policy=WitnessPolicy.parse(policy.encode()))
+            reports[name] = (forum.log.verify(trust), verify_bundle(bundle, KINDS, trust))
+        forum.log.record_note(text_content("Written by this release."))
+        later = forum.log.verify(Trust(policy=WitnessPolicy.parse(new.encode())))
+
+    for report in (*reports["new"], later):
+        assert report.ok, report.findings
+        assert any("as release 0.2 wrote it: it was read back" in n for n in report.notices)
+    for report in reports["old"]:
+        assert report.intact.state is State.FAILS
+        assert any("it was not followed; ask the owner" in notice for notice in report.notices)
+    for name, policy, status in (("old", old, 3), ("new", new, 0)):
+        (home / "trust").write_text(policy)
+        words = [
+            str(standalone.__file__),
+            str(home / "bundle.zip"),
+            "--policy",
+            str(home / "trust"),
+        ]
+        done = subprocess.run(
+            [sys.executable, "-I", *words], capture_output=True, text=True, check=False
+        )
+        assert done.returncode == status, (name, done.stdout)
+        assert "as release 0.2 wrote it" in done.stdout
+
+
 def end_of(forum: Forum, run: str) -> Run:
     """Wait until a run has ended."""
     eventually(lambda: forum.reads.read_run(run).outcome is not None, 60)
     return forum.reads.read_run(run)
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("history", ["postgres"], indirect=True)
+def test_processes_of_the_release_before_work_on_beside_an_upgrade(
+    history: History, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A report that reads for long is in the way: it is named, and nobody waits behind it."""
+    release, accepted, waits = unpack(history.archive, tmp_path / "release"), [], []
+    (history.home / "slow.toml").write_text(PLAN)
+    upgraded, database = Event(), str(history.database)
+
+    def submit() -> None:
+        while not upgraded.is_set():
+            begun = monotonic()
+            accepted.append(submit_before(history, release, "slow.toml"))
+            waits.append(monotonic() - begun)
+
+    writer = Thread(target=submit)
+    monkeypatch.setattr(postgres_upgrade, "_PATIENCE_S", 8.0)
+    alone_begun = monotonic()
+    accepted.append(submit_before(history, release, "slow.toml"))
+    alone_s = monotonic() - alone_begun
+    writer.start()
+    try:
+        with psycopg.connect(make_conninfo(database, application_name="report")) as db:
+            db.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+            for table in ("entry", "strand", "account", "alarm", "once", "lease"):
+                db.execute(f"SELECT FROM forum.{table} LIMIT 1".encode())
+            with pytest.raises(UpgradeBlocked, match=r"session \d+ \(report\) .* since 20"):
+                history.upgrade()
+        done = history.call("db", "upgrade")
+    finally:
+        upgraded.set()
+        writer.join()
+    with Forum(history.settings) as forum, forum.runs.run_worker():
+        states = [end_of(forum, run) for run in accepted]
+        forum.log.publish()
+        report = forum.log.verify(forum.log.read_trust())
+
+    assert done.returncode == 0, done.stderr
+    assert "applied: " in done.stdout
+    assert all(state.outcome is Outcome.OK for state in states)
+    assert len(waits) > 1
+    assert max(waits) < alone_s + 3.0, waits
+    assert report.ok, report.findings
 
 
 def test_runs_of_a_history_are_continued_and_exported(history: History) -> None:
@@ -300,9 +388,10 @@ def submit_before(history: History, release: Release, plan: str = "slow.toml") -
 def submit_beside(history: History, release: Release) -> list[str]:
     """Submit with the release before while a worker of this one runs; return what it accepted.
 
-    A ledger file refuses it: a process of this release has opened it alone.
+    A ledger file refuses release 0.1, which makes no tags: a process of this one has opened it
+    alone.
     """
-    if history.database:
+    if history.database or history.expected["release"] != "0.1.0":
         return [submit_before(history, release), submit_before(history, release)]
     refused = release.call(history.home, None, *SUBMIT, "slow.toml", status=1)
     assert "upgrade forum" in refused.stderr

@@ -23,8 +23,8 @@ from zipfile import ZipFile
 from tests.soak.cluster import scratch_database
 
 POSTGRES = "postgresql://postgres@127.0.0.1:5432/test"
-LARGE_DATA = ("roster.toml", ".bits")
-"""The roster: two thirds of the wheel, and nothing that a plan with named agents needs."""
+LARGE_DATA = (".bits", ".js", ".js.gz", ".css", ".css.gz", ".woff2")
+"""The weights of the router and the dashboard: nothing that a plan with named agents needs."""
 
 # The name of a machine stands in rows of DBOS and in leases; it is nobody's business.
 RUN_RELEASE = """
@@ -203,11 +203,28 @@ def write_ledger(release: Release, home: Path, database: str | None) -> dict[str
     }
 
 
+def write_rotated(release: Release, home: Path) -> dict[str, Any]:
+    """Make a ledger that goes on under another signing key, and bundles of before and after."""
+
+    def forum(*words: str) -> str:
+        return release.call(home, None, *words).stdout.strip()
+
+    (home / "forum.toml").write_text("")
+    forum("init")
+    before = json.loads(forum("ledger", "note", "Under the first key.", "--json"))
+    (home / "policy").write_text(forum("ledger", "policy") + "\n")
+    forum("keys", "rotate-log", "--yes")
+    after = json.loads(forum("ledger", "note", "Under the second key.", "--json"))
+    forum("ledger", "export", after["run"], "-o", "bundle.zip")
+    forum("ledger", "verify")
+    return {"before": before["run"], "after": after["run"]}
+
+
 def keep(home: Path, target: Path, expected: dict[str, Any]) -> None:
     """Keep what a user would still have: data and state, the bundle and its policy."""
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir(parents=True)
-    without = shutil.ignore_patterns("*.lock", ".gitignore", "*-wal", "*-shm")
+    without = shutil.ignore_patterns("*.lock", ".gitignore", "*-wal", "*-shm", "projects")
     # Under a name that no .gitignore knows.
     shutil.copytree(home / ".forum", target / "data", ignore=without)
     shutil.copytree(home / "state", target / "state", ignore=without)
@@ -233,10 +250,12 @@ def main() -> None:
     with TemporaryDirectory() as name:
         release = unpack(wheel, Path(name) / "release")
         pack(wheel, folder / "release.tar.xz")
-        for kind in ("sqlite", "postgres"):
+        for kind in ("sqlite", "postgres", "rotated"):
             home = Path(name) / kind
             home.mkdir()
-            if kind == "sqlite":
+            if kind == "rotated":
+                keep(home, folder / kind, write_rotated(release, home))
+            elif kind == "sqlite":
                 keep(home, folder / kind, write_ledger(release, home, None))
             else:
                 with scratch_database(os.environ.get("FORUM_TEST_POSTGRES", POSTGRES)) as url:

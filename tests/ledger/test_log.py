@@ -210,7 +210,7 @@ def test_a_body_is_erased_after_its_redaction_is_signed(office: Office) -> None:
     assert erased == [[], [], [target.position], []]
     assert office.store.body(target.position, "text") is None
     assert redaction.entry.parents == (target.leaf.hex(), exported.leaf.hex())
-    assert redaction.entry.facts.entry == target.leaf.hex()
+    assert redaction.entry.facts.runs == ("run",)
 
 
 def test_what_has_no_such_body_cannot_be_redacted(office: Office) -> None:

@@ -21,8 +21,8 @@ from forum.ledger.kinds import (
     HoldFacts,
     NoteFacts,
     Outcome,
-    RedactionBatchFacts,
     RedactionReason,
+    RedactionV3Facts,
     RetentionFacts,
 )
 from forum.ledger.log import Ledger
@@ -109,7 +109,7 @@ class Office:
     def redactions(self) -> list[Entry[Any]]:
         """Return the redactions by rule."""
         entries = map(LEDGER_KINDS.read, self.store.read_strand(LOG_RUN, RETENTION_STRAND))
-        return [entry for entry in entries if isinstance(entry.facts, RedactionBatchFacts)]
+        return [entry for entry in entries if isinstance(entry.facts, RedactionV3Facts)]
 
 
 @pytest.fixture

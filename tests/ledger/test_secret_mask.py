@@ -274,8 +274,10 @@ FIXED_WRITERS = {"enforce_tags", "join_causes", "mark_write_key"}
 READERS = {
     "is_closed",
     "check_idempotency_row",
+    "check_clock",
     "check_write_key",
     "open_strand_at_end",
+    "open_log_strand",
     "erase_redacted",
     "find_entry",
     "now",

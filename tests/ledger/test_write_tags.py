@@ -8,15 +8,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forum.backends.sqlite import SqliteStore
-from forum.errors import ConcurrentUpdate, IdempotencyKeyUsed, Malformed, TamperDetected
+from forum.backends.state_files import FileCheckpointStore
+from forum.errors import (
+    ConcurrentUpdate,
+    IdempotencyKeyUsed,
+    Malformed,
+    SigningRefused,
+    TamperDetected,
+)
 from forum.ledger.entry import leaf_of
 from forum.ledger.kinds import LEDGER_KINDS, NoteFacts, Outcome
 from forum.ledger.log import Ledger
 from forum.ledger.ports import EntryRow, EntryWrite, IdempotencyRecord, Position, Store
 from forum.ledger.row_checks import WriterCheck
-from forum.ledger.sequencer import Sequencer
+from forum.ledger.sequencer import Publisher, Sequencer
 from forum.ledger.strand import Draft
 from forum.ledger.write_tags import WriteKey, WriteKeys
+from forum.tlog import WitnessPolicy, parse_checkpoint
 from tests.support import StoreFactory, key_of
 
 KEYS = WriteKeys("test.example/tags", (WriteKey(b"w" * 32),), 0)
@@ -76,17 +84,18 @@ class Writers:
             self.store.origin, (WriteKey(secrets.token_bytes(32)),), 0 if enforced else None
         )
         self.store.check = WriterCheck(self.store, self.keys, [key.verifier()])
-        self.ledger = self._ledger(self.keys)
+        self.ledger = self.ledger_with(self.keys)
         self.ledger.initialize("tests/1", key.verifier())
 
-    def _ledger(self, keys: WriteKeys | None) -> Ledger:
+    def ledger_with(self, keys: WriteKeys | None) -> Ledger:
+        """Return a ledger that makes tags with these keys."""
         return Ledger(
             self.store, LEDGER_KINDS, lambda: 7, lambda: secrets.token_bytes(32), tags=keys
         )
 
     def forge(self, run: str) -> None:
         """Put a row into the database as an insider does: everything right, and no tag."""
-        self._ledger(None).open_run(run, "agent:friend")
+        self.ledger_with(None).open_run(run, "agent:friend")
 
     def drain(self) -> int:
         """Sequence what writers of this log wrote."""
@@ -153,6 +162,62 @@ def test_a_row_of_a_release_before_tags_is_sequenced_until_tags_are_enforced(
 
     assert untagged == 1
     assert world.store.count_quarantined() == 1
+
+
+def test_the_signer_reads_what_it_signs_as_the_sequencer_does(
+    store_factory: StoreFactory, tmp_path: Path
+) -> None:
+    """Whoever has the database sequences too; honest rows of every age are signed."""
+    world = Writers(store_factory, enforced=False)
+    guard = FileCheckpointStore(tmp_path / "guard")
+    known: list[WriteKeys] = [world.keys]
+    sequencer = Sequencer(world.store)
+
+    def sign(keys: WriteKeys) -> bytes:
+        key, policy = key_of(world.store.origin), WitnessPolicy((), (), (), "none")
+        signer = Publisher(world.store, key, guard, policy, keys=keys, reload=lambda: known[0])
+        return signer.sign()
+
+    # A release before tags wrote it, and tags are not demanded yet.
+    world.forge("before-tags")
+    sequencer.drain()
+    sign(world.keys)
+    # It waits for its signature while tags begin to be demanded.
+    world.forge("old")
+    sequencer.drain()
+    enforced = known[0] = WriteKeys(world.keys.origin, world.keys.keys, world.store.head().size)
+    sign(enforced)
+    # Another process rotated the write key after this one started.
+    rotated = WriteKeys(enforced.origin, (WriteKey(b"r" * 32), *enforced.keys), 0)
+    known[0] = rotated
+    world.ledger_with(rotated).open_run("rotated", "agent:honest")
+    sequencer.drain()
+    size = parse_checkpoint(sign(enforced)).size
+    assert size == world.store.head().size
+
+    world.ledger_with(WriteKeys(OTHER.origin, OTHER.keys, 0)).open_run("run", "agent:friend")
+    sequencer.drain()
+    with pytest.raises(SigningRefused, match="no writer of this log wrote it"):
+        sign(rotated)
+    assert parse_checkpoint(guard.latest() or b"").size == size
+
+
+def test_a_guard_from_a_backup_is_continued_from_the_newest_signed_tree(
+    store_factory: StoreFactory, tmp_path: Path
+) -> None:
+    """What the same key has signed since need not carry a tag: an archive may hold it."""
+    world = Writers(store_factory)
+    key, policy = key_of(world.store.origin), WitnessPolicy((), (), (), "none")
+    Sequencer(world.store).drain()
+    used, restored = (FileCheckpointStore(tmp_path / name) for name in ("used", "restored"))
+    restored.advance(None, Publisher(world.store, key, used, policy).sign())
+    world.forge("archived")
+    Sequencer(world.store).drain()
+    Publisher(world.store, key, used, policy).sign()
+    world.ledger.open_run("later", "agent:honest")
+    Sequencer(world.store).drain()
+    note = Publisher(world.store, key, restored, policy, keys=world.keys).sign()
+    assert parse_checkpoint(note).size == world.store.head().size
 
 
 def _at(row: EntryRow, run: str, tag: bytes) -> EntryWrite:

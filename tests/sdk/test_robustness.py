@@ -118,7 +118,7 @@ def test_one_item_that_cannot_be_written_costs_no_other(
         assert recorder.lost == 1
 
     (run,) = read_runs(project)
-    assert sorted(step.name for step in run.steps) == ["a", "b", "c"]
+    assert sorted(step.name for step in run.steps) == ["a", "b", "step"]
     assert [(gap.why, gap.steps) for gap in run.gaps] == [(GapReason.REFUSED, 1)]
     assert run.closed is not None
     (warning,) = [str(w.message) for w in caught if "forum" in str(w.message)]

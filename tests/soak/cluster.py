@@ -49,6 +49,10 @@ def scratch_database(url: str) -> Iterator[str]:
     finally:
         with psycopg.connect(url, autocommit=True) as db:
             db.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+            # Those of tenants: a role belongs to no database.
+            roles = "SELECT rolname FROM pg_roles WHERE rolname LIKE %s"
+            for (role,) in db.execute(roles, (f"forum\\_%\\_{name}",)).fetchall():
+                db.execute(f"DROP ROLE {role}".encode())
 
 
 class Cluster:
@@ -60,7 +64,7 @@ class Cluster:
         if binaries is None:
             raise FileNotFoundError(BINARIES / "*/bin/initdb")
         self._binaries, self._settings = binaries, settings
-        self._port = _free_port()
+        self._port = free_port_below()
         self._server: subprocess.Popen[bytes] | None = None
         self.folder = Path(tempfile.mkdtemp(prefix="forum-postgres-"))
         self.data = self.folder / "data"
@@ -92,6 +96,18 @@ class Cluster:
         trace: TracebackType | None,
     ) -> None:
         self._remove()
+
+    @property
+    def port(self) -> int:
+        """Where it listens."""
+        return self._port
+
+    def processes(self) -> list[int]:
+        """Return the processes of the server, the first of which started the others."""
+        assert self._server
+        pid = self._server.pid
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        return [pid, *map(int, children)]
 
     def cpu_seconds(self) -> float:
         """Return the CPU time of the server since its start, with that of sessions that ended."""
@@ -128,10 +144,23 @@ class Cluster:
             self._server.wait()
             self._server = None
 
+    def wait_for_end(self) -> None:
+        """Return when the server has ended by itself, as it does with a full disk."""
+        assert self._server
+        self._server.wait(60)
+        self._server = None
+
     def restart(self, mode: Mode = "immediate") -> None:
         """Stop and start."""
         self.stop(mode)
         self.start()
+
+    def kill(self) -> None:
+        """Kill the server, as the loss of its machine would."""
+        assert self._server
+        self._server.kill()
+        self._server.wait()
+        self._server = None
 
     def _url(self, database: str) -> str:
         return f"postgresql://postgres@127.0.0.1:{self._port}/{database}"
@@ -163,6 +192,53 @@ class Cluster:
             shutil.rmtree(self.folder)
 
 
+class Standby(Cluster):
+    """A server that follows another one by streaming, until it is promoted."""
+
+    def __init__(self, primary: Cluster, name: str = "standby") -> None:
+        super().__init__()
+        self._primary, self.name = primary, name
+
+    def __enter__(self) -> Self:
+        try:
+            if os.geteuid() == 0:
+                shutil.chown(self.folder, "postgres", "postgres")
+            source = f"host=127.0.0.1 port={self._primary.port} user=postgres"
+            source += f" application_name={self.name}"
+            self._run("pg_basebackup", "--write-recovery-conf", "--checkpoint=fast", "-d", source)
+            self.start()
+        except BaseException:
+            self._remove()
+            raise
+        return self
+
+    def pause(self) -> None:
+        """Apply nothing more of what the primary sends, and receive nothing more of it.
+
+        The receiver is ended: what a standby has received, it applies when it is promoted.
+        """
+        with psycopg.connect(self._url("postgres"), autocommit=True) as db:
+            db.execute("ALTER SYSTEM SET primary_conninfo = ''")
+            db.execute("SELECT pg_reload_conf()")
+            while db.execute("SELECT count(*) FROM pg_stat_wal_receiver").fetchone() != (0,):
+                time.sleep(0.01)
+
+    def wait_for(self, primary: Cluster) -> None:
+        """Wait until all that the primary has written is applied here."""
+        with (
+            psycopg.connect(primary.url, autocommit=True) as there,
+            psycopg.connect(self.url, autocommit=True) as here,
+        ):
+            written = there.execute("SELECT pg_current_wal_insert_lsn()").fetchone()
+            applied = "SELECT pg_last_wal_replay_lsn() >= %s::pg_lsn"
+            while here.execute(applied, written).fetchone() != (True,):
+                time.sleep(0.01)
+
+    def promote(self) -> None:
+        """Make this server a primary."""
+        self._run("pg_ctl", "-w", "promote")
+
+
 def _as_server() -> list[str]:
     """Return how to run a program of the server: never as root, and not longer than we live."""
     user = ["--reuid=postgres", "--regid=postgres", "--clear-groups"] if os.geteuid() == 0 else []
@@ -180,7 +256,8 @@ def _process_times(pid: int) -> tuple[float, float]:
     return (user + system) / second, (ended_user + ended_system) / second
 
 
-def _free_port() -> int:
+def free_port_below() -> int:
+    """Return a free port below those that the kernel gives to clients."""
     while True:
         port = SystemRandom().choice(PORTS)
         with socket.socket() as probe:

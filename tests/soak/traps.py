@@ -120,10 +120,15 @@ class _TrappedStore:
             return self._store.pending_entries(limit)
 
     def advance_head(
-        self, old: TreeHead, new: TreeHead, batch: PendingEntries, tiles: Mapping[TileId, bytes]
+        self,
+        old: TreeHead,
+        new: TreeHead,
+        batch: PendingEntries,
+        tiles: Mapping[TileId, bytes],
+        own: Sequence[EntryWrite] = (),
     ) -> None:
         with self._trap.around(Point.SWAP):
-            self._store.advance_head(old, new, batch, tiles)
+            self._store.advance_head(old, new, batch, tiles, own)
 
     def save_checkpoint(self, size: int, note: bytes) -> None:
         self._notes.write(note.hex())

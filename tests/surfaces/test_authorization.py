@@ -31,7 +31,7 @@ MARK = "heliotrope"
 """A word that is in one ledger only."""
 
 ENDPOINTS = {endpoint.name: endpoint for endpoint in all_endpoints()}
-PUBLIC = {"livez", "readyz", "openapi"}
+PUBLIC = {"livez", "readyz", "readyz_read", "readyz_sign", "openapi"}
 ENDLESS = {"follow_log"}
 """Operations whose reply has no end: their heads are asked for."""
 

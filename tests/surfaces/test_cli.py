@@ -135,7 +135,7 @@ def test_a_remark_can_be_an_argument(terminal: Terminal) -> None:
     run = position.partition("/")[0]
     assert noted.stderr.split("\n") == [
         f"recorded; read it again: forum show {run[:18]} --transcript",
-        "checkpoint 5: self-witnessed",
+        "checkpoint 7: self-witnessed",
         "",
     ]
     assert terminal.type("ledger", "get", leaf, "--body", "text").stdout == "hello"
@@ -169,7 +169,7 @@ def test_entries_are_listed_by_index_and_by_run(terminal: Terminal) -> None:
     first = terminal.ask("ledger", "show", "--from", "0", "--limit", "1")["entries"]
     whole = terminal.ask("ledger", "show", run)["entries"]
 
-    assert [entry["index"] for entry in newest] == [6, 7]
+    assert [entry["index"] for entry in newest] == [10, 11]
     assert [entry["entry"]["kind"] for entry in first] == ["log.open/1"]
     assert [entry["entry"]["step"] for entry in whole] == ["run/open", "note", "run/close"]
 
@@ -251,7 +251,7 @@ def test_a_summary_counts_what_is_there(terminal: Terminal) -> None:
     terminal.note("hello")
     summary = terminal.ask("ledger", "summary")
 
-    assert (summary["size"], summary["runs"], summary["waiting"]) == (5, 1, 0)
+    assert (summary["size"], summary["runs"], summary["waiting"]) == (7, 1, 0)
     assert summary["kinds"]["note/1"] == 1
 
 
@@ -350,7 +350,7 @@ def test_after_a_restored_database_only_a_new_epoch_goes_on(terminal: Terminal) 
     assert terminal.ask("ledger", "verify")["ok"] is True
     (opening,) = terminal.ask("ledger", "show", "--from", "0", "--limit", "1")["entries"]
     assert opening["entry"]["facts"]["left_origin"] == before
-    assert opening["entry"]["facts"]["left_size"] == 5
+    assert opening["entry"]["facts"]["left_size"] == 7
 
 
 def test_a_reader_does_not_forget_what_was_seen(terminal: Terminal) -> None:
@@ -379,8 +379,8 @@ def test_what_is_new_is_verified_by_itself(terminal: Terminal) -> None:
     assert (first.returncode, second.returncode) == (0, 0)
     assert "everything was checked, not only what is new" in first.stderr
     assert "everything" not in second.stderr
-    assert (report["ok"], report["entries"]) == (True, 3)
-    assert report["not_checked"][0].startswith("entries 0 to 4 were checked at 20")
+    assert (report["ok"], report["entries"]) == (True, 5)
+    assert report["not_checked"][0].startswith("entries 0 to 6 were checked at 20")
 
 
 def test_a_fraud_before_what_is_new_is_found_by_verifying_everything(terminal: Terminal) -> None:
@@ -530,7 +530,7 @@ def test_a_wrong_question_has_status_2(bundle: Path, terminal: Terminal, command
 @pytest.mark.parametrize(
     ("command", "next_step"),
     [
-        ("ledger get 99", "the log has 5 entries, and none with index 99"),
+        ("ledger get 99", "the log has 7 entries, and none with index 99"),
         ("ledger get abc", "give at least four digits"),
         ("ledger get 3 --body none", "has no body 'none'; it has: text"),
         ("ledger export nosuch", "nosuch is neither a run nor an entry"),

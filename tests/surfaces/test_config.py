@@ -201,6 +201,7 @@ def test_init_writes_settings_that_say_nothing_yet(terminal: Terminal) -> None:
         "budgets",
         "submit",
         "clients",
+        "tenants",
     }
     assert known.agents.keys() == {"", "cheap", "capable", "frontier"}
     assert (full.origin, full.key_file) == ("example.com/agents", Path("/etc/forum/log.key"))

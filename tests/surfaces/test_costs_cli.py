@@ -36,8 +36,8 @@ def test_routing_by_meaning_adds_little_to_a_submit(tmp_path: Path) -> None:
     submit = ("submit", "Write a haiku about the sea", "--cmd", "cat")
     # The first one on this machine compiles, reads the roster, checks the weights, and keeps that.
     _cpu_seconds(user, *submit, "--route")
-    plain = min(_cpu_seconds(user, *submit) for _ in range(2))
-    routed = min(_cpu_seconds(user, *submit, "--route") for _ in range(2))
+    plain = min(_cpu_seconds(user, *submit) for _ in range(5))
+    routed = min(_cpu_seconds(user, *submit, "--route") for _ in range(5))
 
     assert routed < 4
     assert routed < 1.4 * plain

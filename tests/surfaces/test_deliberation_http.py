@@ -189,10 +189,10 @@ def test_the_events_of_a_council_are_those_of_its_record(visitor: Visitor) -> No
     run = visitor.end({"seats": 3, "rounds": 1})
 
     events = visitor.stream(f"{RUNS}/{run['run']}")
-    kinds = [kind for kind in ("council/1", "ballot/1", "reveal/1") if f'"{kind}"' in events]
-    assert kinds == ["council/1", "ballot/1", "reveal/1"]
+    kinds = [kind for kind in ("council/1", "ballot/1", "reveal/2") if f'"{kind}"' in events]
+    assert kinds == ["council/1", "ballot/1", "reveal/2"]
     assert events.count('"ballot/1"') == TURNS
-    first = events.index('"reveal/1"')
+    first = events.index('"reveal/2"')
     assert events[:first].count('"ballot/1"') == TURNS // 2
 
 

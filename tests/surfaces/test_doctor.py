@@ -2,9 +2,10 @@
 
 import json
 import shutil
+import sqlite3
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -91,6 +92,21 @@ def restore_old_database(terminal: Terminal) -> None:
     terminal.database.write_bytes(kept)
 
 
+def remove_hold(terminal: Terminal) -> None:
+    """Delete the entry of a hold, as if it had never been placed."""
+    assert terminal.type("hold", "place", "case").returncode == 0
+    with closing(sqlite3.connect(terminal.database)) as db, db:
+        strand = "SELECT id FROM strand WHERE run = 'log' AND name = 'retention'"
+        assert db.execute(f"DELETE FROM entry WHERE strand = ({strand})").rowcount == 1  # noqa: S608
+
+
+def remove_head(terminal: Terminal) -> None:
+    """Delete the tagged end of the directory of runs."""
+    terminal.note("one")
+    with closing(sqlite3.connect(terminal.database)) as db, db:
+        assert db.execute("DELETE FROM head WHERE strand = 'runs'").rowcount == 1
+
+
 def ask_a_stranger(terminal: Terminal, url: str = "http://127.0.0.1:9") -> None:
     """Let the quorum be a witness at an address, by default one where nobody listens."""
     words = terminal.policy.read_text().replace("witness local ", "witness far ")
@@ -115,6 +131,9 @@ def configure(text: str) -> Change:
         (lambda t: t.database.write_text("no database" * 99), "database", "forum ledger verify"),
         (lambda t: t.policy.unlink(), "witness", "restore the file from a backup"),
         (restore_old_database, "signer", "forum ledger epoch"),
+        (lambda t: t.database.unlink(), "signer", "restore the newest database"),
+        (remove_hold, "strands", "put the newest database back"),
+        (remove_head, "strands", "put the newest database back"),
         (ask_a_stranger, "quorum", "bring the witnesses above back"),
         (configure("[ledger]\norigin = 1\n"), "project", "correct "),
         (configure("[[["), "project", "correct "),

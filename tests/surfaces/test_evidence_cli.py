@@ -46,6 +46,29 @@ def test_a_pack_verifies_and_a_second_one_is_equal(user: Terminal) -> None:
     assert exports == 4  # of the run and of the log, by each pack
 
 
+def test_the_page_is_drawn_with_what_was_found(user: Terminal) -> None:
+    """With the keys of the reader; with findings too, and never in place of the pack."""
+    pack = make_pack(user)
+    words = ("verify", "pack.zip", "--policy", str(user.policy), "--page")
+
+    drawn = user.call(*words, "page.html")
+    assert drawn.exit_code == 0, drawn.output
+    page = (user.folder / "page.html").read_text()
+    assert sha256(pack.read_bytes()).hexdigest() in page
+    assert "Only the writer's own witnesses have seen it." in page
+
+    assert user.call(*words, "./pack.zip").exit_code == 2
+    (user.folder / "note.txt").write_text("no pack")
+    assert user.call("verify", "note.txt", "--page", "page.html").exit_code == 2
+    files = unpack_archive(pack.read_bytes())
+    files["report.json"] = files["report.json"].replace(b'"value": 1,', b'"value": 0,', 1)
+    pack.write_bytes(pack_archive(files))
+    assert user.call(*words, "page.html").exit_code == 3
+    page = (user.folder / "page.html").read_text()
+    assert "Not verified: 1 problem was found." in page
+    assert "report.json is not as the manifest lists it" in page
+
+
 def test_a_changed_figure_is_named_and_the_status_is_3(user: Terminal) -> None:
     """Without the key of the attestation, that is refused as well."""
     pack = make_pack(user)
@@ -87,7 +110,7 @@ def test_python_alone_checks_a_pack(user: Terminal) -> None:
     status, said = run_alone()
     assert status == 0, said
     assert "figures      holds" in said
-    assert "not checked  report.html" in said
+    assert "they are not evidence" in said
 
     files["report.json"] = files["report.json"].replace(b'"value": 1,', b'"value": 0,', 1)
     manifest = pack_file.encode_manifest(

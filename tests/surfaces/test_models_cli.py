@@ -101,7 +101,7 @@ def test_a_request_is_given_to_its_lane(terminal: Terminal) -> None:
     assert "migrations that can run on a live table" in messages(provider)[0]
     assert messages(provider)[1] == BACKEND
     assert f"route    backend, by {run['route']['basis']} routing" in shown
-    assert "the request was routed: backend" in terminal.call("why", "8").output
+    assert "the request was routed: backend" in terminal.call("why", f"{run['run']}/main/2").output
 
 
 def test_a_request_that_is_nobodys_is_answered_without_a_lane(terminal: Terminal) -> None:

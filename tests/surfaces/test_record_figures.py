@@ -145,7 +145,7 @@ def test_the_log_holds_what_its_runs_hold(terminal: Terminal) -> None:
         own -= Counter(run["kinds"])
 
     assert whole["runs"] == sum(run["runs"] for run in runs) > len(runs)
-    assert set(own) == {"log.open/1", "key.add/1"}
+    assert set(own) == {"log.open/1", "key.add/1", "runs.open/1", "witnessed/1"}
     for name in ("calls", "tokens", "escalations", "body_bytes", "bodies"):
         assert whole["record"][name] == sum(run["record"][name] for run in runs)
     for name in ("verdicts", "checks", "stops"):

@@ -61,7 +61,10 @@ def test_what_is_past_its_period_is_in_no_file_and_verifies(user: Terminal) -> N
     assert user.call("ledger", "verify").exit_code == 0
     gone = user.type("ledger", "get", "3", "--body", "text")
     assert "was redacted (retention, by rule *)" in gone.stderr
-    assert "had 1 bodies erased (retention, rule *)" in user.call("why", "log/retention/1").stdout
+    assert (
+        "had 1 body of 1 run erased (retention, rule *)"
+        in user.call("why", "log/retention/1").stdout
+    )
     run = user.ask("ledger", "get", "3")["entry"]["run"]
     assert user.call("ledger", "export", run).exit_code == 0
     verified = user.type("verify", f"{run}.zip", "--policy", str(user.policy), "--json")

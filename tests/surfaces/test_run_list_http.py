@@ -5,10 +5,11 @@ from contextlib import closing
 from pathlib import Path
 
 from benchmarks.many_runs import write_runs
-from forum.app import new_run_id
+from forum.app import KINDS, new_run_id
 from forum.ledger.entry import Entry, Facts
 from forum.ledger.kinds import Outcome
 from forum.ledger.ports import Amount
+from forum.verify import check_run_list
 from forum.work.report_kinds import (
     NOT_MADE,
     Operation,
@@ -97,3 +98,22 @@ def _tally(*facts: Facts) -> Amount:
         for n, fact in enumerate(facts)
     ]  # fmt: skip
     return tally_entries(entries).result().spent
+
+
+def test_a_stranger_can_check_a_list_of_runs(tmp_path: Path) -> None:
+    """With the names of the runs and one proof, and nothing that the server says beside them."""
+    with lone_hall(tmp_path, operator=True) as (forum, client):
+        for run in ("a", "b", "c"):
+            forum.ledger.open_run(run, "crew")
+            forum.log.publish()
+        told = client.get("/api/v1/directory?first=1").json()
+        entries = [text.encode() for text in told["entries"]]
+        proven = check_run_list(entries, told["proof"].encode(), KINDS, forum.policy)
+        behind = client.get("/api/v1/directory?first=9")
+        forum.ledger.open_run("d", "crew")
+        forum.sequencer.drain()
+        unsigned = client.get("/api/v1/directory")
+
+    assert (proven.runs, proven.before, told["first"]) == (("b", "c"), 1, 1)
+    assert proven.is_witnessed
+    assert (behind.status_code, unsigned.status_code) == (404, 409)

@@ -89,8 +89,10 @@ OPERATIONS = (
     Operation("", "openapi", "", WIRE),
     *(Operation("", name, "", WIRE) for name in
       ("openai_models", "openai_model", "openai_chat", "openai_responses")),
-    *(Operation("", name, "", RARE) for name in ("tlog_checkpoint", "tlog_entries", "tlog_tile")),
-    *(Operation("doctor", name, "", HERE) for name in ("livez", "readyz", "metrics")),
+    *(Operation("", name, "", RARE) for name in
+      ("tlog_checkpoint", "tlog_entries", "tlog_tile", "get_directory")),
+    *(Operation("doctor", name, "", HERE) for name in
+      ("livez", "readyz", "readyz_read", "readyz_sign", "metrics")),
     *(
         Operation(name, "", "", HERE)
         for name in (
@@ -107,9 +109,11 @@ OPERATIONS = (
         Operation(name, "", "", OPERATOR)
         for name in (
             "ledger archive", "ledger epoch", "ledger note", "ledger policy", "ledger quarantine",
-            "ledger redact", "retention apply", "retention list", "retention set", "hold list",
+            "ledger redact", "ledger requests", "retention apply", "retention list",
+            "retention set", "hold list",
             "hold place", "hold release", "keys rotate-log", "keys rotate-write", "tenant add",
-            "tenant list",
+            "tenant role",
+            "tenant list", "tenant move",
         )
     ),
 )  # fmt: skip

@@ -186,6 +186,8 @@ def test_a_policy_of_a_hundred_of_each_is_read() -> None:
         pytest.param("group g any g\nquorum g\n", id="group of itself"),
         pytest.param(f"group g any w0\n{W[0]}quorum g\n", id="group before its member"),
         pytest.param(f"{W[0]}group g 0 w0\nquorum g\n", id="threshold 0"),
+        pytest.param("quorum none\n" * 1001, id="too many lines"),
+        pytest.param("quorum none\n" + "#\n" * 600_000, id="too long"),
         pytest.param(f"{W[0]}group g 2 w0\nquorum g\n", id="threshold above the members"),
         pytest.param(f"{W[0]}group g 01 w0\nquorum g\n", id="threshold with a zero"),
         pytest.param(f"{W[0]}group g some w0\nquorum g\n", id="threshold in words"),

@@ -16,11 +16,11 @@ import msgspec
 
 from forum.backends.sqlite import SqliteStore
 from forum.deliberation.record_comparison import IndexedEntry, SessionEntries
-from forum.ledger.body import BytesContent, StoredBody
+from forum.ledger.body import SALT_SIZE, Body, BytesContent, StoredBody
 from forum.ledger.bundle import gather_bundle
-from forum.ledger.entry import FORMAT, MAIN_STRAND, Commitment, Entry, Facts
+from forum.ledger.entry import FORMAT, MAIN_STRAND, Entry, Facts
 from forum.ledger.kinds import RunCloseFacts, RunOpenFacts
-from forum.ledger.log import Ledger
+from forum.ledger.log import Ledger, stored_body
 from forum.ledger.ports import Store
 from forum.ledger.sequencer import Publisher, Sequencer
 from forum.ledger.strand import Attachment, Draft, Strand
@@ -44,6 +44,12 @@ class Line:
     parents: list[str] = field(default_factory=list)
     """The ids of other lines."""
     bodies: dict[str, tuple[bytes, str]] = field(default_factory=dict)
+    salts: dict[str, bytes] = field(default_factory=dict)
+    """Those of the bodies: a seed follows from the commitments to replies."""
+
+    def salt(self, body: str) -> bytes:
+        """Return the salt of a body; one that was added gets any."""
+        return self.salts.get(body, b"s" * SALT_SIZE)
 
     def alter(self, **members: Any) -> None:  # noqa: ANN401
         """Have it state other facts."""
@@ -129,6 +135,11 @@ def story_of(office: Office, run: str = RUN) -> Story:
                     name: (office.body(entry, name), body.type)
                     for name, body in entry.bodies.items()
                 },
+                {
+                    name: stored.salt
+                    for name in entry.bodies
+                    if (stored := stored_body(office.store, entry, name)) is not None
+                },
             )
             for leaf, entry in office.told(run)
         ]
@@ -145,7 +156,10 @@ def minutes_of(story: Story) -> SessionEntries:
     for index, line in enumerate(story.lines):
         place = (FORMAT, "log", RUN, line.strand, counts[line.strand], "")
         parents = tuple(leaves[parent].hex() for parent in line.parents if parent in leaves)
-        committed = {n: Commitment("", len(data), m) for n, (data, m) in line.bodies.items()}
+        committed = {
+            n: Body(n, m, BytesContent(data), line.salt(n)).commitment()
+            for n, (data, m) in line.bodies.items()
+        }
         said = (line.step, line.ts, line.actor, kinds[type(line.facts)], parents, line.facts)
         entries.append(IndexedEntry(index, leaves[line.id], Entry(*place, *said, committed)))
         bodies |= {(index, name): data for name, (data, _) in line.bodies.items()}
@@ -182,7 +196,10 @@ class Forgery:
         if line.strand not in self._strands:
             self._strands[line.strand] = self.ledger.open_strand(RUN, line.strand)
         parents = tuple(self._ids[parent] for parent in line.parents if parent in self._ids)
-        bodies = tuple(Attachment(n, BytesContent(data), m) for n, (data, m) in line.bodies.items())
+        bodies = tuple(
+            Attachment(n, BytesContent(data), m, line.salt(n))
+            for n, (data, m) in line.bodies.items()
+        )
         draft = Draft(line.step, line.actor, line.facts, parents, bodies)
         self._ids[line.id] = self._strands[line.strand].append(draft)[0].leaf
 

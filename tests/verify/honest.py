@@ -14,7 +14,13 @@ import msgspec
 from forum.engine import RouteDecision, RunRequest, accept_run, cancel_run
 from forum.ledger.kinds import Outcome
 from forum.work.kinds import AcceptedFacts, Basis, RouteFacts
-from forum.work.panel import Council, Seat, Symposium
+from forum.work.panel import (
+    COUNCIL_VERSION,
+    SYMPOSIUM_VERSION,
+    Council,
+    Seat,
+    Symposium,
+)
 from forum.work.plan import RunBudget
 from forum.work.policy import Scripted, ScriptStep
 from tests.deliberation.sitting import CHAIR, PANEL, PROBLEM, config, synthesis, turn, verdict
@@ -75,6 +81,7 @@ HONEST: dict[str, Callable[[], RunRequest]] = {
     "never in the right form": lambda: ask(*DIVIDED[:4], ("what?",)),
     "a judge": judged,
     "free texts without an encoder": lambda: ask(*DIVIDED, version=2),
+    "seeds from commitments": lambda: ask(*DIVIDED, version=COUNCIL_VERSION),
     "a judge of free texts": _equivalence_judged,
     "a tool": checked,
     "seventeen seats": lambda: ask(*TWENTY[:17], baseline=0, rounds=0, policy={"parallel": 16}),
@@ -104,6 +111,13 @@ def _repaired(name: str, turn: str) -> RunRequest:
     moves = {**agent.moves, turn: (ScriptStep('{"answer": 7}'), *agent.moves[turn])}
     agents = {**policy.agents, name: msgspec.structs.replace(agent, moves=moves)}
     return RunRequest(QUESTION, None, msgspec.structs.replace(policy, agents=agents))
+
+
+def _undigested(order: RunRequest) -> RunRequest:
+    """Ask the same symposium, which leaves the record of this release."""
+    assert isinstance(order.policy.panel, Symposium)
+    panel = msgspec.structs.replace(order.policy.panel, version=SYMPOSIUM_VERSION)
+    return replace(order, policy=msgspec.structs.replace(order.policy, panel=panel))
 
 
 def _called_run(order: RunRequest) -> RunRequest:
@@ -165,6 +179,12 @@ HONEST |= {
             "request_user_input", user_input_request={"question": "Which river?", "context": "x"}
         ),
     ),
+    "a symposium without a digest": lambda: _undigested(
+        speak(*SPOKEN, verdict("finalize"), synthesis())
+    ),
+    "nothing comes of a symposium without a digest": lambda: _undigested(
+        speak(*SPOKEN, b"so be it")
+    ),
     "a symposium of which nothing comes": lambda: speak(*SPOKEN, b"so be it"),
     "a symposium without one of them": lambda: speak(
         b"what?",
@@ -189,6 +209,7 @@ ENDS = {
     "no time": Outcome.TIMEOUT,
     "a symposium that wants to know more": Outcome.FAILED,
     "a symposium of which nothing comes": Outcome.FAILED,
+    "nothing comes of a symposium without a digest": Outcome.FAILED,
     "a symposium without money": Outcome.DENIED,
     "a symposium without time": Outcome.TIMEOUT,
 }

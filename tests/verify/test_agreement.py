@@ -12,6 +12,8 @@ from forum.ledger.bundle import Bundle, PastCheckpoint
 from forum.ledger.entry import Commitment, Entry, Facts, leaf_of
 from forum.ledger.kinds import (
     LEDGER_KINDS,
+    HoldAct,
+    HoldFacts,
     JoinFacts,
     LogOpenFacts,
     NoteFacts,
@@ -19,6 +21,7 @@ from forum.ledger.kinds import (
     RedactionBatchFacts,
     RedactionFacts,
     RedactionReason,
+    RedactionV3Facts,
     RunCloseFacts,
     RunOpenFacts,
 )
@@ -84,6 +87,8 @@ WRONG_TIMES = st.sampled_from(
     [0, 1, STARTED - 86_400, STARTED + 86_400, 2**53 // SECOND, 2**63 - 1]
 )
 
+HELD_RUNS = st.sampled_from([(), (RUN,), (OTHER_RUN, "log")])
+
 Drawn = tuple[Facts, dict[str, bytes]]
 
 
@@ -145,17 +150,31 @@ class Writer:
         if strand == "main" and rarely(self.draw):
             return RunCloseFacts(Outcome.OK, 1), {"strands": self.ends(run)}
         if self.data and rarely(self.draw):
-            target = leaf_of(self.draw(st.sampled_from(self.data))).hex()
-            name = self.draw(st.sampled_from(["text", "strands"]))
-            if self.draw(st.booleans()):
-                items = st.lists(st.sampled_from(REDACTED_ITEMS), max_size=3).map(tuple)
-                return RedactionBatchFacts(self.draw(items), RedactionReason.RETENTION), {}
-            return RedactionFacts(target, name, RedactionReason.LEGAL), {}
+            return self.erasure(run, strand), {}
         return self.draw(
             st.sampled_from(
                 [(JoinFacts(), {}), (NoteFacts(), {}), (NoteFacts(), {"text": b"some text"})]
             )
         )
+
+    def erasure(self, run: str, strand: str) -> Facts:
+        """Draw a redaction of any version, and in their strand a hold as well."""
+        items = st.lists(st.sampled_from(REDACTED_ITEMS), max_size=3).map(tuple)
+        target = leaf_of(self.draw(st.sampled_from(self.data))).hex()
+        name = self.draw(st.sampled_from(["text", "strands"]))
+        drawn: list[Facts] = [
+            RedactionFacts(target, name, RedactionReason.LEGAL),
+            RedactionBatchFacts(self.draw(items), RedactionReason.RETENTION),
+            RedactionV3Facts(
+                self.draw(items),
+                self.draw(st.lists(RUNS, max_size=2).map(tuple)),
+                RedactionReason.REQUEST,
+            ),
+        ]
+        if (run, strand) == ("log", "retention"):
+            drawn += [HoldFacts(hold, HoldAct.PLACE, self.draw(HELD_RUNS)) for hold in "ab"]
+            drawn.append(HoldFacts("a", HoldAct.RELEASE))
+        return self.draw(st.sampled_from(drawn))
 
     def ends(self, run: str) -> bytes:
         """Write the list of strands, right or wrong."""

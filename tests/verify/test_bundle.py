@@ -10,7 +10,7 @@ import pytest
 
 from forum.ledger.body import BytesContent, compute_commitment, text_content
 from forum.ledger.bundle import Bundle
-from forum.ledger.entry import Commitment
+from forum.ledger.entry import Commitment, Facts
 from forum.ledger.kinds import (
     LEDGER_KINDS,
     HoldAct,
@@ -20,6 +20,7 @@ from forum.ledger.kinds import (
     RedactionBatchFacts,
     RedactionFacts,
     RedactionReason,
+    RedactionV3Facts,
     RunCloseFacts,
 )
 from forum.ledger.retention import RETENTION_STRAND
@@ -314,6 +315,18 @@ def test_a_bundle_without_entries_of_its_run(bundle: bytes) -> None:
     assert (another.complete.state, problems(another)) == (FAILS, {"run-unopened"})
 
 
+@pytest.mark.parametrize("member", ["origin", "run"])
+@pytest.mark.parametrize(
+    "text", ["", "a b", "a\n", "\x1b[2J\x1b[H", "\u202e", "\x9b", "a\u200b", "l" * 129, 'a"', "a\\"]
+)
+def test_origin_and_run_are_labels(bundle: bytes, member: str, text: str) -> None:
+    """No entry has others: they would be there only for a reader's terminal or page."""
+    report = verify_both(altered(bundle, **{member: text}))
+
+    assert problems(report) == {"bundle-altered"}
+    assert (report.intact.state, report.origin) == (FAILS, "")
+
+
 def test_the_bundle_of_the_log_s_own_life(world: World) -> None:
     """It has no close, so its tail can be cut without a trace: not checked."""
     write_story(world)
@@ -400,6 +413,61 @@ def test_a_redaction_of_many_bodies_elsewhere_explains_nothing(world: World, str
     world.store.erase_bodies([(target.position, "text")])
 
     assert problems(verify_both(world.bundle().encode())) == {"body-missing"}
+
+
+def redact_past_the_check(world: World, kind: str, run: str = RUN) -> Draft:
+    """Return a redaction as somebody writes it who does not ask whether the run is held."""
+    target = world.ledger.find_entry(f"{RUN}/{TASK}/0")
+    facts: Facts = RedactionFacts(target.leaf.hex(), "text", RedactionReason.REQUEST)
+    if kind == "redact/2":
+        facts = RedactionBatchFacts(("0/text",), RedactionReason.RETENTION)
+    elif kind == "redact/3":
+        facts = RedactionV3Facts(("0/text",), (run,), RedactionReason.RETENTION)
+    strand = "main" if kind == "redact/1" else RETENTION_STRAND
+    world.ledger.append_log_entry(Draft("redact", "system", facts, (target.leaf,)), strand)
+    world.settle()
+    world.store.erase_bodies([(target.position, "text")])
+    return Draft("release", "operator", HoldFacts("case", HoldAct.RELEASE))
+
+
+@pytest.mark.parametrize("kind", ["redact/1", "redact/2", "redact/3"])
+@pytest.mark.parametrize("runs", [(RUN,), ()])
+def test_a_redaction_behind_a_hold_is_found(world: World, kind: str, runs: tuple[str, ...]) -> None:
+    """The order of the log decides, also if the hold is released later."""
+    write_run(world)
+    hold = HoldFacts("case", HoldAct.PLACE, runs)
+    world.ledger.append_log_entry(Draft("hold", "operator", hold), RETENTION_STRAND)
+    released = redact_past_the_check(world, kind)
+    assert problems(verify_both(world.bundle().encode())) == {"hold-broken"}
+    world.ledger.append_log_entry(released, RETENTION_STRAND)
+    world.settle()
+    report = verify_both(world.bundle().encode())
+    assert (report.complete.state, problems(report)) == (FAILS, {"hold-broken"})
+
+
+@pytest.mark.parametrize("kind", ["redact/1", "redact/2", "redact/3"])
+def test_a_redaction_that_no_hold_forbids_is_no_finding(world: World, kind: str) -> None:
+    """A hold on another run, one that was released before, and one that was placed after."""
+    write_run(world)
+    release = HoldFacts("case", HoldAct.RELEASE)
+    for facts in (
+        HoldFacts("other", HoldAct.PLACE, (OTHER_RUN,)),
+        HoldFacts("case", HoldAct.PLACE, (RUN,)),
+        release,
+    ):
+        world.ledger.append_log_entry(Draft("hold", "operator", facts), RETENTION_STRAND)
+    redact_past_the_check(world, kind)
+    late = Draft("hold", "operator", HoldFacts("late", HoldAct.PLACE))
+    world.ledger.append_log_entry(late, RETENTION_STRAND)
+    world.settle()
+    assert verify_both(world.bundle().encode()).findings == ()
+
+
+def test_a_redaction_cannot_name_another_run(world: World) -> None:
+    """Whoever has one entry and not the run would look for holds on the other run."""
+    write_run(world)
+    redact_past_the_check(world, "redact/3", OTHER_RUN)
+    assert problems(verify_both(world.bundle().encode())) == {"parent-unknown"}
 
 
 def test_an_array_that_is_written_with_its_default_is_malformed(world: World) -> None:

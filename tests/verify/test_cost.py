@@ -3,6 +3,8 @@
 import json
 import resource
 from collections.abc import Callable
+from functools import partial
+from hashlib import sha512
 from time import process_time
 from typing import Any
 
@@ -10,34 +12,64 @@ import pytest
 
 from forum.app import KINDS
 from forum.app.evidence import shipped_maps
+from forum.errors import Malformed
+from forum.evidence import pack_file
 from forum.evidence.control_maps import ControlMap, MapReview, ReviewStatus, encode_map
 from forum.evidence.queries import Condition, Query
 from forum.ledger import kinds
 from forum.ledger.bundle import Bundle, PastCheckpoint
 from forum.ledger.kinds import Outcome
 from forum.ledger.strand import Draft
-from forum.ledger.zip_archive import unpack_archive
+from forum.ledger.zip_archive import pack_archive, unpack_archive
 from forum.tlog import (
+    ED25519_COSIGNATURE,
     Checkpoint,
     Note,
     Signature,
     SigningKey,
     TlogProof,
+    WitnessPolicy,
     hash_leaf,
     prove_consistency,
     prove_inclusion,
     sign_checkpoint,
 )
 from forum.verify import Trust, verify_bundle, verify_pack
-from tests.evidence.packs import Audited, forge, make, period
+from tests.evidence.packs import Audited, Files, forge, make, period
 from tests.tlog.trees import view_in_memory
 from tests.verify.go_verifier import go_verifier, verify_by_go
 from tests.verify.page import page_verifier
-from tests.verify.samples import LOG, ORIGIN, TRUST, standalone, stranger, verify_alone
+from tests.verify.samples import (
+    LOG,
+    ORIGIN,
+    POLICY,
+    TRUST,
+    seal,
+    standalone,
+    stranger,
+    verify_alone,
+)
 
 MAX_SECONDS = 2.0
 
 pytestmark = pytest.mark.slow
+
+
+ENTRY: dict[str, object] = {
+    "v": "forum/entry/1",
+    "log": ORIGIN,
+    "run": "log",
+    "strand": "main",
+    "n": 0,
+    "prev": "",
+    "step": "s",
+    "ts": 1_700_000_000_000_000,
+    "actor": "o",
+    "kind": "note/1",
+    "parents": [],
+    "facts": {},
+    "bodies": {},
+}
 
 
 def rotation(n: int, prev: str, old: SigningKey, new: SigningKey, version: int) -> bytes:
@@ -46,21 +78,8 @@ def rotation(n: int, prev: str, old: SigningKey, new: SigningKey, version: int) 
     if version > 1:
         false = "A" * 85 + "A=="
         facts |= {"since": 0, "signed": false, "proof": false}
-    members = {
-        "v": "forum/entry/1",
-        "log": ORIGIN,
-        "run": "log",
-        "strand": "keys",
-        "n": n,
-        "prev": prev,
-        "step": "s",
-        "ts": 1_700_000_000_000_000,
-        "actor": "o",
-        "kind": f"key.rotate/{version}",
-        "parents": [],
-        "facts": facts,
-        "bodies": {},
-    }
+    place = {"strand": "keys", "n": n, "prev": prev}
+    members = ENTRY | place | {"kind": f"key.rotate/{version}", "facts": facts}
     return json.dumps(members, separators=(",", ":")).encode()
 
 
@@ -106,13 +125,76 @@ def others(count: int) -> list[SigningKey]:
     return [SigningKey(n.to_bytes(32, "big"), ORIGIN) for n in range(1, count + 1)]
 
 
+def many_signatures(text: str, count: int) -> list[Signature]:
+    """Return different valid signatures of a text by the log's key, as its owner can make them."""
+    digest = sha512(LOG.seed).digest()
+    secret = int.from_bytes(digest[:32], "little") & ((1 << 254) - 8) | 1 << 254
+    key = LOG.verifier()
+    nonce, point, signatures = 1, standalone.BASE, list[Signature]()
+    for _ in range(count):
+        commitment = standalone.point_encode(point)
+        hashed = sha512(commitment + key.public + text.encode()).digest()
+        s = (nonce + int.from_bytes(hashed, "little") * secret) % standalone.L
+        signatures.append(Signature(ORIGIN, key.key_id, commitment + s.to_bytes(32, "little")))
+        nonce, point = nonce + 1, standalone.point_add(point, standalone.BASE)
+    return signatures
+
+
+def many_signed_notes() -> bytes:
+    """Return the bundle of a log whose owner signed each of its checkpoints in 64 ways."""
+    entries, prev = list[bytes](), ""
+    for n in range(80):
+        members = ENTRY | {"strand": "main", "n": n, "prev": prev, "kind": "note/1", "run": "x"}
+        entries.append(json.dumps(members, separators=(",", ":")).encode())
+        prev = hash_leaf(entries[-1]).hex()
+    view = view_in_memory(list(map(hash_leaf, entries)))
+
+    def note(size: int) -> Note:
+        text = str(Checkpoint(ORIGIN, size, view.root(size)))
+        return Note(text, tuple(many_signatures(text, 64)))
+
+    newest = note(80)
+    return Bundle(
+        origin=ORIGIN,
+        run="x",
+        checkpoint=newest.encode(),
+        entries={0: entries[0]},
+        proofs={0: TlogProof(0, tuple(prove_inclusion(view, 0)), newest)},
+        bodies={},
+        past=tuple(
+            PastCheckpoint(note(size).encode(), tuple(prove_consistency(view, size)))
+            for size in range(11, 80)
+        ),
+    ).encode()
+
+
+def many_unproven_entries(facts: dict[str, object]) -> bytes:
+    """Return the bundle of a story with many large entries of an unknown kind, without a proof."""
+    kind = {"kind": "x.y/1", "facts": {"w": "witnessed/1", **facts}}
+    data = json.dumps(ENTRY | kind, separators=(",", ":")).encode()
+    assert len(data) <= 4096
+    files = unpack_archive(many_signed_notes())
+    proof = "c2sp.org/tlog-proof@v1\nindex 1\n\na\n1\nAAAA\n\n\u2014 a AAAAAAA=\n".encode()
+    for n in range(1125):
+        files[f"entries/{10_000 + n:016}.json"] = data
+        files[f"proofs/{10_000 + n:016}.tlog-proof"] = proof
+    return seal({name: f for name, f in files.items() if not name.startswith("past/")})
+
+
+NESTED: list[object] = []
+for _ in range(12):
+    NESTED = [NESTED]
+
 BUNDLES: dict[str, Callable[[], bytes]] = {
     "64 hand-overs, 200 notes of 64 signatures": lambda: hostile_bundle(64, 200, others(64)),
-    "64 hand-overs, 67 notes of 64 signatures": lambda: hostile_bundle(64, 67, others(64)),
+    "64 hand-overs, 69 notes of 64 signatures": lambda: hostile_bundle(64, 69, others(64)),
     "2000 hand-overs, 1999 notes": lambda: hostile_bundle(2000, 1999, []),
     "false signatures of the trusted key": lambda: hostile_bundle(
-        64, 67, [LOG] * 64, version=2, pinned=True
+        64, 69, [LOG] * 64, version=2, pinned=True
     ),
+    "entries with nested lists": lambda: many_unproven_entries({"x": [NESTED] * 118}),
+    "entries with objects": lambda: many_unproven_entries({"x": [{}] * 1150}),
+    "69 notes, each with 64 valid signatures of the trusted key": many_signed_notes,
 }
 
 
@@ -122,28 +204,42 @@ def children_seconds() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def measure(data: bytes, trust: Trust) -> dict[str, float]:
-    """Return the seconds of CPU that each verifier takes; none of them may accept the file."""
+def measure(data: bytes, trust: Trust, *, may_hold: bool = False) -> dict[str, float]:
+    """Return the seconds of CPU that each verifier takes.
+
+    None of them may accept the file, unless it `may_hold`.  Of three times the least counts: what
+    else the machine does only adds to it.
+    """
+    spent = _measure_once(data, trust, may_hold=may_hold)
+    for _ in range(2):
+        if max(spent.values()) >= MAX_SECONDS:
+            again = _measure_once(data, trust, may_hold=may_hold)
+            spent = {name: min(seconds, again[name]) for name, seconds in spent.items()}
+    return spent
+
+
+def _measure_once(data: bytes, trust: Trust, *, may_hold: bool) -> dict[str, float]:
     spent = {}
     alone = stranger(trust)
     is_pack = "log/end.note" in unpack_archive(data)
     started = process_time()
     if is_pack:
-        assert not verify_pack(data, KINDS, trust, shipped_maps()).ok
+        ok = verify_pack(data, KINDS, trust, shipped_maps()).ok
     else:
-        assert not verify_bundle(data, KINDS, trust).ok
+        ok = verify_bundle(data, KINDS, trust).ok
     spent["library"] = process_time() - started
+    assert may_hold or not ok
     started = process_time()
     check: Callable[..., dict[str, Any]] = standalone.verify_pack if is_pack else verify_alone
-    assert not check(data, alone)["ok"]
+    assert check(data, alone)["ok"] == ok
     spent["verify.py"] = process_time() - started
     if page := page_verifier():
         measured = page.measure(data, alone)
-        assert not measured["report"]["ok"]
+        assert measured["report"]["ok"] == ok
         spent["verify.html"] = measured["seconds"]
     if go_verifier() and not is_pack:
         started = children_seconds()
-        assert not verify_by_go(data, alone)["ok"]
+        assert verify_by_go(data, alone)["ok"] == ok
         spent["Go"] = children_seconds() - started
     return spent
 
@@ -158,14 +254,14 @@ def test_a_hostile_bundle_costs_no_verifier_much(name: str) -> None:
 
 @pytest.fixture(scope="module")
 def flooded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Audited, bytes]:
-    """Return a log of many entries, and a pack of it whose map has many queries."""
+    """Return a log of many entries, and an honest pack of it."""
     world = Audited(tmp_path_factory.mktemp("flooded"))
     world.at(0, 10)
     world.report_run("first")
     world.settle_at(0, 20)
     world.at(1, 10)
     main = world.ledger.open_run("flood", "bob")
-    for start in range(0, 4000, 500):
+    for start in range(0, 10_000, 500):
         main.append(*(Draft(f"n{start + n}", "bob", kinds.NoteFacts()) for n in range(500)))
     world.ledger.close_run(main, "bob", Outcome.OK)
     world.settle_at(1, 20)
@@ -173,27 +269,114 @@ def flooded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Audited, bytes]:
     world.report_run("last")
     world.settle_at(3, 20)
 
-    def add_map(files: dict[str, bytes]) -> None:
-        asked = Condition("actor", ("x",))
-        queries = (Query(f"q.{n}", "t", "house", where=(asked,)) for n in range(4000))
-        review = MapReview(ReviewStatus.UNREVIEWED)
-        house = ControlMap("house", "t", "1", "all", review, (), tuple(queries))
+    return world, make(world, period(1, 3, sample=0, maps=()))
+
+
+def add_map(*queries: Query) -> Callable[[Files], None]:
+    """Return a change of a pack that adds a map with these queries."""
+    review = MapReview(ReviewStatus.UNREVIEWED)
+    house = ControlMap("house", "t", "1", "all", review, (), queries)
+
+    def change(files: Files) -> None:
         files["maps/house.json"] = encode_map(house)
         report = files["report.json"].replace(b'"maps": []', b'"maps": [\n   "house"\n  ]', 1)
         assert report != files["report.json"]
         files["report.json"] = report
 
-    return world, forge(make(world, period(1, 3, sample=0, maps=())), world, add_map)
+    return change
 
 
-@pytest.mark.parametrize("is_trusted", [False, True])
-def test_a_hostile_pack_costs_no_verifier_much(
-    flooded: tuple[Audited, bytes], *, is_trusted: bool
+def add_groups(count: int, files: Files) -> None:
+    """Add groups to the enclosed policy, each within the next one."""
+    head, _, quorum = files["policy"].decode().rpartition("quorum ")
+    inner = next(line.split()[1] for line in head.splitlines() if line.startswith("witness"))
+    groups = [f"group g{n} all {f'g{n - 1}' if n else inner}\n" for n in range(count)]
+    files["policy"] = f"{head}{''.join(groups)}quorum {quorum}".encode()
+
+
+def add_witnesses(count: int, files: Files) -> None:
+    """Add witnesses to the enclosed policy, with a key for each."""
+    head, _, quorum = files["policy"].decode().rpartition("quorum ")
+    keys = (SigningKey(n.to_bytes(32, "big"), f"w/{n}", ED25519_COSIGNATURE) for n in range(count))
+    lines = [f"witness w{n} {key.verifier()}\n" for n, key in enumerate(keys)]
+    files["policy"] = f"{head}{''.join(lines)}quorum {quorum}".encode()
+
+
+MET = Condition("actor", ("bob",))
+"""Many entries meet this condition, so that the next one is compared, too."""
+LONG = (Condition("actor", (*(f"{n}" for n in range(20_000)), "bob")),)
+
+CHANGES: dict[str, Callable[[Files], None]] = {
+    "a map of 4000 queries": add_map(
+        *(Query(f"q.{n}", "t", "house", where=(Condition("actor", ("x",)),)) for n in range(4000))
+    ),
+    "a map of 32 queries with 20 conditions": add_map(
+        *(Query(f"q.{n}", "t", "house", where=(MET,) * 20) for n in range(32))
+    ),
+    "a map with a condition of many values": add_map(Query("q", "t", "house", where=LONG)),
+    "a map split by one member many times": add_map(Query("q", "t", "house", by=("actor",) * 9000)),
+    "a map with as many terms as allowed": add_map(
+        *(Query(f"q.{n}", "t", "house", where=(MET,) * 2) for n in range(32))
+    ),
+    "a policy of 9000 groups": partial(add_groups, 9000),
+    "a policy of 12000 groups": partial(add_groups, 12_000),
+    "a policy of 900 groups": partial(add_groups, 900),
+    "a policy of 900 witnesses": partial(add_witnesses, 900),
+}
+MAY_HOLD = {
+    "a map with as many terms as allowed",
+    "a policy of 900 groups",
+    "a policy of 900 witnesses",
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+@pytest.mark.parametrize("has_key", [False, True])
+def test_a_changed_pack_costs_no_verifier_much(
+    flooded: tuple[Audited, bytes], name: str, *, has_key: bool
 ) -> None:
-    """Work is the product of entries and queries, of which the file has as many as it likes."""
+    """Of an honest pack, anybody can replace the files that no signature covers.
+
+    The log is the reader's, so that the figures are computed.
+    """
+    world, data = flooded
+    changed = (forge if has_key else replace_files)(data, world, CHANGES[name])
+
+    spent = measure(changed, world.trust, may_hold=name in MAY_HOLD)
+
+    assert max(spent.values()) < MAX_SECONDS, spent
+
+
+def replace_files(data: bytes, world: Audited, change: Callable[[Files], None]) -> bytes:
+    """Change files of a pack and make its manifest anew, as somebody without a key can."""
+    files = unpack_archive(data)
+    attestation = files.pop(pack_file.ATTESTATION)
+    del files[pack_file.MANIFEST]
+    change(files)
+    manifest = pack_file.encode_manifest(world.key.name, files)
+    return pack_archive({**files, pack_file.MANIFEST: manifest, pack_file.ATTESTATION: attestation})
+
+
+@pytest.mark.parametrize("text", ["".join(f"group g{n} all w\n" for n in range(60_000))])
+def test_a_hostile_trust_file_costs_no_verifier_much(text: str) -> None:
+    """A trust file may have been sent, too."""
+    read: dict[str, tuple[Callable[[bytes], object], type[Exception]]] = {
+        "library": (WitnessPolicy.parse, Malformed),
+        "verify.py": (standalone.BundlePolicy, standalone.BundleRejected),
+    }
+    data = POLICY.encode() + text.encode()
+    for name, (parse, refusal) in read.items():
+        started = process_time()
+        with pytest.raises(refusal):
+            parse(data)
+        assert process_time() - started < MAX_SECONDS, name
+
+
+def test_a_pack_of_another_log_costs_no_verifier_much(flooded: tuple[Audited, bytes]) -> None:
+    """Nothing is computed from trees that nobody whom the reader trusts has signed."""
     world, data = flooded
     another = Trust((SigningKey(b"q" * 32, world.policy.logs[0].key.name).verifier(),))
 
-    spent = measure(data, world.trust if is_trusted else another)
+    spent = measure(forge(data, world, CHANGES["a map of 4000 queries"]), another)
 
     assert max(spent.values()) < MAX_SECONDS, spent

@@ -27,7 +27,7 @@ from forum.deliberation.council_kinds import (
 )
 from forum.deliberation.record_comparison import WRITER, Breach
 from forum.deliberation.session_audit import audit_session
-from forum.deliberation.symposium.kinds import SymposiumCloseFacts
+from forum.deliberation.symposium.kinds import SymposiumCloseFacts, SymposiumCloseV2Facts
 from forum.engine import CallReply, Engine, Model, ModelCall, RunRequest, cancel_run, read_run
 from forum.engine.context import ENGINE
 from forum.errors import Malformed
@@ -828,6 +828,16 @@ FORGED: dict[str, tuple[str, Forge, set[Breach]]] = {
     "the seed is chosen": (
         "divided",
         lambda story: story.one(MAIN_STRAND, RevealFacts).alter(seed="0" * 64),
+        {Breach.COUNTED},
+    ),
+    "a seed from commitments is chosen": (
+        "seeds from commitments",
+        lambda story: story.step("reveal/0").alter(seed="0" * 64),
+        {Breach.COUNTED},
+    ),
+    "the end of a symposium without a digest is altered": (
+        "a symposium without a digest",
+        lambda story: story.one(MAIN_STRAND, SymposiumCloseV2Facts).alter(messages=1),
         {Breach.COUNTED},
     ),
     "the vote is miscounted": (

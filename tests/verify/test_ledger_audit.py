@@ -5,22 +5,28 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 import pytest
 
+from forum.backends.run_progress import open_run_progress
 from forum.backends.sqlite import SqliteStore
-from forum.errors import ForumError, NoSuchLog, StoreFailed
+from forum.errors import BodyHeld, ForumError, NoSuchLog, StoreFailed
 from forum.ledger.body import BytesContent, text_content
 from forum.ledger.entry import Facts, leaf_of
 from forum.ledger.kinds import (
     LEDGER_KINDS,
+    HoldAct,
+    HoldFacts,
     Kind,
     Kinds,
     Outcome,
     RedactionBatchFacts,
     RedactionFacts,
     RedactionReason,
+    RedactionV3Facts,
+    RetentionFacts,
     RunCloseFacts,
     RunOpenFacts,
 )
@@ -30,7 +36,7 @@ from forum.ledger.retention import RETENTION_STRAND
 from forum.ledger.sequencer import Sequencer
 from forum.ledger.strand import Attachment, Draft
 from forum.tlog import Checkpoint, Hash, Note, SigningKey, cosign, parse_checkpoint, sign_checkpoint
-from forum.verify import Claim, Problem, State, Trust, verify_ledger
+from forum.verify import Claim, Problem, State, Trust, audit_growth, verify_ledger
 from tests.verify.world import LOCAL, REMOTE, SECOND, World, problems, remark, witness_key
 
 NOBODY = Hash(bytes(32))
@@ -402,6 +408,86 @@ def test_a_body_that_is_gone_without_a_word_is_found(world: World) -> None:
 
     assert problems(report) == [Problem.BODY_MISSING]
     assert (report.findings[0].index, report.bodies.missing) == (3, 1)
+
+
+@pytest.mark.parametrize("rule", ["*", ""])
+def test_an_erasure_by_a_rule_that_is_not_in_force_is_found(world: World, rule: str) -> None:
+    """Whoever makes the eraser read another rule, and puts the row back, leaves this."""
+    target = world.ledger.find_entry("first/main/1")
+    by_rule = RedactionV3Facts(("0/text",), ("first",), RedactionReason.RETENTION, rule)
+
+    def redact() -> list[Problem]:
+        draft = Draft("step", "operator", by_rule, (target.leaf,))
+        world.ledger.append_log_entry(draft, RETENTION_STRAND)
+        world.settle()
+        return problems(world.verify())
+
+    def set_rule(seconds: int) -> None:
+        draft = Draft("rule", "operator", RetentionFacts("*", seconds))
+        world.ledger.append_log_entry(draft, RETENTION_STRAND)
+
+    set_rule(1)
+    assert redact() == ([] if rule else [Problem.RULE_MISSING])
+    set_rule(0)
+    assert Problem.RULE_MISSING in redact()
+
+
+@pytest.mark.parametrize("audit", ["ledger", "witness"])
+@pytest.mark.parametrize("kind", ["redact/1", "redact/2", "redact/3"])
+def test_a_broken_hold_is_found(
+    world: World, tmp_path: Path, kind: str, audit: Literal["ledger", "witness"]
+) -> None:
+    """A redaction that was written past the check stands behind the hold for ever."""
+
+    def find_problems() -> list[Problem]:
+        if audit == "ledger":
+            return problems(world.verify())
+        with world.store.snapshot() as reader, open_run_progress(tmp_path / "runs.db") as state:
+            target = parse_checkpoint(reader.checkpoint() or b"")
+            last = state.last("tests")
+            report = audit_growth(reader, LEDGER_KINDS, target, world.now, last=last, state=state)
+            if report.holds:
+                state.commit(report.audited, "tests")
+            return [finding.problem for finding in report.findings]
+
+    def append(facts: Facts, *parents: Hash) -> None:
+        strand = "main" if kind == "redact/1" and parents else RETENTION_STRAND
+        world.ledger.append_log_entry(Draft("step", "operator", facts, parents), strand)
+
+    target = world.ledger.find_entry("first/main/1")
+    for facts in (
+        HoldFacts("other", HoldAct.PLACE, ("other",)),
+        HoldFacts("case", HoldAct.PLACE, ("first",)),
+    ):
+        append(facts)
+    world.settle()
+    assert not find_problems()
+    append(
+        {
+            "redact/1": RedactionFacts(target.leaf.hex(), "text", RedactionReason.LEGAL),
+            "redact/2": RedactionBatchFacts(("0/text",), RedactionReason.LEGAL),
+            "redact/3": RedactionV3Facts(("0/text",), ("first",), RedactionReason.LEGAL),
+        }[kind],
+        target.leaf,
+    )
+    append(HoldFacts("case", HoldAct.RELEASE))
+    world.settle()
+    assert find_problems() == [Problem.HOLD_BROKEN]
+
+
+def test_the_eraser_keeps_what_a_hold_keeps_whatever_the_redaction_says(world: World) -> None:
+    """It looks for the run of the entry in the log, and not at the run that is named."""
+    target = world.ledger.find_entry("first/main/1")
+    hold = Draft("hold", "operator", HoldFacts("case", HoldAct.PLACE, ("first",)))
+    world.ledger.append_log_entry(hold, RETENTION_STRAND)
+    facts = RedactionV3Facts(("0/text",), ("other",), RedactionReason.LEGAL)
+    draft = Draft("redact", "operator", facts, (target.leaf,))
+    world.ledger.append_log_entry(draft, RETENTION_STRAND)
+    world.settle()
+    assert world.ledger.erase_redacted() == []
+    assert Problem.PARENT_UNKNOWN in problems(world.verify())
+    with pytest.raises(BodyHeld):
+        world.ledger.request_redaction(target, "text", "tester", RedactionReason.LEGAL)
 
 
 def test_a_redaction_that_is_not_signed_yet_explains_nothing(world: World) -> None:

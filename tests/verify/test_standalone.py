@@ -66,9 +66,14 @@ LIVE_ONLY = {
     Problem.EPOCH_MISSING,
     Problem.LEFT_UNSEQUENCED,
     Problem.NOTHING_SIGNED,
+    Problem.CATALOGUE_MISMATCH,
+    Problem.DIRECTORY_BROKEN,
+    Problem.RULE_MISSING,
 }
 # What shows only where a deliberation is played, or calls are replayed: it does neither.
-PLAYED_ONLY = {problem for problem in Problem if problem.startswith(("session-", "run-course"))}
+PLAYED_ONLY = {
+    problem for problem in Problem if problem.startswith(("session-", "run-course", "child-"))
+}
 P, L = standalone.P, standalone.L
 
 

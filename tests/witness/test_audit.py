@@ -66,7 +66,7 @@ class Audited:
         with sqlite3.connect(self.path) as db:
             db.execute("UPDATE strand SET run = run || '-hidden' WHERE run = ?", (run,))
         db.close()
-        self.world.store._strand_ids.clear()  # noqa: SLF001
+        self.world.store._strand_ids.value.clear()  # noqa: SLF001
 
 
 @pytest.fixture

@@ -52,7 +52,8 @@ def test_a_checkpoint_needs_the_logs_own_signature(served: Served) -> None:
     (own,) = note.signatures
     foreign = Note(note.text, (sign_note(note.text, other.key),))
     altered = Note(note.text, (Signature(own.name, own.key_id, own.blob[::-1]),))
-    spoilt = Note(note.text, (own, *altered.signatures))
+    # The first signature of a key counts.
+    spoilt = Note(note.text, (*altered.signatures, own))
 
     for wrong in (foreign, altered, spoilt):
         assert served.post(encode_request(0, (), wrong.encode())).status == 403

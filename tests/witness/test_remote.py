@@ -53,7 +53,7 @@ def test_a_quorum_of_here_and_elsewhere_needs_both(settings: Settings, served: S
     assert alone is not None
     assert (alone.witnessed, both.witnessed) == (False, True)
     assert (len(alone.unreachable), both.unreachable) == (1, ())
-    assert (alone.checkpoint, both.checkpoint.size) == (both.checkpoint, 6)
+    assert (alone.checkpoint, both.checkpoint.size) == (both.checkpoint, 9)
     assert problems(unseen) == [Problem.NOT_WITNESSED]
     assert seen.ok
     assert [sighting.same_machine for sighting in seen.sightings] == [True, False]

@@ -16,14 +16,16 @@ from forum.work.report_drafts import (
     step_draft,
 )
 from forum.work.report_kinds import (
+    A_RUN,
     GapReason,
+    Names,
     Operation,
     ReportBeginFacts,
     ReportGapFacts,
     ReportProvenance,
     ReportSourceFacts,
     ReportStepFacts,
-    derive_label,
+    label_name,
     span_strand,
 )
 
@@ -41,7 +43,7 @@ class ReportedRun:
         name: str = "Stock Keeper",
         source: ReportSourceFacts = TOLD,
     ) -> None:
-        self.ledger, self.run, self.label = ledger, run, derive_label(name)
+        self.ledger, self.run, self.label = ledger, run, label_name(name, A_RUN)
         self._capped = source.cap != UNLIMITED
         opening = source_draft(run, name, source)
         self.main: Strand = ledger.open_run(run, self.label, opening, new=True)
@@ -52,13 +54,15 @@ class ReportedRun:
     def begin(self, facts: ReportBeginFacts, name: str = "") -> None:
         """Record that a step is about to be made."""
         strand = self.ledger.new_strand(self.run, span_strand(facts.span))
-        draft = begin_draft(self.run, facts, names_body(name or facts.name), capped=self._capped)
+        draft = begin_draft(
+            self.run, facts, names_body(Names(name or facts.name)), capped=self._capped
+        )
         strand.append(replace(draft, parents=(self.source,)))
         self._begun[facts.span] = (strand, facts)
 
     def end(self, facts: ReportStepFacts, name: str = "", error: bytes = b"") -> None:
         """Record that a step was made."""
-        bodies = names_body(name or facts.name)
+        bodies = names_body(Names(name or facts.name))
         if error:
             bodies += (Attachment("error", BytesContent(error)),)
         strand, begun = self._begun.pop(facts.span, (None, None))
@@ -100,7 +104,7 @@ class ReportedRun:
         """Record a step afterwards."""
         facts = ReportStepFacts(
             op=op,
-            name=derive_label(name),
+            name=label_name(name, op),
             outcome=outcome,
             span=span,
             within=within,

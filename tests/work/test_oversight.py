@@ -1,7 +1,9 @@
 """Oversight: what is worth a look, the fold of incidents, and the digests of configurations."""
 
+from hashlib import sha256
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,11 +11,17 @@ from hypothesis import strategies as st
 from forum.ledger.entry import Entry, Facts
 from forum.ledger.kinds import AccessDenialFacts, DenialReason, Outcome
 from forum.work import kinds
-from forum.work.configuration import Configuration, digest_configuration
+from forum.work.configuration import (
+    Configuration,
+    ConfigurationTexts,
+    compare_configuration,
+    encode_configuration,
+)
 from forum.work.kinds import Authority
 from forum.work.oversight import REVIEWED_KINDS, Concern, find_concern, fold_incidents
 from forum.work.oversight_kinds import (
     OVERSIGHT_KINDS,
+    ConfigurationChangeFacts,
     ConfigurationFacts,
     IncidentCloseFacts,
     IncidentOpenFacts,
@@ -111,18 +119,18 @@ def test_incidents_open_once_and_close_once() -> None:
     assert (incident.closed, incident.closed_by, incident.close_entry) == (30, "bob", "3")
 
 
-def configuration_of(**team: Any) -> ConfigurationFacts:  # noqa: ANN401  settings of any type
-    """Return the digests of a configuration with these settings of its team."""
+def configuration_of(**team: Any) -> ConfigurationTexts:  # noqa: ANN401  settings of any type
+    """Return the texts of a configuration with these settings of its team."""
     configuration = Configuration(
         engine="1", team=TeamSettings(**team), roster="r", gate_rules=(), shared_caps=()
     )
-    return digest_configuration(configuration, lambda text: text.replace("s3cret", "[KEY]"))
+    return encode_configuration(configuration, lambda text: text.replace("s3cret", "[KEY]"))
 
 
-def test_a_configuration_has_the_same_digests_wherever_its_files_are() -> None:
+def test_a_configuration_has_the_same_texts_wherever_its_files_are() -> None:
     """And whatever the secrets are: two machines do not take turns in recording theirs."""
 
-    def configure(folder: str, secret: str, tool: str = "pay") -> ConfigurationFacts:
+    def configure(folder: str, secret: str, tool: str = "pay") -> ConfigurationTexts:
         return configuration_of(
             agents={
                 "": Chat("http://x/v1", "m", key_file=f"{folder}/key"),
@@ -139,3 +147,21 @@ def test_a_configuration_has_the_same_digests_wherever_its_files_are() -> None:
     assert (renamed.models, renamed.policies) == (one.models, one.policies)
     assert renamed.tools != one.tools
     assert configuration_of(team=True).policies != configuration_of().policies
+
+
+def test_a_configuration_is_compared_with_the_last_one_on_record() -> None:
+    """Text by text; with what release 0.2 recorded, by its digests; and not with erased texts."""
+    now = ConfigurationTexts(b"r", b"p", b"m", b"t")
+    last = ConfigurationChangeFacts("1")
+
+    def compare(**held: bytes | None) -> ConfigurationChangeFacts:
+        texts = msgspec.structs.asdict(now) | held
+        return compare_configuration("1", now, last, texts.__getitem__)
+
+    assert compare() == last
+    assert compare(models=b"n") == ConfigurationChangeFacts("1", ("models",))
+    assert compare(models=None) == ConfigurationChangeFacts("1", (), ("models",))
+    digests = {part: sha256(part[:1].encode()).hexdigest() for part in ("policies", "models")}
+    old = ConfigurationFacts("0.2.0", "r", **digests, tools="another")
+    changed = compare_configuration("1", now, old, lambda _: None)
+    assert changed == ConfigurationChangeFacts("1", ("engine", "tools"))

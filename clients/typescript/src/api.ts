@@ -566,6 +566,23 @@ export interface DiffForm {
   provenance_b: Provenance;
 }
 
+/** Which entries of the directory. */
+export interface DirectoryAsk {
+  /** The position of the first entry, from 0 on. */
+  first?: number;
+  limit?: number;
+}
+
+/** Consecutive entries of the directory of runs, and what proves them to a stranger. */
+export interface DirectoryForm {
+  /** The position of the first entry in the directory. */
+  first: number;
+  /** The entries as they were hashed; each names the one before it. */
+  entries: Array<string>;
+  /** A C2SP tlog-proof of the last of these entries. */
+  proof: string;
+}
+
 /** One step that two runs do not share. */
 export interface DivergenceForm {
   parting: DivergenceKind;
@@ -932,6 +949,15 @@ export interface IncidentsForm {
 
 /** Whether the one who judged is another than the one who was judged; computed, not claimed. */
 export type Independence = "" | "independent" | "not-independent";
+
+/**
+ * The proven interval of a run, in seconds since 1970 by the clocks of the reader's witnesses.
+ * A side is None if no witnessed checkpoint bounds the run there: then it was not checked.
+ */
+export interface Interval {
+  after?: number | null;
+  before?: number | null;
+}
 
 /** How an interval was computed. */
 export type IntervalMethod = "agresti-min" | "none" | "student-t" | "wilson";
@@ -1334,7 +1360,7 @@ export interface PriceForm {
 }
 
 /** Everything that can be found wrong.  The name is what `--json` prints. */
-export type Problem = "after-close" | "body-mismatch" | "body-missing" | "bundle-altered" | "cause-missing" | "column-mismatch" | "entry-malformed" | "entry-missing" | "epoch-missing" | "foreign-entry" | "history-replaced" | "leaf-mismatch" | "left-unsequenced" | "link-broken" | "not-witnessed" | "nothing-signed" | "parent-unknown" | "past-unknown" | "position-doubled" | "position-missing" | "proof-rejected" | "report-invalid" | "root-mismatch" | "row-quarantined" | "run-course" | "run-unopened" | "score-invalid" | "session-answer" | "session-asked" | "session-counted" | "session-course" | "session-missing" | "session-order" | "session-recorded" | "session-surplus" | "signature-rejected" | "strand-unclosed" | "stray-entry" | "table-mismatch" | "tag-rejected" | "tail-cut" | "time-impossible";
+export type Problem = "after-close" | "body-mismatch" | "body-missing" | "bundle-altered" | "catalogue-mismatch" | "cause-missing" | "child-foreign" | "column-mismatch" | "cosignature-missing" | "directory-broken" | "entry-malformed" | "entry-missing" | "epoch-missing" | "foreign-entry" | "history-replaced" | "hold-broken" | "leaf-mismatch" | "left-unsequenced" | "link-broken" | "not-witnessed" | "nothing-signed" | "parent-unknown" | "past-unknown" | "position-doubled" | "position-missing" | "proof-rejected" | "report-invalid" | "root-mismatch" | "row-quarantined" | "rule-missing" | "run-course" | "run-unopened" | "score-invalid" | "session-answer" | "session-asked" | "session-counted" | "session-course" | "session-missing" | "session-order" | "session-recorded" | "session-surplus" | "signature-rejected" | "strand-unclosed" | "stray-entry" | "table-mismatch" | "tag-rejected" | "tail-cut" | "time-impossible";
 
 /** What it takes to believe an entry offline. */
 export interface ProofForm {
@@ -1419,6 +1445,11 @@ export interface ReportForm {
    * another organization's; otherwise `self-witnessed` or `none`.
    */
   witnessing?: WitnessState;
+  /**
+   * When the run of a bundle was written, in seconds since 1970, as witnesses prove it; null
+   * where that was not checked, and for a whole ledger.
+   */
+  interval?: Interval | null;
 }
 
 /** The provenance of a run that Forum does not drive. */
@@ -2512,6 +2543,13 @@ export interface Operations {
     body: undefined;
     reply: ProofForm;
   };
+  /** Get the names of all runs, in the order of their openings, with a proof */
+  "GET /api/v1/directory": {
+    path: undefined;
+    query: { first?: number; limit?: number };
+    body: undefined;
+    reply: DirectoryForm;
+  };
   /** Look at what led to an entry */
   "GET /api/v1/entries/{entry}/causes": {
     path: { entry: string };
@@ -2673,8 +2711,22 @@ export interface Operations {
     body: undefined;
     reply: string;
   };
-  /** Whether to send requests here */
+  /** Whether to send requests here: whether it can write */
   "GET /readyz": {
+    path: undefined;
+    query: undefined;
+    body: undefined;
+    reply: string;
+  };
+  /** Whether to send requests here that only read */
+  "GET /readyz/read": {
+    path: undefined;
+    query: undefined;
+    body: undefined;
+    reply: string;
+  };
+  /** Whether entries get an index and a signature */
+  "GET /readyz/sign": {
     path: undefined;
     query: undefined;
     body: undefined;
@@ -2729,6 +2781,7 @@ export const OPERATIONS: {
   "GET /api/v1/entries/{entry}": { reply: "json", keyed: false },
   "GET /api/v1/entries/{entry}/bodies/{name}": { reply: "bytes", keyed: false },
   "GET /api/v1/entries/{entry}/proof": { reply: "json", keyed: false },
+  "GET /api/v1/directory": { reply: "json", keyed: false },
   "GET /api/v1/entries/{entry}/causes": { reply: "json", keyed: false },
   "GET /api/v1/checkpoint": { reply: "json", keyed: false },
   "POST /api/v1/verification": { reply: "json", keyed: false },
@@ -2753,6 +2806,8 @@ export const OPERATIONS: {
   "POST /v1/responses": { reply: "json", keyed: true },
   "GET /livez": { reply: "text", keyed: false },
   "GET /readyz": { reply: "text", keyed: false },
+  "GET /readyz/read": { reply: "text", keyed: false },
+  "GET /readyz/sign": { reply: "text", keyed: false },
   "GET /metrics": { reply: "text", keyed: false },
   "GET /openapi.json": { reply: "json", keyed: false },
 };

@@ -26,7 +26,7 @@ from forum.app.evaluation_list import (
     ListedEvaluation,
     ReportCheck,
 )
-from forum.app.keys import KeyOperations
+from forum.app.keys import EpochStart, KeyOperations
 from forum.app.log import LogOperations
 from forum.app.project import ProjectContext, build_secret_mask, key_variables, read_password
 from forum.app.reads import RunReads
@@ -42,7 +42,7 @@ from forum.app.records import (
 )
 from forum.app.run_costs import CostAxis, CostSum, CostTable
 from forum.app.run_list import MAX_SCANNED_RUNS, ListedRun, RunPage, RunQuery
-from forum.app.runs import BudgetStatus, RunOperations
+from forum.app.runs import BudgetStatus, QuotaUse, RunOperations
 from forum.app.scores import ScoreOperations
 from forum.app.witness import LocalWitness
 from forum.app.witness_server import (
@@ -75,6 +75,7 @@ __all__ = [
     "CostAxis",
     "CostSum",
     "CostTable",
+    "EpochStart",
     "EvaluationPage",
     "ExplainedGate",
     "Forum",
@@ -83,6 +84,7 @@ __all__ = [
     "ListedRun",
     "LocatedGate",
     "LogFigures",
+    "QuotaUse",
     "ReportCheck",
     "RunPage",
     "RunQuery",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from forum.app.environment import OPERATOR, now, origin_file_name
+from forum.app.environment import OPERATOR, earlier_epochs, now, origin_file_name
 from forum.app.project import ProjectContext
 from forum.errors import (
     NoSuchKey,
@@ -26,7 +26,6 @@ from forum.ledger.entry import LOG_RUN, leaf_of
 from forum.ledger.log import (
     check_strand_head,
 )
-from forum.ledger.row_checks import SignedTree
 from forum.ledger.strand import Draft
 from forum.work.kinds import (
     Authority,
@@ -68,9 +67,7 @@ class AccessOperations:
         # revocation, which would make a revoked key valid again.
         if self._project.write_keys is None:
             # Without the write key, an entry is genuine only if the signed tree holds it.
-            tree = SignedTree(
-                self._project.store, (self._project.verifier, *self._project.earlier_keys())
-            )
+            tree = self._project.open_signed_tree()
             for data in added:
                 if not tree.has_leaf(leaf_of(data)):
                     raise TamperDetected(
@@ -85,7 +82,7 @@ class AccessOperations:
         )
         access = fold_access(map(self._project.ledger.kinds.read, added), state)
         if added:
-            heads.advance(ACCESS_STRAND, access.length - 1, leaf_of(added[-1]).hex())
+            heads.advance({ACCESS_STRAND: (access.length - 1, leaf_of(added[-1]).hex())})
         return access
 
     def grant(
@@ -119,6 +116,12 @@ class AccessOperations:
     def tenant(self) -> str:
         """The prefix by which API keys name their ledger."""
         return origin_file_name(self._project.origin)[:8]
+
+    @property
+    def tenants(self) -> tuple[str, ...]:
+        """The prefixes of this log and of its earlier epochs, whose keys are carried over."""
+        origins = earlier_epochs(self._project.origin)
+        return tuple(origin_file_name(origin)[:8] for origin in (self._project.origin, *origins))
 
     @cached_property
     def _operator_token(self) -> "OperatorToken":

@@ -175,7 +175,7 @@ class RunArchiver:
 
         ledger = self._project.ledger
         # Opened first: if another process records a copy meanwhile, this one is not recorded.
-        strand = ledger.open_strand_at_end(LOG_RUN, archived_runs.archive_strand(run))
+        strand = ledger.open_log_strand(archived_runs.archive_strand(run))
         if strand.length and not anew:
             return
         with self._project.open_reader() as reader:

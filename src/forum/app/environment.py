@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
@@ -37,6 +37,11 @@ POLL_INTERVAL_S = 0.1
 def now() -> int:
     """Return the time in microseconds since 1970."""
     return time.time_ns() // 1000
+
+
+def read_ticks() -> int:
+    """Return microseconds since some moment: a count that nobody sets back."""
+    return time.monotonic_ns() // 1000
 
 
 def new_salt() -> bytes:
@@ -93,26 +98,33 @@ def import_without_gc(module: str) -> Iterator[None]:
         gc.enable()
 
 
-def upgrade_database(settings: Settings, *, post: bool = False) -> list[int]:
+def upgrade_database(
+    settings: Settings, *, post: bool = False, report: Callable[[str], None] = lambda _: None
+) -> list[int]:
     """Migrate the schema of the configured Postgres; `post` locks out older releases.
 
-    Return the versions that were applied.
+    Return the versions that were applied, and say to `report` what is done.  Raises
+    `UpgradeBlocked`.
     """
     with require_extra("postgres"):
         from forum.backends.postgres import upgrade_schema
 
-    return upgrade_schema(settings.database, post=post) if settings.database else []
+    return upgrade_schema(settings.database, post=post, report=report) if settings.database else []
 
 
-def partition_database(settings: Settings) -> list[str]:
+def partition_database(
+    settings: Settings, report: Callable[[str], None] = lambda _: None
+) -> list[str]:
     """Partition the large tables of the configured Postgres; return the tables that were changed.
 
-    Raises `DatabaseInUse`.
+    Raises `DatabaseInUse` and `UpgradeBlocked`.
     """
     with require_extra("postgres"):
         from forum.backends import postgres
 
-    return postgres.partition_database(settings.database) if settings.database else []
+    if not settings.database:
+        return []
+    return postgres.partition_database(settings.database, report=report)
 
 
 def witness_memory(folder: Path, origin: str) -> "FileCheckpointStore":
@@ -135,6 +147,23 @@ def write_files(folder: Path, files: Mapping[str, bytes]) -> None:
 def pending_write_keys_path(path: Path) -> Path:
     """Return the path of the next epoch's write keys, until the next log is in use."""
     return path.with_name(f"{path.name}.next")
+
+
+def name_epoch(base: str, number: int) -> str:
+    """Return the name of an epoch of a log; the first is the log itself."""
+    return f"{base}/epoch-{number}" if number > 1 else base
+
+
+def split_epoch(origin: str) -> tuple[str, int]:
+    """Return the name of the first epoch of a log, and the number of this one."""
+    base, _, number = origin.rpartition("/epoch-")
+    return (base, int(number)) if base and number.isdecimal() else (origin, 1)
+
+
+def earlier_epochs(origin: str) -> tuple[str, ...]:
+    """Return the names of the epochs before this one, the newest first."""
+    base, number = split_epoch(origin)
+    return tuple(name_epoch(base, n) for n in range(number - 1, 0, -1))
 
 
 def origin_file_name(origin: str) -> str:

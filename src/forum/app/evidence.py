@@ -3,12 +3,13 @@
 import os
 import time
 from collections.abc import Sequence
+from hashlib import file_digest
 from importlib.resources import files
 from pathlib import Path
 
 from msgspec import Struct
 
-from forum import tlog
+from forum import __version__, tlog
 from forum.app.bill_of_materials import list_installed_parts
 from forum.app.environment import KINDS, OPERATOR, now
 from forum.app.log import LogOperations
@@ -18,14 +19,22 @@ from forum.errors import EvidenceRefused
 from forum.evidence import pack_file
 from forum.evidence.attestation import EVIDENCE_STRAND, attestation_key_name
 from forum.evidence.control_maps import ControlMap, ReviewStatus, read_map
-from forum.evidence.gathering import PackContents, collect_files, find_end, gather_part
+from forum.evidence.gathering import (
+    PackContents,
+    collect_files,
+    find_edge,
+    find_end,
+    find_first_seen,
+    gather_part,
+)
+from forum.evidence.log_part import LogPart
 from forum.evidence.report import Arguments, PackReport, make_report
-from forum.ledger.entry import LOG_RUN, MAIN_STRAND
+from forum.ledger.entry import LOG_RUN, leaf_of
 from forum.ledger.key_rotation import sign_key_addition
 from forum.ledger.kinds import KeyAddV2Facts, RunCloseFacts
-from forum.ledger.log import read_strand_entries
+from forum.ledger.log import find_entry, read_opening, read_strand_entries
 from forum.ledger.strand import Draft
-from forum.verify import PackResult, Trust, check_log_part, record_check, verify_pack
+from forum.verify import PackResult, Trust, draw_pack_page, verify_pack
 
 _SECOND = 1_000_000
 _DAY = 86_400 * _SECOND
@@ -115,6 +124,13 @@ def verify_pack_file(path: Path, trust: Trust) -> PackResult:
         return verify_pack(FileByteSource(file.fileno()), KINDS, trust, shipped_maps())
 
 
+def draw_verified_page(path: Path, result: PackResult, trust: Trust) -> str:
+    """Return the page for people about the pack in a file, as it was verified."""
+    with path.open("rb") as file:
+        digest = file_digest(file, "sha256").hexdigest()
+    return draw_pack_page(result, trust, digest, f"forum {__version__}")
+
+
 class EvidenceOperations:
     """Makes evidence packs."""
 
@@ -134,27 +150,28 @@ class EvidenceOperations:
         wait for its checkpoint for at most `patience` seconds.  Raises `EvidenceRefused`.
         """
         key = self._publish_key()
-        arguments = self._read_arguments(request)
+        arguments = self._read_arguments(request, patience)
         self._log.publish(patience)
-        # A pack holds what its maker found, so it is checked as a reader without marks would.
         policy = self._project.policy.without_marks()
         with self._project.open_reader() as reader:
-            is_covered = find_end(reader, KINDS, policy, arguments, must_be_later=True) is not None
+            is_covered = find_edge(reader, policy, arguments.until).behind is not None
         if not is_covered:
             # Nothing was signed since the end of the period.  The export of the log itself is
             # recorded in any case; recorded now, it gives a checkpoint that covers the period.
             self._record_export(LOG_RUN, actor)
             self._log.publish(patience)
-        with self._project.open_reader() as reader:
-            part = gather_part(reader, KINDS, policy, arguments)
-            check = check_log_part(part, KINDS, Trust(policy=policy), arguments)
-            report = make_report(part, arguments, request.maps, record_check(check), policy)
+        part, report = self._gather(arguments, request, policy)
         # Recorded and signed before anything leaves the ledger.
-        for bundle in report.bundles:
-            self._record_export(bundle.run, actor)
-        if is_covered:
-            self._record_export(LOG_RUN, actor)
-        self._log.publish(patience)
+        exported = {bundle.run for bundle in report.bundles}
+        self._publish_exports(
+            [*sorted(exported), *([LOG_RUN] if is_covered else [])], actor, patience
+        )
+        if self._find_end(arguments.until, policy) != part.end:
+            # With these entries, the log recorded who cosigned the tree behind the period.
+            part, report = self._gather(arguments, request, policy)
+            # A cosignature that was too late for the record draws nothing: another sample.
+            added = {bundle.run for bundle in report.bundles} - exported
+            self._publish_exports(sorted(added), actor, patience)
         verifier = (files("forum.verify") / "standalone.py").read_bytes()
         extras = {
             "README.txt": pack_file.README.encode(),
@@ -167,6 +184,24 @@ class EvidenceOperations:
                 reader, KINDS, PackContents(part, report, policy, key.verifier(), extras)
             )
         return EvidencePack(pack_file.seal_pack(part.origin, contents, report, key), report)
+
+    def _gather(
+        self, arguments: Arguments, request: EvidenceRequest, policy: tlog.WitnessPolicy
+    ) -> tuple[LogPart, PackReport]:
+        """Return the log part of a pack, and the report that follows from it."""
+        with self._project.open_reader() as reader:
+            part = gather_part(reader, KINDS, policy, arguments)
+            return part, make_report(part, arguments, request.maps, policy)
+
+    def _find_end(self, until: int, policy: tlog.WitnessPolicy) -> bytes | None:
+        with self._project.open_reader() as reader:
+            return find_end(reader, KINDS, policy, until, find_edge(reader, policy, until))
+
+    def _publish_exports(self, runs: Sequence[str], actor: str, patience: float) -> None:
+        for run in runs:
+            self._record_export(run, actor)
+        if runs:
+            self._log.publish(patience)
 
     def _publish_key(self) -> tlog.SigningKey:
         """Return the key of attestations, and publish it in the log unless it is there.
@@ -208,11 +243,11 @@ class EvidenceOperations:
         count = 0 if run == LOG_RUN else sum(1 for _ in store.entries_of_run(run))
         self._project.ledger.record_export(run, count, store.head().size, actor)
 
-    def _read_arguments(self, request: EvidenceRequest) -> Arguments:
+    def _read_arguments(self, request: EvidenceRequest, patience: float) -> Arguments:
         since, until = request.since, request.until
         run = self._reads.find_run(request.incident) if request.incident else ""
         if run:
-            first, last = self._find_times(run)
+            first, last = self._find_times(run, patience)
             since = first - _DAY if since is None else since
             until = last if until is None else until
         beginning = self._find_beginning()
@@ -240,12 +275,20 @@ class EvidenceOperations:
 
     def _find_beginning(self) -> int:
         """Return the first moment of the day on which the log begins."""
-        first = next(self._project.store.read_strand(LOG_RUN, MAIN_STRAND))
-        return KINDS.read(first).ts // _DAY * _DAY
+        return KINDS.read(read_opening(self._project.store)).ts // _DAY * _DAY
 
-    def _find_times(self, run: str) -> tuple[int, int]:
-        """Return when a run began, and the moment after its end, or now."""
-        entries = [KINDS.read(data) for _, data in self._project.store.entries_of_run(run)]
-        last = max(entry.ts for entry in entries)
-        is_closed = any(isinstance(entry.facts, RunCloseFacts) for entry in entries)
-        return min(entry.ts for entry in entries), last + 1 if is_closed else now()
+    def _find_times(self, run: str, patience: float) -> tuple[int, int]:
+        """Return when a run began, and the moment after its end, or now.
+
+        It has ended when witnesses have seen its end: they decide what is in the period.
+        """
+        self._log.publish(patience)
+        read = [(data, KINDS.read(data)) for _, data in self._project.store.entries_of_run(run)]
+        begun = min(entry.ts for _, entry in read)
+        closes = [data for data, entry in read if isinstance(entry.facts, RunCloseFacts)]
+        if not closes:
+            return begun, now()
+        with self._project.open_reader() as reader:
+            index = find_entry(reader, KINDS, leaf_of(closes[0]).hex()).index
+            seen = find_first_seen(reader, self._project.policy, index) if index is not None else 0
+        return begun, seen + _SECOND if seen else max(entry.ts for _, entry in read) + 1

@@ -3,12 +3,9 @@
 Nothing here depends on a terminal or a protocol.
 """
 
-import unicodedata
-from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from enum import IntEnum
-from importlib.resources import files
 
 import msgspec
 from msgspec import Struct
@@ -18,11 +15,12 @@ from forum.app.reported_runs import explain_reported_failure
 from forum.deliberation.ballots import TurnId, parse_ballot_turn
 from forum.deliberation.council_kinds import Accord, CouncilCloseFacts, End
 from forum.deliberation.steps import SessionNote
-from forum.deliberation.symposium.kinds import Reason, SymposiumCloseFacts
+from forum.deliberation.symposium.kinds import Reason, SymposiumClose
 from forum.ledger.entry import Entry
 from forum.ledger.kinds import Outcome
 from forum.ledger.log import LocatedEntry
 from forum.ledger.ports import Amount
+from forum.untrusted_text import replace_hidden
 from forum.work import kinds, run_fold
 from forum.work.acceptance_criteria import Check, parse_criteria
 from forum.work.plan import Plan
@@ -110,35 +108,7 @@ def parse_moment(text: str) -> int:
 
 def strip_control_characters(text: str) -> str:
     """Replace characters that could control a terminal, or that nobody would see."""
-    before = ("", *text)
-    return "".join(
-        "\ufffd" if _is_hidden(letter, before[at]) else letter for at, letter in enumerate(text)
-    )
-
-
-def _is_hidden(letter: str, before: str) -> bool:
-    if letter == "\n" or letter.isascii():
-        return letter != "\n" and not letter.isprintable()
-    if letter in _JOINERS and before:
-        # Part of emoji and of some scripts, but only right after a symbol or a mark: a row of them
-        # could carry a hidden text.
-        if before in _JOINERS:
-            return (before, letter) != ("\ufe0f", "\u200d")
-        return unicodedata.category(before) not in ("So", "Sk", "Mn", "Mc")
-    is_listed = bisect_right(_HIDDEN_BOUNDS, ord(letter)) % 2 == 1
-    return is_listed or unicodedata.category(letter)[0] == "C"
-
-
-def _read_hidden_characters() -> tuple[tuple[int, ...], frozenset[str]]:
-    """Return where hidden ranges begin and end, in turn, and the joiners."""
-    data = files("forum.app").joinpath("hidden_characters.json").read_bytes()
-    listed = msgspec.json.decode(data)
-    bounds = ((int(first, 16), int(last, 16) + 1) for first, last in listed["ranges"])
-    joiners = frozenset(chr(int(joiner, 16)) for joiner in listed["joiners"])
-    return tuple(bound for pair in bounds for bound in pair), joiners
-
-
-_HIDDEN_BOUNDS, _JOINERS = _read_hidden_characters()
+    return replace_hidden(text)
 
 
 def first_line(text: str, most: int) -> str:
@@ -226,10 +196,10 @@ def answer_with_headline(view: RunView) -> bytes | None:
     return f"{headline}\n\n".encode() + view.answer
 
 
-def session_end(view: RunView) -> SymposiumCloseFacts | None:
+def session_end(view: RunView) -> SymposiumClose | None:
     """Return how a symposium ended, or None."""
     facts = (note.facts for note in view.notes)
-    return next((closed for closed in facts if isinstance(closed, SymposiumCloseFacts)), None)
+    return next((closed for closed in facts if isinstance(closed, SymposiumClose)), None)
 
 
 def note_body(note: SessionNote, name: str) -> bytes:

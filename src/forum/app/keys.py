@@ -11,14 +11,20 @@ from msgspec import Struct
 from msgspec.structs import replace as replace_struct
 
 from forum import __version__, tlog
-from forum.app.environment import OPERATOR, now, pending_write_keys_path
+from forum.app.environment import (
+    KINDS,
+    OPERATOR,
+    name_epoch,
+    now,
+    pending_write_keys_path,
+    split_epoch,
+)
 from forum.app.log import LogOperations
 from forum.app.project import ProjectContext
 from forum.app.reads import RunReads
 from forum.app.witness import LocalWitness
 from forum.app.witness_server import trust_log
 from forum.errors import (
-    ConcurrentUpdate,
     ForumError,
     KeyUnreadable,
     LogKeyChanged,
@@ -28,17 +34,30 @@ from forum.errors import (
     WrongWriteKey,
 )
 from forum.ledger import kinds
+from forum.ledger.access import ACCESS_STRAND
 from forum.ledger.body import text_content
 from forum.ledger.entry import LOG_RUN
-from forum.ledger.key_rotation import KEYS_STRAND, sign_rotation
-from forum.ledger.log import (
-    read_strand_entries,
+from forum.ledger.key_rotation import (
+    KEYS_STRAND,
+    MAX_ROTATIONS,
+    find_key_rotations,
+    sign_rotation,
 )
+from forum.ledger.log import Ledger, check_strand_head, read_strand_entries
+from forum.ledger.ports import Reader
+from forum.ledger.row_checks import has_tree
 from forum.ledger.sequencer import Publication
-from forum.ledger.strand import TAGGED_STRANDS, WRITE_KEY_MARK, Attachment, Draft
+from forum.ledger.strand import (
+    LOST_COMMITS_MARK,
+    TAGGED_STRANDS,
+    WRITE_KEY_MARK,
+    Attachment,
+    Draft,
+)
 from forum.ledger.write_tags import WriteKey, WriteKeys
 
 if TYPE_CHECKING:
+    from forum.app.epoch_carry import CarriedState
     from forum.backends.project_registry import ProjectEpoch
 
 
@@ -49,6 +68,11 @@ class EpochStart(Struct, frozen=True):
     key: tlog.VerifierKey
     has_new_key: bool
     """Whether the old key was lost, so that readers have to pin another public key."""
+    left: tlog.Checkpoint
+    """The last checkpoint of the log that was left."""
+    held: tlog.Checkpoint
+    """The newest checkpoint of it that is still in the database: what is missing was lost."""
+    carried: "CarriedState"
 
 
 class SigningKeyRotation(Struct, frozen=True):
@@ -85,10 +109,7 @@ class KeyOperations:
             self._make_write_key(new=fresh)
             self._witness.trust_locally()
         if not fresh:
-            # Reading a forged row raises `TamperDetected`, so a single one at the end of a strand
-            # would keep Forum from starting. Sequencing moves such rows to quarantine.
-            with suppress(ConcurrentUpdate):  # another process is sequencing
-                self._project.sequencer.sequence_batch()
+            self._project.set_aside_foreign_rows()
         self._make_control_key()
         self._project.ledger.initialize(f"forumd/{__version__}", self._project.verifier)
         self._project.ledger.check_write_key()
@@ -212,7 +233,7 @@ class KeyOperations:
             if not path.exists():
                 write_write_keys(path, WriteKeys(project.origin, (WriteKey(os.urandom(32)),), 0))
         project.__dict__.pop("control_keys", None)
-        project.__dict__.pop("ledger", None)
+        project.use_write_keys(project.write_keys)  # and with the new key
         self._log.drop_publisher()
 
     def rotate_write_key(self) -> str:
@@ -280,9 +301,9 @@ class KeyOperations:
 
         old, origin = self._key_to_leave(reason)
         left, held = self._find_end(origin)
-        base, _, number = origin.rpartition("/epoch-")
-        following = int(number) + 1 if base and number.isdecimal() else 2
-        name = f"{base or origin}/epoch-{following}"
+        base, number = split_epoch(origin)
+        following = number + 1
+        name = name_epoch(base, following)
         key = tlog.SigningKey(old.seed, name) if old else self._pending_key(name)
         vkey = str(key.verifier())
         facts = kinds.LogEpochFacts(
@@ -308,6 +329,7 @@ class KeyOperations:
             draft = Draft(step="log/epoch", actor=OPERATOR, facts=facts, parents=(), bodies=bodies)
             successor.ledger.initialize(f"forumd/{__version__}", key.verifier(), left, draft)
             successor.ledger.mark_write_key()
+            carried = self._carry_state(origin, successor.ledger, is_cut=held.size < left.size)
             # The signing key is written last. After a crash before it, the old log is still in use,
             # and a second attempt finds everything prepared here. Of the two files with write keys,
             # the one of the log in use is read.
@@ -321,7 +343,37 @@ class KeyOperations:
             self._complete_project()
             log.publish()
         self._warn_of_policy_gaps(key.verifier())
-        return EpochStart(name, key.verifier(), has_new_key=old is None)
+        return EpochStart(
+            origin=name,
+            key=key.verifier(),
+            has_new_key=old is None,
+            left=left,
+            held=held,
+            carried=carried,
+        )
+
+    def _carry_state(self, origin: str, ledger: Ledger, *, is_cut: bool) -> "CarriedState":
+        """Record what goes on of a log again in the next one."""
+        # Imported here because it loads the engine, which no other command of keys needs.
+        from forum.app.epoch_carry import CarriedState, carry_state, check_source
+        from forum.backends.state_files import read_write_keys
+
+        project, path = self._project, self._project.control_key_file_of(origin)
+        write_keys = project.read_old_write_keys(origin)
+        control = read_write_keys(path) if path.exists() else None
+        vkeys = [vkey for e in project.known_epochs() if e.origin == origin for vkey in e.vkeys]
+        with project.open_log(origin) as reader:
+            if reader is None:
+                return CarriedState(0, (), 0, (), interrupted=False)
+            check_source(reader, tuple(map(tlog.VerifierKey.parse, vkeys)), write_keys, control)
+            is_cut = is_cut or reader.strand_head(LOST_COMMITS_MARK) is not None
+            seen = project.heads_of(origin).latest(ACCESS_STRAND)
+            # A revocation that was deleted must not make its key valid in the next epoch.
+            check_strand_head(reader, write_keys, ACCESS_STRAND, None if is_cut else seen)
+            carried = carry_state(reader, ledger, write_keys, is_cut=is_cut)
+            last = reader.last_entry(LOG_RUN, ACCESS_STRAND)
+            lost = (seen[0] if seen else -1) - (KINDS.read(last).n if last else -1)
+            return replace_struct(carried, lost_access=max(0, lost))
 
     def _key_to_leave(self, reason: str) -> tuple[tlog.SigningKey | None, str]:
         """Return the key of the log to leave (None if it was lost) and the log's name."""
@@ -361,18 +413,19 @@ class KeyOperations:
 
     def _find_end(self, origin: str) -> tuple[tlog.Checkpoint, tlog.Checkpoint]:
         """Return the last signed checkpoint of a log, and the last one still in the database."""
-        with self._project.open_log(origin) as reader:
-            stored = reader.checkpoint() if reader is not None else None
         notes = (
             self._project.memory(origin, "guard.note").latest(),
             self._project.witness_memory(origin).latest(),
         )
-        nothing = tlog.Checkpoint(origin, 0, tlog.EMPTY_ROOT)
-        held = tlog.parse_checkpoint(stored) if stored else nothing
         signed = [tlog.parse_checkpoint(note) for note in notes if note]
-        # The guard is advanced before a signed checkpoint is stored, so it knows the last one.
-        # Without a guard, take the largest checkpoint that this machine knows.
-        return (signed[0] if notes[0] else max([held, *signed], key=lambda c: c.size)), held
+        with self._project.open_log(origin) as reader:
+            stored = _find_stored(reader, origin)
+            # The guard is advanced before a signed checkpoint is stored, so it knows the last one.
+            # Without a guard, take the largest checkpoint that this machine knows.
+            left = signed[0] if notes[0] else max([stored, *signed], key=lambda c: c.size)
+            # Where the tree is, nothing is lost, whatever the table of checkpoints says.
+            held = left if reader is not None and has_tree(reader.read_tile, left) else stored
+        return left, held
 
     def _save_policy(self, origin: str) -> None:
         """Store the policy under which a log was witnessed: its successor may get another one."""
@@ -412,6 +465,7 @@ class KeyOperations:
                 self._project.origin, f"{self._project.settings.state} cannot be written"
             )
         with lock_file(path):
+            self._check_rotation_count()
             old, new = self._project.key, self._pending_key(self._project.origin)
             key, earlier = new.verifier(), epochs[-1].vkeys
             # After a crash before the new key is in its place, the old key keeps signing, and a
@@ -444,6 +498,19 @@ class KeyOperations:
         trust_log(folder, key, follows=old.verifier(), alone=True)
         self._warn_of_policy_gaps(key)
         return SigningKeyRotation(old.verifier(), key, publication)
+
+    def _check_rotation_count(self) -> None:
+        """Raise `RotationRefused` if no verifier would follow one more hand-over of this log."""
+        recorded = list(find_key_rotations(self._project.store, KINDS))
+        own = str(self._project.verifier)
+        # One that is recorded and was stopped before its end is completed.
+        if len(recorded) < MAX_ROTATIONS or own in {e.entry.facts.old for e in recorded}:
+            return
+        why = (
+            f"it was handed over {len(recorded)} times, and verifiers follow {MAX_ROTATIONS}. "
+            "Continue in a new epoch: forum ledger epoch; then rotate its key"
+        )
+        raise RotationRefused(self._project.origin, why)
 
     def _record_hand_over(self, old: tlog.SigningKey, new: tlog.SigningKey) -> tlog.Hash:
         """Record the handover between two keys unless it is recorded; return the entry's id."""
@@ -506,3 +573,14 @@ class KeyOperations:
         if keys is not None and keys.origin == origin:
             return keys
         return WriteKeys(origin, (WriteKey(os.urandom(32)),), 0)
+
+
+def _find_stored(reader: Reader | None, origin: str) -> tlog.Checkpoint:
+    """Return the largest stored checkpoint whose tree is there; that of no entries without one."""
+    most: int | None = None
+    while reader is not None and (note := reader.checkpoint(most)) is not None:
+        checkpoint = tlog.parse_checkpoint(note)
+        if checkpoint.origin == origin and has_tree(reader.read_tile, checkpoint):
+            return checkpoint
+        most = checkpoint.size - 1
+    return tlog.Checkpoint(origin, 0, tlog.EMPTY_ROOT)

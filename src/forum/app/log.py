@@ -31,11 +31,9 @@ from forum.errors import (
     TamperDetected,
 )
 from forum.ledger import kinds, ports
-from forum.ledger.access import (
-    ACCESS_STRAND,
-)
 from forum.ledger.body import Content
 from forum.ledger.bundle import gather_bundle
+from forum.ledger.database_memory import DatabaseMemory
 from forum.ledger.entry import LOG_RUN, MAIN_STRAND, leaf_of
 from forum.ledger.key_rotation import find_retired_keys
 from forum.ledger.log import (
@@ -45,7 +43,7 @@ from forum.ledger.log import (
 from forum.ledger.retention_scan import RetentionScan
 from forum.ledger.row_checks import NoRowCheck
 from forum.ledger.sequencer import Publication, Publisher
-from forum.ledger.strand import TAGGED_STRANDS, Attachment, Draft
+from forum.ledger.strand import RUNS_STRAND, TAGGED_STRANDS, Attachment, Draft
 from forum.ledger.write_tags import WriteKeys
 
 if TYPE_CHECKING:
@@ -121,13 +119,15 @@ class LogOperations:
             def append(records: Sequence[ports.EntryWrite]) -> None:
                 if loop is not None:
                     loop.raise_failure()
-                committer.append(records)
+                with self._report_to_monitor():
+                    committer.append(records)
                 finish(records)
 
             async def append_async(records: Sequence[ports.EntryWrite]) -> None:
                 if loop is not None:
                     loop.raise_failure()
-                await committer.append_async(records)
+                with self._report_to_monitor():
+                    await committer.append_async(records)
                 finish(records)
 
             before = self._project.ledger
@@ -143,6 +143,8 @@ class LogOperations:
                 tags=self._project.write_keys,
                 control=self._project.control_keys,
                 may_control=self._project.may_control,
+                dating_clock=self._project.dating_clock,
+                set_aside=self._project.set_aside_foreign_rows,
             )
             try:
                 yield self._project.ledger
@@ -151,6 +153,15 @@ class LogOperations:
                 # Close the committer before the publisher loop, which signs the committer's last
                 # entries too.
                 committer.close()
+
+    @contextmanager
+    def _report_to_monitor(self) -> Iterator[None]:
+        """Let the monitor know at once that nothing can be written."""
+        try:
+            yield
+        except StoreFailed as error:
+            self._project.monitor.report_failure(error)
+            raise
 
     def open_calls_file(self) -> "OpenRunsFile":
         """Return the file with the runs of a new gateway of this process."""
@@ -195,7 +206,8 @@ class LogOperations:
         )
         self._publisher_loop = keeper
         try:
-            yield keeper
+            with self._project.monitor.watch_signer(lambda: keeper.failure or keeper.last_error):
+                yield keeper
         finally:
             self._publisher_loop = None
             try:
@@ -215,22 +227,16 @@ class LogOperations:
 
     def _make_retention_step(self) -> Callable[[], bool]:
         """Return a function that does one step of retention and tells whether all is done."""
-        scan: RetentionScan | None = self.make_retention_scan()
+        scan = DatabaseMemory(self._project.store.lineage, self.make_retention_scan)
 
         def step() -> bool:
-            nonlocal scan
-            if scan is None:
-                return True
             try:
-                done = scan.step()
-            except ArchiveUnreachable as error:
-                # The next round tries again.
+                done = scan.value.step()
+            except (ArchiveUnreachable, TamperDetected) as error:
+                # The next round tries again, from the beginning: the sequencer may have set a row
+                # of a stranger aside.  The publisher goes on, so that the record is complete.
+                scan.value = self.make_retention_scan()
                 self._project.warn(f"bodies past their period are not erased: {error}")
-                return True
-            except TamperDetected as error:
-                # The publisher goes on, so that the record of what happens now is complete.
-                scan = None
-                self._project.warn(f"no body is erased any more until a restart: {error}")
                 return True
             return done.is_done and not done.is_waiting
 
@@ -281,6 +287,7 @@ class LogOperations:
         keys = replace_struct(keys, tagged_from=self._project.store.head().size)
         write_write_keys(self._project.settings.write_key_file, keys)
         self._project.use_write_keys(keys)
+        self.drop_publisher()
         self.publish()
         return True
 
@@ -401,8 +408,13 @@ class LogOperations:
             policy=self._project.policy,
             cosigners=self._witness.cosigners(),
             follows=self._project.earlier_keys(),
-            clock=now,
+            clock=self._project.dating_clock or now,
+            keys=self._project.write_keys,
+            reload=self._project.reload_write_keys,
             control=self._project.control_keys,
+            cosigned=self._project.cosigned,
+            readable=self._project.readable,
+            remember=self._project.heads.advance,
         )
 
     def drop_publisher(self) -> None:
@@ -518,7 +530,9 @@ class LogOperations:
 
         guard = self._project.guard.latest()
         return Trust(
-            policy=self._project.policy, remembered=self.remembered_checkpoints(), guard=guard
+            policy=self._project.policy,
+            remembered=self._project.remembered_checkpoints(),
+            guard=guard,
         )
 
     def read_trust_for_others(self) -> "Trust":
@@ -527,15 +541,6 @@ class LogOperations:
         The operator's marks are his own: by them a writer would call himself independent.
         """
         return replace_struct(self.read_trust(), policy=self._project.policy.without_marks())
-
-    def remembered_checkpoints(self) -> tuple[bytes, ...]:
-        """Return the last checkpoints that this machine has signed, verified or cosigned."""
-        memories = (
-            self._project.guard,
-            self._project.seen,
-            self._project.witness_memory(self._project.origin),
-        )
-        return tuple(dict.fromkeys(note for note in (m.latest() for m in memories) if note))
 
     def remember_signed(self, note: bytes) -> None:
         """Make this machine the signer of the log, continuing from this checkpoint.
@@ -569,7 +574,7 @@ class LogOperations:
             reader.check = NoRowCheck()
             reader.archive = self._project.make_archive(reader)
             moment = at or now()
-            head = self._project.heads.latest(ACCESS_STRAND)
+            heads = {name: self._project.heads.latest(name) for name in TAGGED_STRANDS}
             report = verify_ledger(
                 reader,
                 KINDS,
@@ -579,14 +584,14 @@ class LogOperations:
                 runner=runner,
                 keep=keep,
                 write_keys=self._project.write_keys,
-                heads={ACCESS_STRAND: head} if head else {},
+                heads={name: head for name, head in heads.items() if head is not None},
             )
             report = verify_epochs(reader, report, KINDS, moment, self._earlier_logs(trust))
-            note = reader.checkpoint()
+            note, runs_end = reader.checkpoint(), reader.last_entry(LOG_RUN, RUNS_STRAND)
         if report.ok and note:
             for runs, last in snapshots:
                 self._save_run_state(runs, last, trust)
-            self._remember_seen(note)
+            self._remember_seen(note, runs_end)
         return report
 
     def _earlier_logs(self, trust: "Trust") -> "EarlierLogs":
@@ -678,7 +683,7 @@ class LogOperations:
                     # After a crash between these two writes the state and the checkpoint differ,
                     # and the next verification checks everything.
                     state.commit(newest, _trust_digest(trust))
-                    self._remember_seen(note)
+                    self._remember_seen(note, reader.last_entry(LOG_RUN, RUNS_STRAND))
                 return report
         except StoreFailed as error:
             return str(error)
@@ -694,9 +699,15 @@ class LogOperations:
             state.replace(runs)
             state.commit(last, _trust_digest(trust))
 
-    def _remember_seen(self, note: bytes) -> None:
-        """Remember a verified checkpoint, and never replace one by a smaller one."""
+    def _remember_seen(self, note: bytes, runs_end: bytes | None) -> None:
+        """Remember a verified checkpoint and the end of the directory of runs.
+
+        Neither is ever replaced by a smaller one.
+        """
         try:
+            if runs_end is not None:
+                end = KINDS.read(runs_end)
+                self._project.heads.advance({RUNS_STRAND: (end.n, leaf_of(runs_end).hex())})
             # If another reader stores a checkpoint at the same time, that one stays: it was
             # verified too.
             with suppress(ConcurrentUpdate):

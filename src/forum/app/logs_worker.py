@@ -2,22 +2,25 @@
 
 One statement a second tells for which logs there is something to do, and Postgres notifies of new
 runs.  Only such a log is opened, with an engine, a publisher and a lease; it is closed some seconds
-after its last work, so an idle log costs nothing.  What the process does at once is divided evenly
-between the open logs.
+after its last work, so an idle log costs nothing.  What the process does at once is divided between
+the open logs by weight and by what each can use: a log without work keeps nothing from others.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from math import inf
+from operator import add
 from threading import Event, Thread
 from time import monotonic
 from typing import TYPE_CHECKING, Self
 
 from forum.app import Forum
+from forum.app.tenants import use_one_database
 from forum.config import Settings, WorkerCapacity, separate_tenant
 from forum.errors import BadSettings
 from forum.installation import require_extra
+from forum.limits.demand import Demand, divide_by_demand
 
 if TYPE_CHECKING:
     from forum.backends.claiming_worker import ClaimingWorker
@@ -41,8 +44,10 @@ _FIND_INTERVAL_S = 10.0
 def open_together(projects: Sequence[Settings]) -> Iterator[list[Forum]]:
     """Return projects for one process; those in the same Postgres share its connections.
 
-    Raises `BadSettings` if one of them names a variable of another one.
+    The first one is that of the operator.  Raises `BadSettings` if one of them names a variable of
+    another one, or another Postgres database than the first.
     """
+    projects = [use_one_database(projects[0], each) for each in projects]
     projects = [separate_tenant(projects[:index], each) for index, each in enumerate(projects)]
     with ExitStack() as stack:
         shared: dict[str, PostgresConnections] = {}
@@ -85,6 +90,8 @@ class _ServedProject:
     """Whether it claims nothing more, because other logs wait."""
     is_retaining: bool = False
     """Whether it is open for its rules of retention."""
+    due: int = 0
+    """How many of its timers were due when that was last counted."""
     forum: Forum | None = None
     worker: "ClaimingWorker | None" = None
     thread: Thread | None = None
@@ -125,14 +132,16 @@ class LogsWorker:
         self._patience, self.max_open = patience, MAX_OPEN_LOGS
         self._projects: dict[str, _ServedProject] = {}
         """By origin."""
-        self._database = ""
+        self._operators: list[Settings] = []
+        """The first project, in whose database the others are; empty until there is one."""
         self._found_at = self._looked_at = self._retained_at = -inf
         self._to_retain: list[_ServedProject] = []
         self._stop = Event()
         self.id = make_worker_id()
         for settings in named:
             self._add(settings)
-        self.connections = PostgresConnections(self._database, _CONNECTIONS)
+        database = next((each.database for each in self._operators), None) or ""
+        self.connections = PostgresConnections(database, _CONNECTIONS)
 
     @property
     def origins(self) -> list[str]:
@@ -193,20 +202,24 @@ class LogsWorker:
         """Add a project, unless it is known."""
         if any(known.settings.key_file == settings.key_file for known in self._projects.values()):
             return
-        self._check(settings)
+        settings = self._check(settings)
         settings = separate_tenant((known.settings for known in self._projects.values()), settings)
         forum = Forum(settings, self._warn)
         is_signer = settings.key_file.exists() and forum.guard.latest() is not None
         self._projects[forum.origin] = _ServedProject(settings, forum.origin, is_signer)
 
-    def _check(self, settings: Settings) -> None:
-        """Raise `BadSettings` for a project that cannot be served beside the others."""
+    def _check(self, settings: Settings) -> Settings:
+        """Return a project as this process connects to it.
+
+        Raises `BadSettings` for a project that cannot be served beside the others.
+        """
         where = str(settings.file or settings.data)
-        self._database = self._database or settings.database or ""
-        if not settings.database or settings.database != self._database:
+        if not settings.database:
             raise BadSettings(where, "a worker of many logs needs all of them in one Postgres")
         if settings.runner != "claims":
             raise BadSettings(where, 'a worker of many logs needs [worker] runner = "claims"')
+        self._operators = self._operators or [settings]
+        return use_one_database(self._operators[0], settings)
 
     def _look(self, heard: set[int]) -> None:
         """Open the logs for which there is something to do, and close those that are idle."""
@@ -217,6 +230,7 @@ class LogsWorker:
         for project in projects:
             if project.log in heard:
                 project.wanted_until = moment + LINGER_S
+                project.due = max(1, project.due)
         if moment - self._looked_at >= _LOOK_INTERVAL_S:
             self._looked_at = moment
             self._find_work(projects, moment)
@@ -260,12 +274,15 @@ class LogsWorker:
             for project in projects
             if project.log is not None
         ]
-        work = {row.log: row for row in self.connections.find_work(served, EARLY_TAKEOVER_S)}
+        rows = self.connections.find_work(served, EARLY_TAKEOVER_S, self._capacity.runs)
+        work = {row.log: row for row in rows}
         for project in projects:
             row = work.get(project.log or 0)
             is_unpublished = row is not None and row.is_unpublished and project.is_signer
             # Another process may be sequencing just now: only what is left waiting is ours.
-            if (row is not None and row.is_due) or (is_unpublished and project.was_unpublished):
+            project.due = 0 if row is None else row.due
+            is_due = row is not None and (row.due > 0 or row.has_lost_worker or row.is_elsewhere)
+            if is_due or (is_unpublished and project.was_unpublished):
                 project.wanted_until = moment + LINGER_S
             project.was_unpublished = is_unpublished
 
@@ -312,26 +329,29 @@ class LogsWorker:
             self._signals.wake()
 
     def _work_on(self, project: _ServedProject, forum: Forum) -> None:
-        share, patience = self._share(), self._patience
-        with forum.runs.run_worker(share, self._report, patience, name=self.id) as worker:
+        # Until the thread that looks for work divides again, which closing and opening a log wakes.
+        share = WorkerCapacity(1, 1)
+        with forum.runs.run_worker(share, self._report, self._patience, name=self.id) as worker:
             # `_check` admits no project with workers of another class.
             project.forum, project.worker = forum, worker
+            self._signals.wake()
             self._on_open(forum)
             project.leave.wait()
 
-    def _share(self) -> WorkerCapacity:
-        number = max(1, len(self.open_logs))
-        return WorkerCapacity(
-            max(1, self._capacity.runs // number), max(1, self._capacity.tasks // number)
-        )
-
     def _divide_capacity(self, projects: Sequence[_ServedProject]) -> None:
-        share = self._share()
-        none = WorkerCapacity(0, share.tasks)
-        for project in projects:
-            worker = project.worker  # the thread that serves the log may set it to None
-            if worker is not None:
-                worker.set_capacity(none if project.is_leaving else share)
+        opened = [(p, worker) for p in projects if (worker := p.worker) is not None]
+        weights = [project.settings.quota.weight for project, _ in opened]
+        # Timers that are due are runs that wait, and each of them will want a task at least.
+        waiting = [0 if project.is_leaving else project.due for project, _ in opened]
+        runs, tasks = (
+            divide_by_demand(total, list(map(Demand, map(add, used, waiting), weights)))
+            for total, used in (
+                (self._capacity.runs, [worker.runs_in_hand for _, worker in opened]),
+                (self._capacity.tasks, [worker.wanted_tasks for _, worker in opened]),
+            )
+        )
+        for (project, worker), most, at_once in zip(opened, runs, tasks, strict=True):
+            worker.set_capacity(WorkerCapacity(0 if project.is_leaving else most, at_once))
 
 
 def _wants(project: _ServedProject, moment: float) -> bool:

@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Iterator, Mapping
-from hashlib import sha256
+from contextlib import suppress
 from itertools import chain
 from typing import Any
 
@@ -15,7 +15,13 @@ from forum.app.environment import KINDS, new_salt, now
 from forum.app.project import ProjectContext
 from forum.app.reads import RunReads
 from forum.app.runs import RunOperations
-from forum.errors import IncidentAlreadyClosed, Malformed, NoSuchIncident
+from forum.errors import (
+    ConcurrentUpdate,
+    IncidentAlreadyClosed,
+    Malformed,
+    NoSuchIncident,
+    TamperDetected,
+)
 from forum.ledger.body import BytesContent, text_content
 from forum.ledger.entry import LOG_RUN, MAIN_STRAND, MAX_PARENTS, Entry, leaf_of, peek_kind
 from forum.ledger.log import (
@@ -28,14 +34,22 @@ from forum.ledger.log import (
 from forum.ledger.strand import Attachment, Draft, RecordedEntry
 from forum.tlog import Hash
 from forum.work import oversight
-from forum.work.configuration import Configuration, digest_configuration
+from forum.work.configuration import (
+    Configuration,
+    ConfigurationTexts,
+    compare_configuration,
+    encode_configuration,
+)
 from forum.work.kinds import IDENTITY
 from forum.work.oversight_kinds import (
+    CONFIGURATION_PARTS,
     CONFIGURATION_STRAND,
     INCIDENTS_STRAND,
     REMARK,
     REVIEWS_STRAND,
     TEXT,
+    ConfigurationChangeFacts,
+    ConfigurationFacts,
     IncidentCloseFacts,
     IncidentOpenFacts,
     IncidentSeverity,
@@ -207,7 +221,8 @@ class OversightOperations:
     def record_configuration(self, team: TeamSettings, roster: Roster) -> bool:
         """Record the configuration of this process, unless the last one on record is the same.
 
-        Return whether it was recorded.
+        One whose texts were erased since cannot be compared, and is recorded again.  Return whether
+        it was recorded.
         """
         configuration = Configuration(
             engine=__version__,
@@ -216,20 +231,44 @@ class OversightOperations:
             gate_rules=self._runs.gate_rules,
             shared_caps=self._runs.shared_caps,
         )
-        seen = digest_configuration(configuration, self._project.mask.mask_text)
-        last = self._project.store.last_entry(LOG_RUN, CONFIGURATION_STRAND)
-        if last is not None and KINDS.read(last).facts == seen:
-            return False
+        texts = encode_configuration(configuration, self._project.mask.mask_text)
         if self._project.store.last_entry(LOG_RUN, MAIN_STRAND) is None:
             return False  # the signing machine has not begun the log yet
         if self._project.write_keys is None:
             return False  # without the write key this process serves readers only
-        # Processes that start together with one configuration record the same step at the same
-        # position, and all but the first adopt its entry.
-        digest = sha256(encode_json(seen)).hexdigest()
-        draft = Draft(f"config/{digest[:16]}", SYSTEM_ACTOR, seen)
-        self._project.ledger.append_log_entry(draft, CONFIGURATION_STRAND)
-        return True
+        while True:
+            # Opened first: an entry that another process adds after it has a place that is taken.
+            strand = self._project.ledger.open_log_strand(CONFIGURATION_STRAND)
+            facts = self._compare_configuration(texts)
+            if facts is None:
+                return False
+            with suppress(ConcurrentUpdate):
+                strand.append_exclusive(self._draft_configuration(facts, texts))
+                return True
+
+    def _compare_configuration(self, texts: ConfigurationTexts) -> ConfigurationChangeFacts | None:
+        """Return what has changed since the last record, or None if nothing has."""
+        store = self._project.store
+        data = store.last_entry(LOG_RUN, CONFIGURATION_STRAND)
+        if data is None:
+            return ConfigurationChangeFacts(__version__)
+        last = KINDS.read(data)
+        if not isinstance(last.facts, ConfigurationFacts | ConfigurationChangeFacts):
+            raise TamperDetected(f"log/{last.strand}/{last.n}", f"its kind is {last.kind}")
+        facts = compare_configuration(
+            __version__, texts, last.facts, lambda part: read_body(store, last, part)
+        )
+        return facts if facts.changed or facts.erased else None
+
+    def _draft_configuration(
+        self, facts: ConfigurationChangeFacts, texts: ConfigurationTexts
+    ) -> Draft:
+        bodies = tuple(
+            Attachment(part, BytesContent(getattr(texts, part))) for part in CONFIGURATION_PARTS
+        )
+        # The step is random: a digest of the texts would stay when they are erased.
+        step = f"config/{new_salt()[:8].hex()}"
+        return Draft(step, SYSTEM_ACTOR, facts, (self._first_entry(LOG_RUN),), bodies)
 
     def _scope(self, run: str, until: int | None, reviewed: int) -> oversight.ReviewScope:
         size = self._project.store.head().size

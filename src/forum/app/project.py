@@ -1,30 +1,35 @@
 """One project: its settings, keys, store and state files."""
 
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from forum import tlog
+from forum.app.checked_clock import CheckedClock
 from forum.app.environment import (
     KINDS,
     new_salt,
     now,
     origin_file_name,
     pending_write_keys_path,
+    read_ticks,
     witness_memory,
 )
 from forum.config import Settings
 from forum.errors import (
+    ConcurrentUpdate,
     KeyUnreadable,
     LogKeyChanged,
     LogKeyMissing,
     Malformed,
     NoLedger,
     NoSuchLog,
+    SignatureRejected,
     StoreFailed,
+    TamperDetected,
     WrongWriteKey,
 )
 from forum.installation import require_extra
@@ -33,10 +38,13 @@ from forum.ledger.archive import ArchiveLookup
 from forum.ledger.log import (
     Ledger,
 )
-from forum.ledger.row_checks import WriterCheck
+from forum.ledger.own_entries import Composer
+from forum.ledger.row_checks import SignedTree, WriterCheck, is_continued
+from forum.ledger.run_directory import DirectoryReader, RunDirectory
 from forum.ledger.secret_mask import SecretMask, is_secret_name
-from forum.ledger.sequencer import Sequencer
-from forum.ledger.strand import WRITE_KEY_MARK
+from forum.ledger.sequencer import ReadableEntries, Sequencer
+from forum.ledger.strand import RUNS_STRAND, WRITE_KEY_MARK
+from forum.ledger.witness_records import WitnessRecorder
 from forum.ledger.write_tags import WriteKeys
 
 if TYPE_CHECKING:
@@ -205,6 +213,14 @@ class ProjectContext:
             raise WrongWriteKey(self.origin, "-", f"{path.name} is for {keys.origin}")
         return None
 
+    def read_old_write_keys(self, origin: str) -> WriteKeys | None:
+        """Return the keys that tagged the entries of a log that is left; None if they are gone."""
+        from forum.backends.state_files import read_write_keys
+
+        path = self.settings.write_key_file
+        keys = read_write_keys(path) if path.exists() else None
+        return keys if keys is not None and keys.origin == origin else None
+
     @cached_property
     def policy(self) -> tlog.WitnessPolicy:
         """The logs and witnesses that this reader trusts."""
@@ -225,22 +241,39 @@ class ProjectContext:
         store = self._open_store()
         # Only now: a database that cannot be reached is not where the ledger has moved to.
         self.register()
-        return self._checked(store)
+        self._checked(store)
+        for memory in (self.guard, self.seen, self.met):
+            if (note := memory.latest()) is not None:
+                checkpoint = tlog.parse_checkpoint(note)
+                store.require_history(ports.TreeHead(checkpoint.size, checkpoint.root))
+        return store
 
     def _open_store(self) -> ports.Store:
         if self.settings.database:
             with require_extra("postgres"):
                 from forum.backends.postgres import PostgresStore
 
-            return PostgresStore(self.settings.database, self.origin, shared=self._connections)
+            return PostgresStore(
+                self.settings.database,
+                self.origin,
+                shared=self._connections,
+                after_look=self.remember_met,
+                databases=self.settings.databases,
+            )
         from forum.backends.sqlite import SqliteStore
 
         return SqliteStore(self.settings.ledger_file, self.origin)
 
+    def open_signed_tree(self) -> SignedTree:
+        """Return the newest tree that a key of this log signed."""
+        return SignedTree(self.store, (self.verifier, *self.earlier_keys()))
+
     def _checked(self, reader: R) -> R:
         """Make a reader accept only rows that writers of this log wrote, and return the reader."""
         keys = (self.verifier, *self.earlier_keys())
-        reader.check = WriterCheck(reader, self.write_keys, keys, self.reload_write_keys)
+        reader.check = WriterCheck(
+            reader, self.write_keys, keys, self.reload_write_keys, self.control_keys
+        )
         reader.archive = self.make_archive(reader)
         return reader
 
@@ -257,11 +290,13 @@ class ProjectContext:
     @cached_property
     def delta_bus(self) -> "DeltaBus":
         """Transport for partial model replies, between all processes that share the database."""
-        if self.settings.database:
+        # Without a write key there is no secret to find the other processes by.
+        if self.settings.database and self.write_keys is not None:
             with require_extra("postgres"):
                 from forum.backends.postgres_delta_bus import PostgresDeltaBus
 
-            return PostgresDeltaBus(self.settings.database, self.origin)
+            secret = self.write_keys.current.secret
+            return PostgresDeltaBus(self.settings.database, self.origin, secret)
         from forum.backends.delta_bus import LocalDeltaBus
 
         return LocalDeltaBus()
@@ -281,7 +316,28 @@ class ProjectContext:
             tags=keys,
             control=self.control_keys,
             may_control=self.may_control,
+            dating_clock=self.dating_clock,
+            set_aside=self.set_aside_foreign_rows,
         )
+
+    def set_aside_foreign_rows(self) -> None:
+        """Move rows that no writer of this log wrote out of the way.
+
+        Reading one raises `TamperDetected`, so a single one at the end of a strand would keep
+        others from writing there.
+        """
+        with suppress(ConcurrentUpdate):  # another process is sequencing
+            self.sequencer.sequence_batch()
+
+    @cached_property
+    def dating_clock(self) -> CheckedClock | None:
+        """The clock that dates entries, beside that of the database; None for a ledger in a file.
+
+        It raises `ClockOff` instead of a time that differs from the database's.
+        """
+        if not self.settings.database:
+            return None
+        return CheckedClock(now, read_ticks, self.store.now)
 
     @cached_property
     def control_keys(self) -> WriteKeys | None:
@@ -294,7 +350,11 @@ class ProjectContext:
     @property
     def control_key_file(self) -> Path:
         """Where the machine that signs keeps the key for control entries."""
-        return self.state / "control.key"
+        return self.control_key_file_of(self.origin)
+
+    def control_key_file_of(self, origin: str) -> Path:
+        """Return where that key of a log is."""
+        return self.log_folder(origin) / "control.key"
 
     def _append_without_key(self, records: Sequence[ports.EntryWrite]) -> None:
         """Append without tags to a log of a release that had none; refuse for any other log.
@@ -316,7 +376,21 @@ class ProjectContext:
             self.reload_write_keys,
             self.control_keys,
             is_signer=self.may_control,
+            writer=self.ledger.writer,
+            composers=tuple(self._composers()),
+            readable=self.readable,
         )
+
+    @cached_property
+    def readable(self) -> ReadableEntries:
+        """What sequencer and signer of this process know of entries that can be read."""
+        return ReadableEntries(KINDS)
+
+    def _composers(self) -> Iterator[Composer]:
+        yield RunDirectory(self.store)
+        # Without a policy, as on a worker, the next batch of a machine that has one records them.
+        if self.policy_file.exists():
+            yield WitnessRecorder(self.store, self.policy.witness_keys, self.cosigned.latest)
 
     def reload_write_keys(self) -> WriteKeys | None:
         """Read the write keys again: another process may have rotated them."""
@@ -349,7 +423,12 @@ class ProjectContext:
         """The monitor of the database's availability; it logs each change."""
         from forum.backends.store_monitor import StoreMonitor
 
-        return StoreMonitor(self.store)
+        return StoreMonitor(self.store, now, self._signed_size)
+
+    def _signed_size(self) -> int:
+        """Return the size of the last checkpoint that was signed on this machine."""
+        note = self.guard.latest()
+        return 0 if note is None else tlog.parse_checkpoint(note).size
 
     @contextmanager
     def open_reader(self) -> Iterator[ports.Reader]:
@@ -382,7 +461,7 @@ class ProjectContext:
         self.close()
         names = (
             *("key", "_public_key", "write_keys", "control_keys", "policy", "store", "ledger"),
-            "delta_bus",
+            *("delta_bus", "dating_clock"),
         )
         for name in names:
             self.__dict__.pop(name, None)
@@ -404,7 +483,7 @@ class ProjectContext:
             with require_extra("postgres"):
                 from forum.backends import postgres
 
-            return postgres.open_reader(self.settings.database, origin)
+            return postgres.open_reader(self.settings.database, origin, self.settings.databases)
         from forum.backends import sqlite
 
         if not self.settings.ledger_file.exists():
@@ -481,16 +560,93 @@ class ProjectContext:
         return self.memory(self.origin, "guard.note", "the signer's guard")
 
     @property
+    def cosigned(self) -> "FileCheckpointStore":
+        """The last checkpoint that witnesses cosigned for this machine, with their lines."""
+        return self.memory(self.origin, "cosigned.note", "the signer's cosigned note")
+
+    @property
     def heads(self) -> "StrandHeadFile":
         """The last entries of the tagged strands that this machine has seen."""
+        return self.heads_of(self.origin)
+
+    def heads_of(self, origin: str) -> "StrandHeadFile":
+        """Return the same for another log."""
         from forum.backends.state_files import StrandHeadFile
 
-        return StrandHeadFile(self.state / "heads")
+        return StrandHeadFile(self.log_folder(origin) / "heads")
+
+    def remembered_checkpoints(self) -> tuple[bytes, ...]:
+        """Return the last checkpoints that this machine has signed, verified or cosigned."""
+        memories = (self.guard, self.seen, self.witness_memory(self.origin))
+        return tuple(dict.fromkeys(note for note in (m.latest() for m in memories) if note))
+
+    def remembered_trees(self) -> frozenset[tlog.Checkpoint]:
+        """Return the trees that this machine has seen; read them before the database is read."""
+        return frozenset(map(tlog.parse_checkpoint, self.remembered_checkpoints()))
+
+    def check_continues(self, reader: ports.Reader, seen: Iterable[tlog.Checkpoint]) -> None:
+        """Raise `TamperDetected` if the database does not continue trees that were seen before.
+
+        Lists and sums of an old copy, or of an emptied database, would leave out what is newer.
+        """
+        head = reader.head()
+        for tree in seen:
+            if not is_continued(reader, tree, head):
+                why = (
+                    f"it has {head.size} entries, and does not continue the tree of {tree.size} "
+                    "that this machine has seen; put the newer database back"
+                )
+                raise TamperDetected(f"the log {self.origin}", why)
+
+    def _is_signed(self, leaf: str) -> bool:
+        tree = SignedTree(self.store, (self.verifier, *self.earlier_keys()))
+        return tree.has_leaf(tlog.Hash.from_hex(leaf))
+
+    def open_directory(self) -> DirectoryReader:
+        """Return a list of all runs, whose end is compared with the one last seen here.
+
+        Raises `TamperDetected` if the database is older than what was seen.
+        """
+        self.check_continues(self.store, self.remembered_trees())
+        heads = self.heads
+        remembered = heads.latest(RUNS_STRAND)
+
+        def remember(n: int, leaf: str) -> None:
+            # Nothing that a signed tree does not have: a forged end would be missed for ever once
+            # it was set aside.
+            if (remembered and remembered[0] >= n) or not self._is_signed(leaf):
+                return
+            # The runs are listed also where this user may not write.
+            with suppress(StoreFailed):
+                heads.advance({RUNS_STRAND: (n, leaf)})
+
+        return DirectoryReader(self.store, KINDS, self.write_keys, remembered, remember)
 
     @property
     def seen(self) -> "FileCheckpointStore":
         """The last checkpoint that a reader on this machine has verified."""
         return self.memory(self.origin, "seen.note", "the reader's memory")
+
+    @property
+    def met(self) -> "FileCheckpointStore":
+        """The last checkpoint that a process of this machine has found in the database."""
+        return self.memory(self.origin, "met.note", "the memory of what was met")
+
+    def remember_met(self) -> None:
+        """Remember the newest checkpoint, for processes that begin after a failover.
+
+        A machine that signs needs no such memory: its guard knows the last checkpoint.
+        """
+        note = None if self.is_signer else self.store.checkpoint()
+        if note is None:
+            return
+        keys = (self.verifier, *self.earlier_keys())
+        # A note that no key of this log signed, a full disk and another process that was faster
+        # leave the memory as it is.
+        with suppress(Malformed, SignatureRejected, ConcurrentUpdate, StoreFailed):
+            checkpoint, last = tlog.open_checkpoint(note, keys)[0], self.met.latest()
+            if last is None or tlog.parse_checkpoint(last).size < checkpoint.size:
+                self.met.advance(last, note)
 
     @property
     def run_state_file(self) -> Path:

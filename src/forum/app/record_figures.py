@@ -7,7 +7,7 @@ from msgspec import Struct
 from forum import tlog
 from forum.app.environment import KINDS
 from forum.app.project import ProjectContext
-from forum.errors import NoSuchRun
+from forum.errors import NoSuchRun, TamperDetected
 from forum.ledger.kinds import RunCloseFacts
 from forum.ledger.ports import Reader
 from forum.work.kinds import DelegationFacts
@@ -53,9 +53,11 @@ def measure_log(
 ) -> LogFigures:
     """Return the figures of the log, or with a run those of its record only.
 
-    `progress` is called after each entry.  Raises `NoSuchRun`.
+    `progress` is called after each entry.  Raises `NoSuchRun`, `TamperDetected`.
     """
+    trees = project.remembered_trees()
     with project.open_reader() as reader:
+        project.check_continues(reader, trees)
         head, note, seen = reader.head(), reader.checkpoint(), project.seen.latest()
         record = measure_run(project, run) if run else _measure_entries(reader, head.size, progress)
         return LogFigures(
@@ -74,10 +76,11 @@ def _measure_entries(
 ) -> RecordFigures:
     tally = RecordTally()
     for index, data in enumerate(reader.entries(0, size), 1):
-        if data is not None:
-            entry = KINDS.read(data)
-            tally.add_entry(entry)
-            if isinstance(entry.facts, RunCloseFacts):
-                tally.finish_run(entry.run)
+        if data is None:
+            raise TamperDetected(f"entry {index - 1}", "it is missing")
+        entry = KINDS.read(data)
+        tally.add_entry(entry)
+        if isinstance(entry.facts, RunCloseFacts):
+            tally.finish_run(entry.run)
         progress(index, size)
     return tally.result()

@@ -1,17 +1,27 @@
 """Rules of retention, holds, and the erasure of bodies whose period is over."""
 
 import re
+from typing import Any, assert_never
 
 from msgspec import Struct
 
 from forum.app.environment import KINDS, OPERATOR, new_salt
 from forum.app.log import LogOperations
 from forum.app.project import ProjectContext
-from forum.errors import HoldInForce, Malformed, NoSuchHold
+from forum.errors import HoldInForce, Malformed, NoSuchHold, NoSuchRequest, NotSigner, NotYetSigned
 from forum.ledger.body import text_content
-from forum.ledger.entry import LOG_RUN
-from forum.ledger.kinds import HoldAct, HoldFacts, RetentionFacts
-from forum.ledger.log import read_body
+from forum.ledger.control_key import REQUESTS_STRAND
+from forum.ledger.entry import LOG_RUN, Entry
+from forum.ledger.kinds import (
+    ControlAct,
+    ControlRefusalFacts,
+    ControlRequestFacts,
+    HoldAct,
+    HoldFacts,
+    RedactionV3Facts,
+    RetentionFacts,
+)
+from forum.ledger.log import read_body, read_strand_entries
 from forum.ledger.retention import (
     ALL_BODIES,
     RETENTION_STRAND,
@@ -21,10 +31,16 @@ from forum.ledger.retention import (
     read_retention,
 )
 from forum.ledger.strand import Attachment, Draft, RecordedEntry
+from forum.tlog import Hash
 
 MAX_HELD_RUNS = 40
 """Runs that one hold names: an entry with the longest names still fits."""
 
+
+MIN_REQUEST_DIGITS = 12
+"""The first digits of the id of a request by which it may be named: as many as lists show."""
+
+_Control = RetentionFacts | HoldFacts | ControlRequestFacts | ControlRefusalFacts
 
 _is_hold_name = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}").fullmatch
 
@@ -34,6 +50,19 @@ class HoldRecord(Struct, frozen=True):
 
     hold: Hold
     reason: str | None
+
+
+class ControlRequest(Struct, frozen=True):
+    """An open request of a process that does not sign the log."""
+
+    id: str
+    facts: ControlRequestFacts
+    ts: int
+    actor: str
+    """Who asks, as the process says that asks: every holder of the write key can write it."""
+    reason: str | None
+    is_signed: bool
+    """Whether a signed tree has it.  Until then whoever has the database can exchange it."""
 
 
 class ErasureResult(Struct, frozen=True):
@@ -71,8 +100,12 @@ class RetentionOperations:
         return read_retention(self._project.store, KINDS)
 
     def set_rule(self, subject: str, seconds: int, actor: str = OPERATOR) -> RecordedEntry:
-        """Record how long bodies are kept; 0 keeps them for ever.  Raises `Malformed`."""
+        """Record how long bodies are kept; 0 keeps them for ever.  Raises `Malformed`.
+
+        Like placing and releasing holds, it is only asked for where another machine signs.
+        """
         check_subject(subject)
+        self._project.set_aside_foreign_rows()
         return self._append(f"retention/{subject}", RetentionFacts(subject, seconds), "", actor)
 
     def place_hold(
@@ -82,21 +115,84 @@ class RetentionOperations:
 
         Raises `HoldInForce`, `Malformed`.
         """
-        if not _is_hold_name(name):
-            raise Malformed("hold", f"its name {name!r} is not of a-z, 0-9, dot, dash, underscore")
-        if len(runs) > MAX_HELD_RUNS:
-            raise Malformed("hold", f"it names {len(runs)} runs; at most {MAX_HELD_RUNS}")
-        if name in self.read_state().holds:
-            raise HoldInForce(name)
+        self._project.set_aside_foreign_rows()
+        self._check_new_hold(name, runs)
         facts = HoldFacts(name, HoldAct.PLACE, runs)
         return self._append(f"hold/{name}", facts, reason, actor)
 
     def release_hold(self, name: str, reason: str = "", actor: str = OPERATOR) -> RecordedEntry:
         """Release a hold.  Raises `NoSuchHold`."""
-        if name not in self.read_state().holds:
-            raise NoSuchHold(name)
+        self._project.set_aside_foreign_rows()
+        self._check_hold(name)
         facts = HoldFacts(name, HoldAct.RELEASE)
         return self._append(f"hold/{name}/release", facts, reason, actor)
+
+    def read_requests(self) -> list[ControlRequest]:
+        """Return the open requests of processes that do not sign the log, the oldest first."""
+        decided = {
+            entry.parents[0]
+            for _, entry in read_strand_entries(self._project.ledger, LOG_RUN, RETENTION_STRAND)
+            if entry.parents and not isinstance(entry.facts, RedactionV3Facts)
+        }
+        tree = self._project.open_signed_tree()
+        return [
+            ControlRequest(
+                id=leaf.hex(),
+                facts=entry.facts,
+                ts=entry.ts,
+                actor=entry.actor,
+                reason=self._read_text(entry, "reason"),
+                is_signed=tree.has_leaf(leaf),
+            )
+            for leaf, entry in read_strand_entries(self._project.ledger, LOG_RUN, REQUESTS_STRAND)
+            if isinstance(entry.facts, ControlRequestFacts) and leaf.hex() not in decided
+        ]
+
+    def grant_request(self, request: str) -> RecordedEntry:
+        """Record what a request asks for, checked as if it were typed here.
+
+        Raises `NoSuchRequest`, `NotSigner`, `NotYetSigned`, and what the request itself raises.
+        """
+        asked = self.find_request(request)
+        facts, reason, cause = asked.facts, asked.reason or "", Hash.from_hex(asked.id)
+        match facts.act:
+            case ControlAct.PLACE:
+                self._check_new_hold(facts.hold, facts.runs)
+                granted: _Control = HoldFacts(facts.hold, HoldAct.PLACE, facts.runs)
+                step = f"hold/{facts.hold}"
+            case ControlAct.RELEASE:
+                self._check_hold(facts.hold)
+                granted, step = HoldFacts(facts.hold, HoldAct.RELEASE), f"hold/{facts.hold}/release"
+            case ControlAct.RETENTION:
+                check_subject(facts.subject)
+                granted = RetentionFacts(facts.subject, facts.seconds)
+                step = f"retention/{facts.subject}"
+            case _:
+                assert_never(facts.act)
+        return self._record(step, granted, reason, OPERATOR, cause)
+
+    def refuse_request(self, request: str) -> RecordedEntry:
+        """Record that a request is not granted.  Raises like `find_request`."""
+        asked = self.find_request(request)
+        cause = Hash.from_hex(asked.id)
+        return self._record(f"refuse/{asked.id}", ControlRefusalFacts(), "", OPERATOR, cause)
+
+    def find_request(self, request: str) -> ControlRequest:
+        """Return the open request whose id begins with these digits.
+
+        Only a signed one is decided: what waits for its signature can be exchanged between the
+        list that the operator reads and the command that he types.  Raises `NoSuchRequest`,
+        `NotSigner`, `NotYetSigned`.
+        """
+        if not self._project.may_control:
+            raise NotSigner(self._project.origin, RETENTION_STRAND)
+        self._project.set_aside_foreign_rows()
+        found = [asked for asked in self.read_requests() if asked.id.startswith(request)]
+        if len(found) != 1 or len(request) < MIN_REQUEST_DIGITS:
+            raise NoSuchRequest(request)
+        if not found[0].is_signed:
+            raise NotYetSigned(f"{LOG_RUN}/{REQUESTS_STRAND} {found[0].id}")
+        return found[0]
 
     def read_holds(self) -> list[HoldRecord]:
         """Return the holds in force, the oldest first."""
@@ -121,14 +217,49 @@ class RetentionOperations:
 
     def _read_reason(self, hold: Hold) -> str | None:
         data = next(self._project.store.read_strand(LOG_RUN, RETENTION_STRAND, hold.position))
-        body = read_body(self._project.store, KINDS.read(data), "reason")
+        return self._read_text(KINDS.read(data), "reason")
+
+    def _read_text(self, entry: Entry[Any], name: str) -> str | None:
+        body = read_body(self._project.store, entry, name)
         return None if body is None else body.decode(errors="replace")
+
+    def _check_new_hold(self, name: str, runs: tuple[str, ...]) -> None:
+        if not _is_hold_name(name):
+            raise Malformed("hold", f"its name {name!r} is not of a-z, 0-9, dot, dash, underscore")
+        if len(runs) > MAX_HELD_RUNS:
+            raise Malformed("hold", f"it names {len(runs)} runs; at most {MAX_HELD_RUNS}")
+        if name in self.read_state().holds:
+            raise HoldInForce(name)
+
+    def _check_hold(self, name: str) -> None:
+        if name not in self.read_state().holds:
+            raise NoSuchHold(name)
 
     def _append(
         self, step: str, facts: RetentionFacts | HoldFacts, reason: str, actor: str
     ) -> RecordedEntry:
+        """Record a rule or a hold; where another machine signs, ask it for that."""
+        if self._project.may_control:
+            return self._record(step, facts, reason, actor)
+        return self._record(f"ask/{step}", _ask_for(facts), reason, actor)
+
+    def _record(
+        self, step: str, facts: _Control, reason: str, actor: str, *causes: Hash
+    ) -> RecordedEntry:
+        is_request = isinstance(facts, ControlRequestFacts)
         bodies = (Attachment("reason", text_content(reason)),) if reason else ()
         # A random suffix makes each step unique.  Otherwise one of two rules that are set at the
         # same moment would be adopted in place of the other, and be lost.
-        draft = Draft(f"{step}/{new_salt()[:8].hex()}", actor, facts, (), bodies)
-        return self._project.ledger.append_log_entry(draft, RETENTION_STRAND)
+        draft = Draft(f"{step}/{new_salt()[:8].hex()}", actor, facts, causes, bodies)
+        strand = REQUESTS_STRAND if is_request else RETENTION_STRAND
+        return self._project.ledger.append_log_entry(draft, strand)
+
+
+def _ask_for(facts: RetentionFacts | HoldFacts) -> ControlRequestFacts:
+    """Return the request for an entry."""
+    if isinstance(facts, RetentionFacts):
+        return ControlRequestFacts(
+            ControlAct.RETENTION, subject=facts.subject, seconds=facts.seconds
+        )
+    act = ControlAct.PLACE if facts.act is HoldAct.PLACE else ControlAct.RELEASE
+    return ControlRequestFacts(act, hold=facts.hold, runs=facts.runs)

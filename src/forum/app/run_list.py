@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from forum.app.project import ProjectContext
 from forum.app.run_search import MAX_SEARCHED_BYTES, MAX_SEARCHED_BYTES_LOCALLY, RunSearch
-from forum.errors import ArchiveUnreachable, StoreFailed, WrongWriteKey
+from forum.errors import ArchiveUnreachable, Malformed, StoreFailed, TamperDetected, WrongWriteKey
 from forum.ledger.body import StoredBody
 from forum.ledger.entry import LOG_RUN, MAIN_STRAND, Commitment, leaf_of
 from forum.ledger.kinds import Outcome
@@ -159,7 +159,8 @@ class RunLister:
         if query.text:
             most = MAX_SEARCHED_BYTES if max_scanned else MAX_SEARCHED_BYTES_LOCALLY
             self._search = RunSearch(self._project, query.text, most)
-        while page := self._project.store.runs_before(before, size):
+        directory = self._project.open_directory()
+        while page := directory.runs_before(before, size):
             listed = self._read_page(page, query)
             before, scanned = page[-1], scanned + len(page)
             is_last = len(page) < size or _began_before(listed, query.since)
@@ -198,7 +199,7 @@ class RunLister:
         self._folded += 1
         # Asked before the entries are read: a run that is closed meanwhile may have more of them.
         is_missing = row is None or stored is not None
-        is_closed = is_missing and self._project.ledger.is_closed(run)
+        is_closed = is_missing and self._is_closed(run)
         try:
             item, tally = self._fold(run)
         except ArchiveUnreachable:
@@ -206,19 +207,32 @@ class RunLister:
                 raise
             return stored, None  # an older summary says less, and nothing that is wrong
         if row is None or stored is not None:
-            return item, run_summary.summary_row(run, tally) if is_closed else None
+            is_whole = is_closed and not item.is_altered
+            return item, run_summary.summary_row(run, tally) if is_whole else None
         # A machine without the write key cannot tell an altered summary from a good one.
         return replace(item, is_altered=keys is not None and not keys.accepts_summary(*row)), None
 
+    def _is_closed(self, run: str) -> bool:
+        with suppress(Malformed):
+            return self._project.ledger.is_closed(run)
+        return False
+
     def _fold(self, run: str) -> tuple[ListedRun, run_summary.SummaryTally]:
-        entries = [
-            (leaf_of(data), self._project.ledger.kinds.read(data))
-            for _, data in self._project.store.entries_of_run(run)
-        ]
+        entries, malformed = [], 0
+        for _, data in self._project.store.entries_of_run(run):
+            try:
+                entries.append((leaf_of(data), self._project.ledger.kinds.read(data)))
+            except Malformed:  # by a writer of this log: it spoils this run, and no list
+                malformed += 1
+        if not entries and not malformed:
+            raise TamperDetected(f"run {run}", "the log has opened it, and its entries are gone")
         state = run_fold.fold(entries)
         tally = run_summary.tally_entries(entry for _, entry in entries)
         waits = bool(state.open_gates)
-        return ListedRun(run, state.state, tally.result(), tally.ended, waits), tally
+        item = ListedRun(
+            run, state.state, tally.result(), tally.ended, waits, is_altered=malformed > 0
+        )
+        return item, tally
 
     def _save(self, rows: Sequence[RunSummaryRow]) -> None:
         """Store the summaries of closed runs that have none, so that they are read only once."""

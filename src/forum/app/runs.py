@@ -13,13 +13,14 @@ from msgspec.json import encode as encode_json
 
 from forum import metrics, tlog
 from forum.app.access import LOCAL_OPERATOR, Approver
+from forum.app.background_reader import BackgroundReader
 from forum.app.environment import KINDS, OPERATOR, import_without_gc, new_run_id, new_salt, now
 from forum.app.keys import KeyOperations
 from forum.app.log import LogOperations
 from forum.app.project import ProjectContext
 from forum.app.reads import RunReads
 from forum.config import WorkerCapacity
-from forum.errors import BadSettings, Malformed, StoreFailed
+from forum.errors import TENANT_SCOPE, BadSettings, Malformed, QuotaReached, StoreFailed
 from forum.installation import require_extra
 from forum.ledger import ports
 from forum.ledger.entry import MAIN_STRAND
@@ -35,9 +36,12 @@ from forum.work.kinds import (
 )
 from forum.work.policy import Answer
 from forum.work.run_comparison import Divergence
-from forum.work.shared_caps import LEDGER, Period, SharedCap
+from forum.work.shared_caps import LEDGER, Period, SharedCap, tenant_limits
 from forum.work.team_settings import read_gate_rules, read_shared_caps
 from forum.work.telemetry_settings import read_telemetry_settings
+
+_GAUGES_TIMEOUT_S = 1.0
+"""How long a scrape waits for what is read from the database."""
 
 if TYPE_CHECKING:
     from forum.backends.claiming_worker import ClaimingWorker
@@ -51,6 +55,21 @@ class BudgetStatus(Struct, frozen=True):
 
     cap: SharedCap
     use: ports.BudgetUse
+
+
+_QUOTA_RETRY_S = 5
+"""When a client may ask again whose ledger has too many runs that have not ended."""
+MAX_COUNTED_RUNS = 10_000
+"""Counting limit for runs that have not ended."""
+
+
+class QuotaUse(Struct, frozen=True):
+    """What a tenant has of its quota."""
+
+    runs_at_once: int
+    """Runs that have not ended; at most `MAX_COUNTED_RUNS` are counted."""
+    runs_per_minute: int
+    """Runs that were accepted in this minute; counted only where they are limited."""
 
 
 def _period_at(per: Period, micros: int) -> tuple[str, int]:
@@ -82,6 +101,7 @@ class RunOperations:
     ) -> None:
         self._project, self._log, self._keys, self._reads = project, log, keys, reads
         self._worker: ClaimingWorker | None = None
+        self._gauges = BackgroundReader(lambda: [*log.gauges.samples(), *self._quota_samples()])
 
     @contextmanager
     def run_worker(
@@ -113,6 +133,7 @@ class RunOperations:
             # entries without tags for as long as it runs, and be refused once tags are enforced.
             self._keys.initialise()
         with self._log.open_writer() as ledger:
+            ledger.check_clock()  # a worker that may not write would only hold runs up
             engine = Engine(
                 ledger,
                 models,
@@ -156,10 +177,25 @@ class RunOperations:
         return DbosWorker, settings.database
 
     def metric_samples(self) -> list[metrics.Sample]:
-        """Return the metrics of this process and of the ledger. Raises `StoreFailed`."""
+        """Return the metrics of this process and of the ledger.
+
+        What is read from the database is left out when that does not answer at once.
+        """
         worker = self._worker.samples() if self._worker else ()
-        samples = [*self._log.counters.samples(), *self._log.gauges.samples(), *worker]
+        monitor = self._project.monitor
+        gauges = self._gauges.read(_GAUGES_TIMEOUT_S) if monitor.is_available else ()
+        samples = [*self._log.counters.samples(), *gauges, *monitor.samples(), *worker]
         return metrics.with_labels(samples, ledger=self._project.origin)
+
+    def _quota_samples(self) -> Iterator[metrics.Sample]:
+        quota = self._project.settings.quota
+        limits = {name: getattr(quota, name) for name in QuotaUse.__struct_fields__}
+        use = self.quota_use() if any(limits.values()) else None
+        for name, most in limits.items():
+            if use is not None and most is not None:
+                labels = (("of", name),)
+                yield metrics.Sample(metrics.QUOTA, most, labels)
+                yield metrics.Sample(metrics.QUOTA_USED, getattr(use, name), labels)
 
     def submit(
         self,
@@ -175,10 +211,11 @@ class RunOperations:
         """
         from forum.engine import accept_run
 
+        self.check_quota()
         is_fork = origin is not None and bool(origin.fork_run)
         run, order = new_run_id(), self._with_recorded_rules(order, is_fork=is_fork)
         return self.budgets.spend(
-            self.budgets.limits(actor, order.lanes),
+            self.budgets.run_limits(actor, order.lanes),
             ports.Spend(runs=1),
             lambda charges: accept_run(
                 self._project.ledger, run, order, actor, origin, ticket, charges=charges
@@ -193,23 +230,44 @@ class RunOperations:
         ticket: "IdempotencyKey | None" = None,
     ) -> str:
         """Do the same as `submit` without blocking the event loop, given a recent checkpoint."""
+        import asyncio
+
         from forum.engine import accept_run_async
 
+        if self._project.settings.quota.runs_at_once is not None:
+            await asyncio.to_thread(self.check_quota)
         run, order = new_run_id(), self._with_recorded_rules(order)
         return await self.budgets.spend_async(
-            self.budgets.limits(actor, order.lanes),
+            self.budgets.run_limits(actor, order.lanes),
             ports.Spend(runs=1),
             lambda charges: accept_run_async(
                 self._project.ledger, run, order, actor, past, ticket, charges=charges
             ),
         )
 
+    def check_quota(self) -> None:
+        """Raise `QuotaReached` if this tenant may not have another run that has not ended.
+
+        Requests that are checked in the same moment do not see each other's runs.
+        """
+        most = self._project.settings.quota.runs_at_once
+        if most is not None and self._project.store.count_open_runs(most) >= most:
+            raise QuotaReached(most, _QUOTA_RETRY_S)
+
+    def quota_use(self) -> "QuotaUse":
+        """Return what this tenant has of its quota.  Raises `StoreFailed`."""
+        store = self._project.store
+        # Of the scope of tenants, only the current minute is kept.
+        used = (use.used.runs for use in store.budget_use() if use.scope == TENANT_SCOPE)
+        return QuotaUse(store.count_open_runs(MAX_COUNTED_RUNS), sum(used))
+
     @cached_property
     def budgets(self) -> "SharedBudgets":
         """Caps over many runs, as this process spends from them."""
         from forum.engine import SharedBudgets
 
-        return SharedBudgets(self._project.store, self.shared_caps, os.urandom(8).hex())
+        quota = tenant_limits(self._project.settings.quota.runs_per_minute)
+        return SharedBudgets(self._project.store, self.shared_caps, os.urandom(8).hex(), quota)
 
     def return_budgets(self) -> None:
         """Return what this process holds of shared caps and has not spent."""

@@ -42,8 +42,12 @@ class ArchiveStore(Protocol):
 
 def copy_folder(run: str) -> str:
     """Return the folder of the copies of a run."""
+    digest = sha256(run.encode()).hexdigest()
+    # No run that this release opens has such a name.  Whoever has the write key can make one, and
+    # its folder must not be that of another run.
+    is_path = "/" in run or "\\" in run or run in (".", "..")
     # Spread over 256 folders: a folder with millions of others is slow to list.
-    return f"{sha256(run.encode()).hexdigest()[:2]}/{run}"
+    return f"{digest[:2]}/{digest if is_path else run}"
 
 
 def copy_name(run: str, number: int, data: bytes) -> str:

@@ -104,6 +104,16 @@ class ClaimingWorker(LeasedWorker):
         """Whether nothing is driven here."""
         return not self._drivers and not self._tasks
 
+    @property
+    def runs_in_hand(self) -> int:
+        """How many runs are driven here."""
+        return len(self._drivers)
+
+    @property
+    def wanted_tasks(self) -> int:
+        """How many tasks are driven here or wait for a slot."""
+        return self._engine.wanted_tasks
+
     def set_capacity(self, capacity: WorkerCapacity) -> None:
         """Do so much at once from now on; what is driven beyond it goes on.  From any thread."""
         if capacity == self._capacity:

@@ -125,8 +125,9 @@ class LeasedWorker(ABC):
         while True:
             try:
                 return await work()
-            except errors.StoreConnectionLost as error:
-                # The server is restarting, and this worker still owns the work.
+            except (errors.StoreConnectionLost, errors.StoreBlocked) as error:
+                # The server is restarting, or cannot be written, and this worker still owns the
+                # work.
                 self._report_error(error)
                 await asyncio.sleep(_RETRY_DELAY_S)
             except Exception as error:  # noqa: BLE001  reported, and kept from whoever called

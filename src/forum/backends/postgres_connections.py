@@ -5,7 +5,6 @@ that this process leads, and one listens for due timers and holds the lock of th
 """
 
 import logging
-import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -13,28 +12,34 @@ from math import inf
 from threading import Event, Lock, Thread
 from time import monotonic
 from typing import NamedTuple
-from weakref import WeakSet
 
 import psycopg
-from psycopg.rows import TupleRow
-from psycopg_pool import ConnectionPool, PoolTimeout
+from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
 from forum import errors
-from forum.backends import sql_store
 from forum.backends.fork_safety import ForkAware, register_fork_aware
+from forum.backends.postgres_probe import DatabaseProbe
+from forum.backends.postgres_sessions import (
+    QUERIES,
+    LimitedSession,
+    Purpose,
+    RetryDelay,
+    abandon_sessions,
+    check_database_url,
+    connect,
+    is_alive,
+    make_pool,
+)
 from forum.ledger import ports
 from forum.ledger.entry import LOG_RUN
 from forum.ledger.retention import RETENTION_STRAND
 
-QUERIES = sql_store.load_queries("postgres")
 POOL_SIZE = 8
 _POOL_TIMEOUT_S = 10.0
 _SHRINK_INTERVAL_S = 0.5
 """How often the pool closes one connection, if one was unused for so long."""
-_CONNECT_TIMEOUT_S = 10
 _LEAD_CHECK_INTERVAL_S = 4.0
 """How often a leader checks its session.  Two leaders at once are safe, and only waste work."""
-_RECONNECT_DELAY_S = 0.5
 _LISTEN_S = 0.2
 """How long a thread listens before it looks whether it has to end."""
 _is_log_number = re.compile(r"[0-9]{1,19}").fullmatch
@@ -43,7 +48,7 @@ _is_log_number = re.compile(r"[0-9]{1,19}").fullmatch
 # get an error, and `StoreMonitor` reports the outage to the operator once.
 logging.getLogger("psycopg.pool").setLevel(logging.ERROR)
 
-Connection = psycopg.Connection[TupleRow]
+Connection = LimitedSession
 
 
 class ServedLog(NamedTuple):
@@ -57,10 +62,14 @@ class LogWork(NamedTuple):
     """What there is to do for a log."""
 
     log: int
-    is_due: bool
-    """Whether a timer is due, or a worker is lost whose runs have to be taken over."""
+    due: int
+    """How many timers are due, as far as they were counted."""
+    has_lost_worker: bool
+    """Whether a worker is lost whose runs have to be taken over."""
     is_unpublished: bool
     """Whether there is something to do for the process that signs."""
+    is_elsewhere: bool
+    """Whether it was moved to another database, whose work this one does not know."""
 
 
 class PostgresConnections(ForkAware):
@@ -73,21 +82,7 @@ class PostgresConnections(ForkAware):
         register_fork_aware(self)
 
     def _reset(self) -> None:
-        self._pool = ConnectionPool(
-            self.url,
-            min_size=1,
-            max_size=self._size,
-            timeout=_POOL_TIMEOUT_S,
-            # An idle process gives its connections back: many workers share one server.
-            max_idle=_SHRINK_INTERVAL_S,
-            # The pool doubles its delay between attempts, and restarts with a short delay after
-            # this time.  With the default, it would look for a server that was away for minutes
-            # only every two minutes.
-            reconnect_timeout=_POOL_TIMEOUT_S,
-            kwargs={"autocommit": True},
-            configure=_configure,
-            open=False,
-        )
+        self._pool = self._make_pool()
         self._is_open, self._open_lock = False, Lock()
         self._session: Connection | None = None
         self._led: set[int] = set()
@@ -95,12 +90,16 @@ class PostgresConnections(ForkAware):
         self._session_checked = -inf
         self._lead_lock = Lock()
         self._signals: LogSignals | None = None
+        self._probe = DatabaseProbe(self.url)
+
+    def _make_pool(self) -> "ConnectionPool[LimitedSession]":
+        return make_pool(self.url, self._size, _POOL_TIMEOUT_S, _SHRINK_INTERVAL_S)
 
     def after_fork_in_child(self) -> None:
         """Abandon the pool and the session of the parent; new ones are opened on first use."""
         # First, while the old pool still refers to its connections: they are found through weak
         # references, which are empty after the pool is collected.
-        _abandon_connections()
+        abandon_sessions()
         # Mark the copied pool as closed.  Otherwise its finalizer would wait for threads that do
         # not exist in the child, or for a lock that one of them held.
         self._pool._closed = True  # noqa: SLF001  the pool has no public method for this
@@ -112,7 +111,7 @@ class PostgresConnections(ForkAware):
             with translate_errors("connecting"):
                 # Connect once without the pool: the pool retries silently, and its timeout would
                 # not give the reason.
-                connect(self.url).close()
+                connect(self.url, Purpose.STATEMENTS).close()
                 self._open().wait(timeout=_POOL_TIMEOUT_S)
         except BaseException:
             self._pool.close()
@@ -130,12 +129,27 @@ class PostgresConnections(ForkAware):
     @contextmanager
     def use(self, doing: str) -> Iterator[Connection]:
         """Use a connection of the pool."""
-        with translate_errors(doing), self._open().connection() as db:
-            yield db
+        pool = self._open()
+        try:
+            with translate_errors(doing), pool.connection() as db:
+                yield db
+        except (errors.StoreConnectionLost, errors.StoreReadOnly) as error:
+            if not isinstance(error.__cause__, PoolTimeout | PoolClosed):
+                self._replace_pool(pool)
+            raise
 
-    def drop_broken(self) -> None:
-        """Drop the connections of the pool that do not work any more."""
-        self._open().check()
+    def _replace_pool(self, pool: "ConnectionPool[LimitedSession]") -> None:
+        """Make new connections instead of those of a pool; those in use end when given back.
+
+        One of them has found out that its server has gone, or is not the primary any more; each of
+        the others would cost its user as much time.
+        """
+        with self._open_lock:
+            if self._pool is not pool:
+                return  # another user of the pool was first
+            self._pool = self._make_pool()
+            self._pool.open()
+        pool.close(timeout=0)
 
     def try_lead(self, log: int) -> bool:
         """Return whether this process holds the sequencer lock of a log; try to take it if not.
@@ -146,7 +160,7 @@ class PostgresConnections(ForkAware):
             self._check_session()
             if log not in self._led:
                 if self._session is None:
-                    self._session = connect(self.url, autocommit=True)
+                    self._session = connect(self.url, Purpose.SESSION, autocommit=True)
                 row = self._session.execute(QUERIES["lead"], (log,)).fetchone()
                 if row is not None and row[0]:
                     self._led.add(log)
@@ -160,7 +174,7 @@ class PostgresConnections(ForkAware):
         ):
             return
         self._session_checked = monotonic()
-        if not _is_alive(self._session):
+        if not is_alive(self._session):
             self._session.close()
             self._session = None
             self._led.clear()
@@ -183,17 +197,28 @@ class PostgresConnections(ForkAware):
             return self._signals.open(log)
         return _LogSession(self.url, log, worker)
 
+    def read_state(self, log: int) -> ports.StoreState:
+        """Return the state of a log for a monitor, in a session of its own."""
+        with translate_errors("reading its state"):
+            return self._probe.read_state(log)
+
+    def try_writing(self) -> None:
+        """Raise the error of the cause if the database cannot be written."""
+        with translate_errors("trying whether it can be written"):
+            self._probe.try_writing()
+
     def find_logs(self, origins: Sequence[str]) -> dict[str, int]:
         """Return the numbers of the logs that the database has."""
         with self.use("finding logs") as db:
             return dict(db.execute(QUERIES["log_ids"], {"origins": list(origins)}).fetchall())
 
-    def find_work(self, logs: Sequence[ServedLog], early_s: float) -> list[LogWork]:
-        """Return for each log whether there is something to do, in one statement."""
+    def find_work(self, logs: Sequence[ServedLog], early_s: float, most: int) -> list[LogWork]:
+        """Return what there is to do for each log, in one statement; count at most so many runs."""
         parameters = {
             "logs": [served.log for served in logs],
             "delays": [round(served.cleanup_delay_s * 1e6) for served in logs],
             "early": round(early_s * 1e6),
+            "most": most,
         }
         with self.use("looking for work") as db:
             rows = db.execute(QUERIES["logs_with_work"], parameters).fetchall()
@@ -213,6 +238,7 @@ class PostgresConnections(ForkAware):
             self._signals.close()
         if self._session is not None:
             self._session.close()
+        self._probe.close()
         self._pool.close()
 
 
@@ -220,17 +246,14 @@ class _WorkerSession:
     """A session that listens for due timers, and holds the lock of a worker."""
 
     def __init__(self, url: str, worker: str) -> None:
-        # A dead peer is noticed after some seconds: without this session, no call begins.
-        keep_alive = {"keepalives_idle": "2", "keepalives_interval": "1"}
-        self._db = connect(psycopg.conninfo.make_conninfo(url, **keep_alive), autocommit=True)
+        self._db = connect(url, Purpose.SESSION, autocommit=True)
         self._db.execute(QUERIES["hold_worker_lock"], {"worker": worker})
         self._db.execute("LISTEN forum_due")
 
     def receive(self, seconds: float) -> set[str]:
         """Wait for notifications; return the logs that they name."""
         with translate_errors("listening"):
-            notes = self._db.notifies(timeout=seconds, stop_after=1)
-            return {note.payload for note in notes}
+            return set(self._db.receive(seconds))
 
     def close(self) -> None:
         """Close the session, which frees the lock."""
@@ -257,7 +280,7 @@ class LogSignals:
         self._lock, self._stop, self._news = Lock(), Event(), Event()
         self._signals: dict[str, _SharedSignal] = {}
         self._heard: set[int] = set()
-        self._is_connected = False
+        self._is_connected, self._retry = False, RetryDelay()
         self._thread = Thread(target=self._run, name="forum-signals", daemon=True)
         self._thread.start()
 
@@ -294,12 +317,13 @@ class LogSignals:
                 pass  # other threads report that the database is away
             except Exception as error:  # noqa: BLE001  reported; it listens in a new session
                 self._report(error)
-            self._stop.wait(_RECONNECT_DELAY_S)
+            self._stop.wait(self._retry.next())
 
     def _listen(self) -> None:
         with translate_errors("listening"):
             session = _WorkerSession(self._url, self._worker)
         try:
+            self._retry.reset()
             with self._lock:
                 self._is_connected = True
             while not self._stop.is_set():
@@ -351,69 +375,7 @@ class _SharedSignal:
         """Do nothing: the session goes on for other logs."""
 
 
-def _configure(connection: Connection) -> None:
-    """Let a session make one plan for each statement, and one that suits tables of any size.
-
-    Otherwise the server plans a statement anew for each call where it expects a cheaper plan for
-    some parameters, as it does with partitions, and planning takes longer than the statement.  A
-    plan that is made while a table is small must not read the whole table when it has grown.
-    """
-    _opened.add(connection)
-    connection.execute(QUERIES["plan_once"])
-
-
-def connect(url: str, *, autocommit: bool = False) -> Connection:
-    """Open a connection that a forked child abandons."""
-    connection = psycopg.connect(url, autocommit=autocommit, connect_timeout=_CONNECT_TIMEOUT_S)
-    _opened.add(connection)
-    return connection
-
-
-def _abandon_connections() -> None:
-    """Detach a forked child from the connections of its parent, without sending to the server.
-
-    While a child holds a connection open, the server does not notice that the parent is gone, and
-    no other process can become the leader.  Each file descriptor is redirected to /dev/null and not
-    closed: the driver still uses its number, and must not write into a file that reuses it.
-    """
-    nowhere = os.open(os.devnull, os.O_RDWR)
-    for connection in list(_opened):
-        with suppress(psycopg.Error, OSError):
-            os.dup2(nowhere, connection.fileno(), inheritable=False)
-    _abandoned.extend(_opened)
-    _opened.clear()
-    os.close(nowhere)
-
-
-_opened: WeakSet[Connection] = WeakSet()
-_abandoned: list[Connection] = []
-"""Connections of a parent process: kept alive, so that their finalizers never run in the child."""
-
-
-def check_database_url(url: str) -> None:
-    """Raise `BadSettings` for an invalid database URL.
-
-    The message does not repeat the URL, because it may contain a password.
-    """
-    try:
-        psycopg.conninfo.conninfo_to_dict(url)
-    except psycopg.Error:
-        why = "not of the form postgresql://user@host/database"
-        raise errors.BadSettings("the database's address", why) from None
-
-
-def _is_alive(db: Connection) -> bool:
-    try:
-        db.execute("SELECT 1")
-    except psycopg.OperationalError:
-        return False
-    return True
-
-
 _REMEDIES = {
-    "53100": "Free some space on the disk of the database server",
-    "53300": "Raise max_connections of the server, or run fewer processes",
-    "25006": "This server is read-only: name the primary as the database",
     "42501": "Grant this user the right to do that",
     "3D000": "Create it: createdb NAME.  Or correct the name in the address of the database",
     "28P01": "Correct the password in the address of the database",
@@ -429,17 +391,35 @@ _REFUSALS = {
     "password authentication failed": "28P01",
     "no pg_hba.conf entry": "28000",
     'role "': "28000",
+    "too many clients": "53300",
+    "too many connections": "53300",
+    "remaining connection slots": "53300",
 }
 """The SQLSTATE of a refused connection by its words: the driver does not tell it then."""
 
+_IDLE_TRANSACTION_ENDED = "25P03"
+_CAUSES: dict[str, type[errors.StoreFailed]] = {
+    "53100": errors.StoreFull,
+    "53300": errors.TooManyConnections,
+    "25006": errors.StoreReadOnly,
+    "55P03": errors.StoreLocked,
+    "57014": errors.StoreTimedOut,
+    _IDLE_TRANSACTION_ENDED: errors.StoreConnectionLost,
+}
+"""The error for a cause that has a class of its own, keyed by SQLSTATE."""
 
-def _remedy(error: psycopg.Error) -> str:
+
+def _translate(doing: str, error: psycopg.Error) -> errors.StoreFailed:
     state = error.sqlstate
-    if state is None and isinstance(error, psycopg.OperationalError):
+    is_connection = isinstance(error, psycopg.OperationalError)
+    hint = ""
+    if state is None and is_connection:
         refused = str(error).partition("FATAL:")[2]
         state = next((state for words, state in _REFUSALS.items() if words in refused), None)
-        return _REMEDIES[state] if state else _UNREACHABLE
-    return _REMEDIES.get(state or "", "")
+        hint = "" if state else _UNREACHABLE
+    other = errors.StoreConnectionLost if is_connection else errors.StoreFailed
+    kind = _CAUSES.get(state or "", other)
+    return kind(doing, str(error), hint or _REMEDIES.get(state or "", ""))
 
 
 @contextmanager
@@ -447,7 +427,7 @@ def translate_errors(doing: str) -> Iterator[None]:
     """Turn errors of the driver into errors of the store."""
     try:
         yield
-    except (psycopg.OperationalError, PoolTimeout) as error:
-        raise errors.StoreConnectionLost(doing, str(error), _remedy(error)) from error
+    except PoolTimeout as error:
+        raise errors.StoreConnectionLost(doing, str(error), _UNREACHABLE) from error
     except psycopg.Error as error:
-        raise errors.StoreFailed(doing, str(error), _remedy(error)) from error
+        raise _translate(doing, error) from error

@@ -5,6 +5,7 @@ sends and one thread listens, each with its own connection; both start on first 
 database is unavailable, deltas are dropped, and no caller waits for them.
 """
 
+import hmac
 from abc import abstractmethod
 from collections import defaultdict
 from collections.abc import Iterator
@@ -17,12 +18,12 @@ from typing import ClassVar
 import msgspec
 import psycopg
 from msgspec.structs import replace
-from psycopg.rows import TupleRow
 
 from forum.backends.delta_bus import DeltaListener, LocalDeltaBus
 from forum.backends.fork_safety import ForkAware, register_fork_aware
+from forum.backends.postgres_sessions import LimitedSession, Purpose, RetryDelay, connect
+from forum.errors import TransactionPooler
 
-CHANNEL = "forum_delta"
 MAX_PAYLOAD_BYTES = 7900
 """The maximum size of a notification; Postgres accepts less than 8000 bytes."""
 MAX_QUEUED_CHARS = 1 << 22
@@ -31,18 +32,14 @@ MAX_QUEUED_CHARS = 1 << 22
 _BATCH_INTERVAL_S = 0.08
 _IDLE_S = 2.0
 """After this time without a delta the sender gives its connection back."""
-_RETRY_DELAY_S = 1.0
 _POLL_INTERVAL_S = 0.2
 """The interval at which the listening thread checks whether it is closed."""
-_CONNECT_TIMEOUT_S = 10
 _CLOSE_TIMEOUT_S = 2.0
 """The time that `close` waits for a thread that may be blocked on the database."""
 # A notification is sent by a commit, which normally waits for the disk.  Deltas may be lost, so
 # they need not wait.
 _ASYNC_COMMIT = "SET synchronous_commit TO off"
 _NOTIFY = "SELECT pg_notify(%s, payload) FROM unnest(%s::text[]) AS payload"
-
-Connection = psycopg.Connection[TupleRow]
 
 
 class DeltaMessage(msgspec.Struct, frozen=True, array_like=True):
@@ -65,9 +62,12 @@ _delta_decoder = msgspec.json.Decoder(DeltaMessage)
 class PostgresDeltaBus:
     """A bus for the deltas of one log between all processes that use a database."""
 
-    def __init__(self, url: str, origin: str) -> None:
+    def __init__(self, url: str, origin: str, secret: bytes) -> None:
+        """Use the channel that those find who have a secret of the log."""
         log = sha256(origin.encode()).hexdigest()[:32]
-        self._sender, self._receiver = _DeltaSender(url, log), _DeltaReceiver(url, log)
+        channel = name_channel(origin, secret)
+        self._sender = _DeltaSender(url, log, channel)
+        self._receiver = _DeltaReceiver(url, log, channel)
 
     def publish(self, run: str, task: str, step: str, text: str) -> None:
         """Queue a delta; all deltas of about a tenth of a second are sent together."""
@@ -84,13 +84,24 @@ class PostgresDeltaBus:
         self._receiver.close()
 
 
+def name_channel(origin: str, secret: bytes) -> str:
+    """Return the channel of a log.
+
+    Every user of a database may listen on each channel that they can name, and tenants must not
+    hear each other: so the name follows from a secret.  No statement lists the channels of others.
+    """
+    return f"forum_delta_{hmac.new(secret, origin.encode(), 'sha256').hexdigest()[:32]}"
+
+
 class _DatabaseThread(ForkAware):
     """A thread with a connection of its own, which it opens again after an error."""
 
     name: ClassVar[str]
 
-    def __init__(self, url: str, log: str) -> None:
-        self._url, self._log = url, log
+    def __init__(self, url: str, log: str, channel: str) -> None:
+        # The payloads are UTF-8, whatever the database is encoded in.
+        self._url = psycopg.conninfo.make_conninfo(url, client_encoding="utf8")
+        self._log, self._channel, self._retry = log, channel, RetryDelay()
         self.after_fork_in_child()
         register_fork_aware(self)
 
@@ -117,11 +128,12 @@ class _DatabaseThread(ForkAware):
     def _run(self) -> None:
         while self._wait_for_work():
             try:
-                with _connect(self._url) as db:
+                with connect(self._url, Purpose.SESSION, autocommit=True) as db:
+                    self._retry.reset()
                     self._work(db)
-            except psycopg.Error:
+            except (psycopg.Error, TransactionPooler):  # the store reports why
                 self._drop_queued()
-                self._closed.wait(_RETRY_DELAY_S)
+                self._closed.wait(self._retry.next())
 
     def _wait_for_work(self) -> bool:
         """Wait until a connection is needed; return False when the thread is finished."""
@@ -131,7 +143,7 @@ class _DatabaseThread(ForkAware):
         """Drop what waits for the database."""
 
     @abstractmethod
-    def _work(self, db: Connection) -> None:
+    def _work(self, db: LimitedSession) -> None:
         """Use a connection until the thread is finished, or has no more use for it."""
 
 
@@ -163,7 +175,7 @@ class _DeltaSender(_DatabaseThread):
             self._changed.wait_for(lambda: self._waiting or self._closed.is_set(), seconds)
             return bool(self._waiting)
 
-    def _work(self, db: Connection) -> None:
+    def _work(self, db: LimitedSession) -> None:
         db.execute(_ASYNC_COMMIT)
         while self._wait_for_work(_IDLE_S):
             self._closed.wait(_BATCH_INTERVAL_S)
@@ -176,7 +188,7 @@ class _DeltaSender(_DatabaseThread):
             ]
             if payloads:
                 # One statement, so that the server wakes the listening sessions only once.
-                db.execute(_NOTIFY, (CHANNEL, payloads))
+                db.execute(_NOTIFY, (self._channel, payloads))
 
     def _drop_queued(self) -> None:
         self._take_batch()
@@ -212,13 +224,11 @@ class _DeltaReceiver(_DatabaseThread):
         super().after_fork_in_child()
         self.listeners = LocalDeltaBus()
 
-    def _work(self, db: Connection) -> None:
-        db.execute(f"LISTEN {CHANNEL}")
+    def _work(self, db: LimitedSession) -> None:
+        db.execute(f"LISTEN {self._channel}")
         while not self._closed.is_set():
-            for notification in db.notifies(timeout=_POLL_INTERVAL_S):
-                self._dispatch(notification.payload)
-                if self._closed.is_set():
-                    return
+            for payload in db.receive(_POLL_INTERVAL_S):
+                self._dispatch(payload)
 
     def _dispatch(self, payload: str) -> None:
         try:
@@ -227,16 +237,3 @@ class _DeltaReceiver(_DatabaseThread):
             return  # any user of the database can send any payload to this channel
         if delta.log == self._log:
             self.listeners.publish(delta.run, delta.task, delta.step, delta.text)
-
-
-def _connect(url: str) -> Connection:
-    return psycopg.connect(
-        url,
-        autocommit=True,
-        connect_timeout=_CONNECT_TIMEOUT_S,
-        client_encoding="utf8",
-        # Detect a dead peer after a minute (30 s + 3 * 10 s), not after hours.
-        keepalives_idle=30,
-        keepalives_interval=10,
-        keepalives_count=3,
-    )

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from forum.backends.fork_safety import ForkAware, register_fork_aware
 from forum.backends.threads import start_thread
 from forum.errors import ConcurrentUpdate, StoreFailed
+from forum.ledger.database_memory import DatabaseMemory
 from forum.ledger.ports import Store
 from forum.ledger.sequencer import MAX_BATCH_ENTRIES, Publication, Publisher, Sequencer
 
@@ -66,7 +67,9 @@ class PublisherLoop(ForkAware):
         self._store, self._sequencer, self._publisher = store, sequencer, publisher
         self._on_publication, self._retain = on_publication, retain
         self._stop, self._caught_up = Event(), Event()
-        self._signed = self._published = -1
+        # A tree of the same size in another database is another tree.
+        self._signed: DatabaseMemory[int] = DatabaseMemory(store.lineage, lambda: -1)
+        self._published: DatabaseMemory[int] = DatabaseMemory(store.lineage, lambda: -1)
         self._leads = self._erases = False
         self._wake, self._pause = Event(), SEQUENCE_INTERVAL_S
         self._batches = 0
@@ -175,9 +178,9 @@ class PublisherLoop(ForkAware):
             return
         look = _Look(self._batches, monotonic())
         size = self._store.head().size
-        if size != self._signed:
+        if size != self._signed.value:
             self._publisher.sign()
-            self._signed = size
+            self._signed.value = size
         self._looks["signer"] = look
 
     def _erase(self) -> None:
@@ -209,15 +212,15 @@ class PublisherLoop(ForkAware):
         # have been written after the time of the cosignature.
         if not self._caught_up.is_set():
             return
-        is_incomplete = self._published == -1
+        is_incomplete = self._published.value == -1
         if not self._leads or not (is_incomplete or self._may_have_grown("publisher")):
             return
         look = _Look(self._batches, monotonic())
-        if self._store.head().size != self._published:
+        if self._store.head().size != self._published.value:
             publication = self._publisher.publish()
             # -1 is no size of a tree, so the next round publishes this tree again and asks the
             # witnesses whose cosignature is missing.
             missing = publication.unreachable or publication.refused
-            self._published = -1 if missing else publication.checkpoint.size
+            self._published.value = -1 if missing else publication.checkpoint.size
             self._on_publication(publication)
         self._looks["publisher"] = look

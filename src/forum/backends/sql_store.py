@@ -10,7 +10,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from functools import partial
+from functools import lru_cache, partial
 from importlib.resources import files
 from itertools import groupby
 from operator import itemgetter
@@ -19,9 +19,11 @@ from typing import Any, NamedTuple, Protocol
 from forum import errors
 from forum.ledger import ports
 from forum.ledger.body import StoredBody
-from forum.ledger.entry import MAIN_STRAND
+from forum.ledger.control_key import CONTROL_STRANDS
+from forum.ledger.database_memory import DatabaseMemory, Lineage
+from forum.ledger.entry import LOG_RUN, MAIN_STRAND
 from forum.ledger.row_checks import PositionCheck
-from forum.tlog import Hash, TileId, hash_leaf
+from forum.tlog import Hash, TileId, add_signatures, hash_leaf, parse_checkpoint
 
 PAGE_ROWS = 1000
 """The maximum number of rows per query page."""
@@ -133,17 +135,21 @@ def _estimate_pending(oldest: _PendingSample, newest: _PendingSample) -> int:
 
 
 class _Periods(NamedTuple):
-    """The current day and month in UTC, and their ends, by the clock of the database."""
+    """The current minute, day and month in UTC, and their ends, by the clock of the database."""
 
     day: str
     month: str
     day_until: int
     month_until: int
     now: int
+    minute: str
+    minute_until: int
 
     def find(self, per: str) -> tuple[str, int]:
-        """Return the name of the current day or month, and the time at which it ends."""
+        """Return the name of the current period, and the time at which it ends."""
         match per:
+            case "minute":
+                return self.minute, self.minute_until
             case "day":
                 return self.day, self.day_until
             case "month":
@@ -215,6 +221,15 @@ class _ArchivedRows:
         return archived
 
 
+@lru_cache(maxsize=64)
+def _find_noted_size(note: bytes) -> int | None:
+    """Return the size of the tree that a note is about, or None for anything but a checkpoint."""
+    try:
+        return parse_checkpoint(note).size
+    except errors.Malformed:
+        return None
+
+
 def _emptied(place: str) -> errors.TamperDetected:
     return errors.TamperDetected(
         f"entry {place}", "its bytes were removed, and no archive has them"
@@ -227,7 +242,10 @@ class SqlReader(ABC):
     def __init__(self, origin: str) -> None:
         self._origin = origin
         self._log = 0
-        self._strand_ids: dict[tuple[str, str], int] = {}
+        self.lineage = Lineage()
+        self._strand_ids: DatabaseMemory[dict[tuple[str, str], int]] = DatabaseMemory(
+            self.lineage, dict
+        )
         self.check: ports.RowCheck = PositionCheck(origin)
         self.archive: ports.RunArchive | None = None
 
@@ -255,6 +273,8 @@ class SqlReader(ABC):
     def head(self) -> ports.TreeHead:
         """Return the size and the root of the tree that the sequencer committed last."""
         size, root = self._fetch_rows("head")[0]
+        if type(size) is not int:  # SQLite accepts any type in any column
+            raise errors.Malformed("the head of the log", "its size is not a number")
         return ports.TreeHead(size, Hash(root))
 
     def read_tile(self, tile: TileId, width: int) -> bytes:
@@ -343,16 +363,26 @@ class SqlReader(ABC):
     def read_strand(self, run: str, strand: str, start: int = 0) -> Iterator[bytes]:
         """Yield the checked entries of a strand from position `start`, sequenced or not.
 
-        Raises `TamperDetected` at a gap in the positions.
+        A strand of control entries ends before the first one that nobody can tell yet to be
+        genuine: it counts when it is signed.  Raises `TamperDetected` at a gap in the positions,
+        and `NotYetSigned` for such an entry in another strand.
         """
         for row in self.strand_rows(run, strand, start):
             self.check.check_row(row)
+            if run == LOG_RUN and strand in CONTROL_STRANDS and not self.check.is_settled(row):
+                return
+            self._check_settled(row)
             if row.n != start:
-                raise errors.TamperDetected(
-                    f"entry {run}/{strand}/{start}", "it is not there, and later ones are"
-                )
+                why = "it is not there, and later ones are"
+                if run == LOG_RUN:
+                    why += ". Restore a backup, or try a new epoch: forum ledger epoch"
+                raise errors.TamperDetected(f"entry {run}/{strand}/{start}", why)
             start += 1
             yield row.data
+
+    def _check_settled(self, row: ports.EntryRow) -> None:
+        if not self.check.is_settled(row):
+            raise errors.NotYetSigned(str(row.position))
 
     def strand_rows(self, run: str, strand: str, start: int = 0) -> Iterator[ports.EntryRow]:
         """Yield the rows of a strand from position `start`, without checking them."""
@@ -368,6 +398,7 @@ class SqlReader(ABC):
         for columns in [] if key is None else self._fetch_rows("last", strand=key):
             row = _ArchivedRows(self.archive).restore(ports.EntryRow(run, strand, *columns))
             self.check.check_row(row)
+            self._check_settled(row)
             return row.data
         return None
 
@@ -381,6 +412,7 @@ class SqlReader(ABC):
                 continue
             row = archived.restore(ports.EntryRow(run, strand, *columns))
             self.check.check_row(row)
+            self._check_settled(row)
             ends.append(row.data)
         return ends
 
@@ -401,8 +433,10 @@ class SqlReader(ABC):
 
         Raises `TamperDetected` if an entry of a strand is missing.
         """
+        cached = self._strand_ids.value
         first = self._fetch_rows("first_entries", run=run, limit=PAGE_ROWS)
         if len(first) < PAGE_ROWS:
+            self._cache_strand_keys({(run, row[1]): row[0] for row in first}, cached)
             yield from self._check_whole_run(run, first)
             return
         for strands in _group_into_pages(self._strands_of(run)):
@@ -419,7 +453,6 @@ class SqlReader(ABC):
         self, run: str, rows: Sequence[Any]
     ) -> Iterator[tuple[ports.Position, bytes]]:
         """Yield all entries of a run from their rows, ordered by strand and position."""
-        self._cache_strand_keys({(run, row[1]): row[0] for row in rows})
         expected, archived = ("", 0), _ArchivedRows(self.archive)
         for _, strand, *columns in rows:
             row = archived.restore(ports.EntryRow(run, strand, *columns))
@@ -462,6 +495,7 @@ class SqlReader(ABC):
             row = ports.EntryRow(run=run, strand=strand, n=n, data=data, tag=tag)
             whole = archived.restore(row)
             self.check.check_row(whole)
+            self._check_settled(whole)
             entries.append(whole.data)
         return entries
 
@@ -502,8 +536,9 @@ class SqlReader(ABC):
         return [data == b"" for data, _ in self._entries_at(places)] if places else []
 
     def _strands_of(self, run: str) -> list[_StrandRow]:
+        cached = self._strand_ids.value
         strands = [_StrandRow(*row) for row in self._fetch_rows("strand_lengths", run=run)]
-        self._cache_strand_keys({(run, strand.name): strand.key for strand in strands})
+        self._cache_strand_keys({(run, strand.name): strand.key for strand in strands}, cached)
         return strands
 
     def runs(self, after: str, limit: int) -> list[str]:
@@ -575,10 +610,18 @@ class SqlReader(ABC):
         yield from self._fetch_pages("checkpoints", "size", start)
 
     def checkpoint(self, most: int | None = None) -> bytes | None:
-        """Return the signed note of the largest tree of at most `most` leaves, or None."""
+        """Return the signed note of the largest tree of at most `most` leaves, or None.
+
+        A row of a size that the tree does not have, and one whose note is not that of its size, are
+        passed over: the verifier reports them, and one such row must not stop the log.
+        """
         size = 2**62 if most is None else most
-        note: bytes | None = self._fetch_one("checkpoint", size=size)
-        return note
+        while rows := self._fetch_rows("checkpoint", size=size):
+            note, stored = rows[0]
+            if _find_noted_size(note) == stored:
+                return bytes(note)
+            size = stored - 1
+        return None
 
     def unsequenced_entries(self) -> Iterator[bytes | None]:
         """Yield the entries that have no index yet, unchecked; None for a missing entry."""
@@ -632,13 +675,17 @@ class SqlReader(ABC):
         return [ports.IdempotencyRecord(*row) for row in rows]
 
     def budget_use(self) -> list[ports.BudgetUse]:
-        """Return the use of each shared cap in the current day and the current month."""
+        """Return the use of each shared cap in the current minute, day and month."""
         clock = _Periods(*self._fetch_rows("periods")[0])
         return [
             ports.BudgetUse(scope, name, until, ports.Spend(*used))
-            for period in (clock.day, clock.month)
+            for period in (clock.minute, clock.day, clock.month)
             for scope, name, until, *used in self._fetch_rows("budget_use", period=period)
         ]
+
+    @abstractmethod
+    def check_catalogue(self) -> ports.CatalogueCheck:
+        """Compare the catalogue of the database with the migrations of this release."""
 
     def count_quarantined(self) -> int:
         """Count the rows in the quarantine."""
@@ -666,14 +713,20 @@ class SqlReader(ABC):
             start = page[-1][0] + 1
 
     def _strand_key(self, run: str, name: str) -> int | None:
-        key = self._strand_ids.get((run, name))
+        key = self._strand_ids.value.get((run, name))
         return self._fetch_one("strand", run=run, name=name) if key is None else key
 
-    def _cache_strand_keys(self, strands: dict[tuple[str, str], int]) -> None:
-        """Cache the keys of committed strands, and clear the cache when it grows too large."""
-        if len(self._strand_ids) > MAX_CACHED_STRANDS:
-            self._strand_ids.clear()
-        self._strand_ids.update(strands)
+    def _cache_strand_keys(
+        self, strands: dict[tuple[str, str], int], cached: dict[tuple[str, str], int]
+    ) -> None:
+        """Cache the keys of committed strands, and clear the cache when it grows too large.
+
+        The cache was taken before the keys were read: if the database has changed since, it is
+        one that nobody uses any more.
+        """
+        if len(cached) > MAX_CACHED_STRANDS:
+            cached.clear()
+        cached.update(strands)
 
     def _body_key(self, position: ports.Position, name: str) -> dict[str, Any]:
         strand = self._strand_key(position.run, position.strand)
@@ -710,9 +763,18 @@ class SqlStore(SqlReader):
     Effects of entries are applied in the transaction that commits the entries.
     """
 
+    def require_history(self, head: ports.TreeHead) -> None:
+        """Write nothing unless the tree continues this one, which was seen before."""
+
+    def check_history(self) -> None:
+        """Raise `CommitsLost` if the database lacks commits that were seen before."""
+
     @abstractmethod
     def _write_transaction(self, doing: str) -> AbstractContextManager[QueryExecutor]:
         """Open a transaction: commit at the end of the block, roll back if the block raises."""
+
+    def _check_not_moving(self, execute: QueryExecutor) -> None:
+        """Raise `LogPaused` while the log is copied to another database."""
 
     def _change(self, doing: str, query: str, **parameters: object) -> None:
         """Run one statement in a transaction of its own."""
@@ -735,6 +797,8 @@ class SqlStore(SqlReader):
             clock = _Periods(*execute("periods").fetchall()[0])
             period, until = clock.find(per)
             place = {"period": period, "scope": scope}
+            if per == "minute":  # unlike days and months, they are too many to keep
+                execute("drop_past_slices", **place)
             for name in ("", owner):
                 execute("add_slice", **place, owner=name, until=until)
             # From here on, slices of this scope and period are allocated one at a time: two
@@ -762,6 +826,14 @@ class SqlStore(SqlReader):
                 used = ports.Spend(*row)._asdict()
                 execute("charge_slice", **place, owner="", guarded=False, **used)
 
+    def restore_budget_use(self, uses: Sequence[ports.BudgetUse]) -> None:
+        """Count what was used of shared caps in the earlier epoch of the log."""
+        with self._write_transaction("restoring the use of caps") as execute:
+            for use in uses:
+                place = {"period": use.period, "scope": use.scope, "owner": ""}
+                execute("add_slice", **place, until=use.until)
+                execute("charge_slice", **place, guarded=False, **use.used._asdict())
+
     def report_overrun(self, slices: Sequence[ports.BudgetSlice]) -> None:
         """Take back what other processes hold of these caps, and tell them of an overrun."""
         for scope, period, owner in sorted(slices):
@@ -783,6 +855,10 @@ class SqlStore(SqlReader):
         """Return the timer of a strand, or None if none is set."""
         rows = self._fetch_rows("alarm", run=run, strand=strand)
         return ports.Timer(*rows[0]) if rows else None
+
+    def count_open_runs(self, limit: int) -> int:
+        """Count the runs that were accepted and have not ended, but at most `limit`."""
+        return int(self._fetch_one("open_runs", strand=MAIN_STRAND, limit=limit))
 
     def count_pending_gates(self, limit: int) -> int:
         """Count the gates that wait for a decision, but at most `limit`."""
@@ -890,13 +966,21 @@ class SqlStore(SqlReader):
         return self._fetch_column("workers")
 
     def save_checkpoint(self, size: int, note: bytes) -> None:
-        """Store a signed checkpoint; one with more cosignatures replaces one of the same size."""
-        self._change("publishing", "save_checkpoint", size=size, note=note)
+        """Store a signed checkpoint; what another process heard of the witnesses stays below it."""
+        with self._write_transaction("publishing") as execute:
+            self._save_checkpoint(execute, size, note)
+
+    def _save_checkpoint(self, execute: QueryExecutor, size: int, note: bytes) -> QueryResult:
+        # The log may record a cosignature as soon as it is stored: from then on it is missed.
+        for (stored,) in execute("lock_checkpoint", size=size).fetchall():
+            note = add_signatures(note, bytes(stored))
+        return execute("save_checkpoint", size=size, note=note)
 
     def erase_bodies(self, places: Sequence[tuple[ports.Position, str]]) -> None:
         """Erase bodies and their salts: all or none."""
         keys = [self._body_key(position, name) for position, name in places]
         with self._write_transaction("erasing") as execute:
+            self._check_not_moving(execute)
             for key in keys:
                 execute("erase", **key)
             # The digest in the idempotency record is not salted: with it, an attacker could
@@ -907,6 +991,7 @@ class SqlStore(SqlReader):
     def discard_quarantine(self, ids: Sequence[int]) -> None:
         """Delete rows and their bodies from the quarantine."""
         with self._write_transaction("discarding rows") as execute:
+            self._check_not_moving(execute)
             for row in ids:
                 execute("discard_quarantine_bodies", id=row)
                 execute("discard_quarantine", id=row)
@@ -929,6 +1014,7 @@ class SqlStore(SqlReader):
         for strand in sorted(self._strands_of(run), key=lambda row: row.name == MAIN_STRAND):
             place = {"strand": strand.key, "length": lengths.get(strand.name, 0)}
             with self._write_transaction("removing an archived run") as execute:
+                self._check_not_moving(execute)
                 execute("remove_archived_bodies", **place)
                 execute("empty_entries", **place)
 

@@ -4,6 +4,7 @@ Every connection that writes uses the write-ahead log with `synchronous=FULL`, s
 durable when it returns, and `secure_delete`, so that erased bodies are overwritten.
 """
 
+import errno
 import os
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,6 +12,7 @@ from contextlib import AbstractContextManager, closing, contextmanager
 from itertools import chain
 from pathlib import Path
 from struct import unpack
+from tempfile import TemporaryFile
 from threading import RLock
 from time import monotonic, sleep
 from typing import Any
@@ -19,12 +21,21 @@ import msgspec
 
 from forum import errors
 from forum.backends import sql_store
+from forum.backends.catalogue import (
+    Catalogue,
+    collect_objects,
+    compare_catalogue,
+    describe_unknown_state,
+)
 from forum.backends.fork_safety import ForkAware, block_forks, register_fork_aware
 from forum.ledger import ports
 from forum.tlog import EMPTY_ROOT, TileId
+from forum.tracing import SpanName, begin_span
 
 _SQL = sql_store.load_queries("sqlite")
 _BUSY_TIMEOUT_S = 20.0
+_PROBE_TIMEOUT_S = 1.0
+_PROBE_BYTES = 128 << 10
 _WATCH_INTERVAL_S = 0.03
 _MAX_INSERT_ROWS = 240
 """Rows per insert statement: four parameters each, and every SQLite accepts 999 parameters."""
@@ -128,9 +139,32 @@ class SqliteReader(sql_store.SqlReader):
             return []
         return super().find_misplaced(start, leaves)
 
+    def check_catalogue(self) -> ports.CatalogueCheck:
+        """Compare the schema of the file with what the migrations recorded in it make."""
+        db = self._current()
+        with db.lock, _translate_errors("reading the schema"):
+            version, additions = _version(db), _additions(db)
+            migrations = sql_store.load_migrations("sqlite")
+            unknown = describe_unknown_state(migrations, additions, missing=False)
+            if unknown:
+                return ports.CatalogueCheck(not_checked=unknown)
+            stored = _read_catalogue(db)
+        applied = [m for m in migrations if m.number <= version or m.number in additions]
+        with closing(sqlite3.connect(":memory:", isolation_level=None)) as empty:
+            for migration in applied:
+                _run_script(empty, migration)
+            expected = _read_catalogue(empty)
+            empty.execute(_SQL["make_additions"])
+            optional = _read_catalogue(empty)
+        forms = {name: [lines] for name, lines in expected.items()}
+        for name in optional.keys() - expected.keys():
+            forms[name] = [optional[name], frozenset()]
+        return compare_catalogue(stored, forms)
+
     def _fetch(self, query: str, parameters: dict[str, object]) -> list[Any]:
         db = self._current()
-        with db.lock, _translate_errors(f"reading ({query})"):
+        doing = f"reading ({query})"
+        with begin_span(SpanName.STORE, doing), db.lock, _translate_errors(doing):
             return db.execute(_SQL[query], parameters).fetchall()
 
     def _current(self) -> _SharedConnection:
@@ -144,6 +178,8 @@ class SqliteStore(SqliteReader, sql_store.SqlStore):
 
     def __init__(self, path: Path, origin: str) -> None:
         self._path = path
+        self._probe: _SharedConnection | None = None
+        self._probe_lock, self._probe_process = RLock(), 0
         connection = _connect(path)
         try:
             with connection.lock:
@@ -184,7 +220,7 @@ class SqliteStore(SqliteReader, sql_store.SqlStore):
             )
             self._apply_effects(execute, records)
         # After the commit: if the transaction had failed, these keys would not exist.
-        self._cache_strand_keys(added)
+        self._cache_strand_keys(added, self._strand_ids.value)
 
     def pending_entries(self, limit: int) -> ports.PendingEntries:
         """Return the next entries without an index, in the order of their commits.
@@ -202,14 +238,16 @@ class SqliteStore(SqliteReader, sql_store.SqlStore):
         new: ports.TreeHead,
         batch: ports.PendingEntries,
         tiles: Mapping[TileId, bytes],
+        own: Sequence[ports.EntryWrite] = (),
     ) -> None:
         """Assign indexes to a batch, store its tiles and replace the tree head, in one transaction.
 
-        Raises `ConcurrentUpdate` if the head is not `old` or the batch is no longer pending.
+        Raises `ConcurrentUpdate` if the head is not `old` or the batch is no longer pending, and
+        `PositionTaken` if a row has the position of an own entry.
         """
         ids = batch.keys
-        leaves = zip(range(old.size, new.size), ids, batch.leaves, strict=True)
-        with self._write_transaction("sequencing"):
+        added: dict[tuple[str, str], int] = {}
+        with self._write_transaction("sequencing") as execute:
             # The compare-and-set includes the first id.  The head alone is not enough: another
             # sequencer may have indexed these entries after this one read them and before this one
             # read the head.
@@ -220,12 +258,49 @@ class SqliteStore(SqliteReader, sql_store.SqlStore):
             waited = self._db.execute(_SQL["remove_pending"], (self._log, ids[0], ids[-1]))
             if waited.rowcount != len(ids):
                 raise errors.ConcurrentUpdate(f"the waiting entries of {self._origin}")
+            own_ids = self._add_own_entries(execute, own, added)
+            # This removes own entries too, which a trigger has made pending: their ids are smaller.
             self._db.execute(_SQL["remove_left_behind"], (self._log, ids[0]))
-            rows = [(self._log, i, entry, sql_store.leaf_prefix(leaf)) for i, entry, leaf in leaves]
+            entries = zip(
+                range(old.size, new.size),
+                [*ids, *own_ids],
+                [*batch.leaves, *(write.leaf for write in own)],
+                strict=True,
+            )
+            rows = [(self._log, i, key, sql_store.leaf_prefix(leaf)) for i, key, leaf in entries]
             self._insert_rows("add_leaves", rows)
             self._db.executemany(
                 _SQL["put_tile"], ((self._log, t.level, t.index, h) for t, h in tiles.items())
             )
+        self._cache_strand_keys(added, self._strand_ids.value)
+
+    def _add_own_entries(
+        self,
+        execute: sql_store.QueryExecutor,
+        own: Sequence[ports.EntryWrite],
+        added: dict[tuple[str, str], int],
+    ) -> list[int]:
+        """Store entries of the sequencer, and return their ids.
+
+        Their ids are negative.  A positive one would be greater than the ids of entries that were
+        appended since the batch was read, and those would no longer count as pending.
+        """
+        if not own:
+            return []
+        first: int = execute("next_own_id").fetchall()[0][0]
+        ids = [first - offset for offset in range(len(own))]
+        rows = [
+            (key, self._strand_id(write.position, added), write.position.n, write.data, write.tag)
+            for key, write in zip(ids, own, strict=True)
+        ]
+        try:
+            self._insert_rows("add_own_entries", rows)
+        except sqlite3.IntegrityError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_CONSTRAINT_UNIQUE:
+                raise
+            raise errors.PositionTaken(str(own[0].position)) from None
+        self._apply_effects(execute, own)
+        return ids
 
     def move_to_quarantine(self, batch: ports.PendingEntries) -> None:
         """Move pending entries and their bodies to the quarantine, in one transaction.
@@ -284,8 +359,43 @@ class SqliteStore(SqliteReader, sql_store.SqlStore):
         """Renew the lease of a worker, and return the workers whose lease had expired."""
         with self._write_transaction("holding a lease") as execute:
             lost = [row[0] for row in execute("lost_workers").fetchall()]
+            execute("cut_leases", most=round(ports.MAX_LEASE_S * 1e6))
             execute("hold_lease", worker=worker, micros=round(lease_s * 1e6))
         return lost
+
+    def find_sequencer(self) -> ports.SequencerSession | None:
+        """Return None: no process holds a lock."""
+        return None
+
+    def read_state(self) -> ports.StoreState:
+        """Return what a monitor looks at, through a connection of its own.
+
+        A thread that waits for the lock of another process keeps the shared one meanwhile.
+        """
+        with self._probe_lock, _translate_errors("reading its state"):
+            row = self._open_probe().execute(_SQL["log_state"], {"log": self._log}).fetchone()
+        return ports.StoreState(*row)
+
+    def try_writing(self) -> None:
+        """Raise the `StoreFailed` of the cause if the file or its disk cannot be written.
+
+        Takes the lock of writers and gives it back, and writes a file without a name beside the
+        ledger.  A commit would grow the write-ahead log at every probe.
+        """
+        # Opened anew: a file that was opened before can be written whatever its mode has become.
+        with (
+            closing(_connect(self._path, busy_timeout_s=_PROBE_TIMEOUT_S)) as db,
+            db.lock,
+            _translate_errors("trying whether it can be written"),
+        ):
+            db.execute("BEGIN IMMEDIATE")
+            db.execute("ROLLBACK")
+        try:
+            with TemporaryFile(dir=self._path.parent, buffering=0) as file:
+                file.write(bytes(_PROBE_BYTES))
+        except OSError as error:
+            why, code = error.strerror or str(error), _DISK_ERRORS.get(error.errno or 0)
+            raise _make_error(f"writing beside {self._path}", why, code) from error
 
     def try_lead(self) -> bool:
         """Return True: any process may sequence, and the compare-and-set detects conflicts."""
@@ -295,8 +405,17 @@ class SqliteStore(SqliteReader, sql_store.SqlStore):
         """Open a reader of one snapshot of the log, on a connection of its own."""
         return open_reader(self._path, self._origin)
 
+    def _open_probe(self) -> _SharedConnection:
+        """Return the connection of the monitor; a forked child has closed that of its parent."""
+        if self._probe is None or self._probe_process != os.getpid():
+            self._probe = _connect(self._path, busy_timeout_s=_PROBE_TIMEOUT_S)
+            self._probe_process = os.getpid()
+        return self._probe
+
     def close(self) -> None:
-        """Close the connection to the file."""
+        """Close the connections to the file."""
+        if self._probe is not None:
+            self._probe.close()
         self._db.close()
 
     def _current(self) -> _SharedConnection:
@@ -310,7 +429,12 @@ class SqliteStore(SqliteReader, sql_store.SqlStore):
     @contextmanager
     def _write_transaction(self, doing: str) -> Iterator[sql_store.QueryExecutor]:
         db = self._current()
-        with db.lock, _translate_errors(doing), _transaction(db):
+        with (
+            begin_span(SpanName.STORE, doing),
+            db.lock,
+            _translate_errors(doing),
+            _transaction(db),
+        ):
             yield self._execute
 
     def _open_accounts(
@@ -391,7 +515,7 @@ class SqliteStore(SqliteReader, sql_store.SqlStore):
 
     def _strand_id(self, position: ports.Position, added: dict[tuple[str, str], int]) -> int:
         run, name = key = (position.run, position.strand)
-        strand = self._strand_ids.get(key) or added.get(key)
+        strand = self._strand_ids.value.get(key) or added.get(key)
         if strand is None:
             insert = self._db.execute(_SQL["add_strand"], (self._log, run, name))
             # Without a row id it was there: another process or an earlier store has added it.
@@ -472,7 +596,9 @@ def open_copy(path: Path, origin: str) -> Iterator[SqliteReader]:
         yield SqliteReader(connection, origin)
 
 
-def _connect(path: Path, *, read_only: bool = False) -> _SharedConnection:
+def _connect(
+    path: Path, *, read_only: bool = False, busy_timeout_s: float = _BUSY_TIMEOUT_S
+) -> _SharedConnection:
     with _translate_errors(f"opening {path}"):
         if not read_only:
             _make_private(path)
@@ -481,7 +607,7 @@ def _connect(path: Path, *, read_only: bool = False) -> _SharedConnection:
             connection = _SharedConnection(
                 _uri(path, read_only=read_only),
                 uri=True,
-                timeout=_BUSY_TIMEOUT_S,
+                timeout=busy_timeout_s,
                 isolation_level=None,
                 check_same_thread=False,
             )
@@ -591,11 +717,24 @@ def _apply(
             if migration.number <= version or (additive and not migration.is_additive):
                 continue
             if migration.number not in additions:
-                for statement in migration.sql.split(";\n"):
-                    connection.execute(statement)
+                _run_script(connection, migration)
                 connection.execute(_SQL["add_addition"], (migration.number,))
             if migration.number <= sql_store.BASE_SCHEMA_VERSION or not additive:
                 connection.execute(f"PRAGMA user_version = {migration.number}")
+
+
+def _run_script(connection: sqlite3.Connection, migration: sql_store.Migration) -> None:
+    for statement in migration.sql.split(";\n"):
+        connection.execute(statement)
+
+
+def _read_catalogue(connection: sqlite3.Connection) -> Catalogue:
+    """Return the objects of a file with the statements that made them.
+
+    Nothing else decides what they are: SQLite reads these statements when it opens a file.
+    """
+    rows = connection.execute(_SQL["catalogue"]).fetchall()
+    return collect_objects((f"{kind} {name}", " ".join(text.split())) for kind, name, text in rows)
 
 
 def _is_only_connection(connection: sqlite3.Connection) -> bool:
@@ -651,6 +790,27 @@ _REMEDIES = {
 }
 """The remedy for an error of SQLite, keyed by primary result code."""
 
+_CAUSES: dict[int, type[errors.StoreFailed]] = {
+    sqlite3.SQLITE_FULL: errors.StoreFull,
+    sqlite3.SQLITE_READONLY: errors.StoreReadOnly,
+    sqlite3.SQLITE_BUSY: errors.StoreLocked,
+}
+"""The error for a cause that has a class of its own, keyed by primary result code."""
+_DISK_ERRORS = {
+    errno.ENOSPC: sqlite3.SQLITE_FULL,
+    errno.EDQUOT: sqlite3.SQLITE_FULL,
+    errno.EFBIG: sqlite3.SQLITE_FULL,
+    errno.EROFS: sqlite3.SQLITE_READONLY,
+    errno.EACCES: sqlite3.SQLITE_READONLY,
+    errno.EPERM: sqlite3.SQLITE_READONLY,
+}
+"""The result code of SQLite for the same error of the operating system."""
+
+
+def _make_error(doing: str, why: str, code: int | None) -> errors.StoreFailed:
+    kind = _CAUSES.get(code or 0, errors.StoreFailed)
+    return kind(doing, why, _REMEDIES.get(code or 0, ""))
+
 
 @contextmanager
 def _translate_errors(doing: str) -> Iterator[None]:
@@ -658,4 +818,4 @@ def _translate_errors(doing: str) -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         code: int = getattr(error, "sqlite_errorcode", None) or 0
-        raise errors.StoreFailed(doing, str(error), _REMEDIES.get(code & 0xFF, "")) from error
+        raise _make_error(doing, str(error), code & 0xFF) from error

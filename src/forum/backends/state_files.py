@@ -6,7 +6,7 @@ Each file is replaced as a whole and synced to disk before the write returns.
 import fcntl
 import os
 from base64 import b64decode, b64encode
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -51,14 +51,14 @@ class StrandHeadFile:
         """Return position and id of the last entry seen of a strand, or None."""
         return self._read().get(strand)
 
-    def advance(self, strand: str, n: int, leaf: str) -> None:
-        """Store the last entry of a strand, unless a later one is stored."""
-        if self._read().get(strand, (-1, ""))[0] >= n:
+    def advance(self, ends: Mapping[str, tuple[int, str]]) -> None:
+        """Store the last entries of strands, except of those of which a later one is stored."""
+        if not _select_later(ends, self._read()):
             return
         with lock_file(self._path):
             heads = self._read()
-            if heads.get(strand, (-1, ""))[0] < n:
-                lines = (heads | {strand: (n, leaf)}).items()
+            if later := _select_later(ends, heads):
+                lines = (heads | later).items()
                 text = "".join(f"{name} {at} {head}\n" for name, (at, head) in sorted(lines))
                 write_durably(self._path, text.encode())
 
@@ -70,6 +70,12 @@ class StrandHeadFile:
             return {strand: (int(n), leaf) for strand, n, leaf in named}
         except ValueError:
             raise errors.StoreFailed(f"reading {self._path}", "it is damaged") from None
+
+
+def _select_later(
+    ends: Mapping[str, tuple[int, str]], stored: Mapping[str, tuple[int, str]]
+) -> dict[str, tuple[int, str]]:
+    return {strand: end for strand, end in ends.items() if stored.get(strand, (-1, ""))[0] < end[0]}
 
 
 class FileByteSource:

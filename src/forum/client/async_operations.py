@@ -798,6 +798,25 @@ class AsyncLedgerApi:
             forms.ProofForm,
         )
 
+    async def get_directory(
+        self, *, first: int | None = None, limit: int | None = None
+    ) -> forms.DirectoryForm:
+        """Get the names of all runs, in the order of their openings, with a proof.
+
+        `GET /api/v1/directory`; needs the scope `audit` or `read`.
+
+        `first`: The position of the first entry, from 0 on.
+        """
+        return await self._connection.call(
+            ApiRequest(
+                method="GET",
+                path="/api/v1/directory",
+                query={"first": first, "limit": limit},
+                accept="application/json",
+            ),
+            forms.DirectoryForm,
+        )
+
     async def get_causes(self, entry: int | str, *, limit: int | None = None) -> forms.WhyForm:
         """Look at what led to an entry.
 
@@ -1165,11 +1184,25 @@ class AsyncHealthApi:
         return await self._connection.call_text(ApiRequest(method="GET", path="/livez"))
 
     async def readyz(self) -> str:
-        """Return whether to send requests here.
+        """Return whether to send requests here: whether it can write.
 
         `GET /readyz`; needs no key.
         """
         return await self._connection.call_text(ApiRequest(method="GET", path="/readyz"))
+
+    async def readyz_read(self) -> str:
+        """Return whether to send requests here that only read.
+
+        `GET /readyz/read`; needs no key.
+        """
+        return await self._connection.call_text(ApiRequest(method="GET", path="/readyz/read"))
+
+    async def readyz_sign(self) -> str:
+        """Return whether entries get an index and a signature.
+
+        `GET /readyz/sign`; needs no key.
+        """
+        return await self._connection.call_text(ApiRequest(method="GET", path="/readyz/sign"))
 
     async def metrics(self) -> str:
         """Return what this process counts.

@@ -94,6 +94,7 @@ if TYPE_CHECKING:
         "session-surplus",
         "session-answer",
         "run-course",
+        "child-foreign",
         "score-invalid",
         "report-invalid",
         "entry-missing",
@@ -104,15 +105,20 @@ if TYPE_CHECKING:
         "after-close",
         "strand-unclosed",
         "body-missing",
+        "hold-broken",
+        "rule-missing",
         "session-missing",
+        "directory-broken",
         "tail-cut",
         "epoch-missing",
         "left-unsequenced",
+        "catalogue-mismatch",
         "nothing-signed",
         "history-replaced",
         "not-witnessed",
         "time-impossible",
         "past-unknown",
+        "cosignature-missing",
     ]
     Protocol = Literal["council", "symposium"]
     Provenance = Literal["driven", "relayed", "wrapped", "reported"]
@@ -1440,6 +1446,17 @@ class ProofForm(msgspec.Struct, frozen=True, kw_only=True):
     """A C2SP tlog-proof: the inclusion proof, and the checkpoint it leads to."""
 
 
+class DirectoryForm(msgspec.Struct, frozen=True, kw_only=True):
+    """Consecutive entries of the directory of runs, and what proves them to a stranger."""
+
+    first: int
+    """The position of the first entry in the directory."""
+    entries: tuple[str, ...]
+    """The entries as they were hashed; each names the one before it."""
+    proof: str
+    """A C2SP tlog-proof of the last of these entries."""
+
+
 class CauseForm(msgspec.Struct, frozen=True, kw_only=True):
     """An entry that led to another one."""
 
@@ -1540,6 +1557,15 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
     gaps: tuple[GapCount, ...] = ()
 
 
+class Interval(msgspec.Struct, frozen=True, kw_only=True):
+    """The proven interval of a run, in seconds since 1970 by the clocks of the reader's
+    witnesses.
+    """
+
+    after: int | None = None
+    before: int | None = None
+
+
 class ReportForm(msgspec.Struct, frozen=True, kw_only=True):
     """What was checked, what was found, and what was not checked."""
 
@@ -1571,6 +1597,10 @@ class ReportForm(msgspec.Struct, frozen=True, kw_only=True):
     witnessing: WitnessState = "none"
     """Who has seen it: `independent` only if your trust file marks a witness that cosigned it as
     another organization's; otherwise `self-witnessed` or `none`.
+    """
+    interval: Interval | None = None
+    """When the run of a bundle was written, in seconds since 1970, as witnesses prove it; null
+    where that was not checked, and for a whole ledger.
     """
 
 

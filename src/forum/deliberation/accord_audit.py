@@ -1,6 +1,6 @@
 """Auditing what a run says of the runs within it: their accords, and how many calls they made."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
@@ -61,6 +61,46 @@ def audit_inner_calls(minutes: SessionEntries, read_run: ReadRun) -> RunAudit:
             )
             comparer.report_fault(Breach.COURSE, detail, item)
     return RunAudit(tuple(comparer.faults), tuple(missing[:1]))
+
+
+def audit_children(minutes: SessionEntries, read_run: ReadRun) -> RunAudit:
+    """Compare the runs that a run delegates with what they were accepted for, and the reverse.
+
+    The id of a child run can be foreseen, so that another writer could take it first.  What is not
+    there is no fault: a child may not have begun, and a bundle has one run.
+    """
+    comparer = record_comparison.RecordComparer(minutes)
+    own = _find_acceptance(minutes.entries)
+    is_fork = own is not None and bool(own.fork_run)  # it may name children of the run before it
+    for item in minutes.entries:
+        if not isinstance(item.entry.facts, kinds.DelegationFacts):
+            continue
+        child = read_run(item.entry.facts.run)
+        accepted = _find_acceptance(child.entries)
+        parent = accepted.parent_run if accepted else ""
+        if child.entries and parent != minutes.run and not (is_fork and parent):
+            detail = f"{item.entry.step}: run {child.run} was not accepted for this run"
+            comparer.report_fault(Breach.COURSE, detail, item)
+    if own is not None and own.parent_run and not is_fork:
+        parent_run = read_run(own.parent_run)
+        delegated = {
+            item.entry.facts.run
+            for item in parent_run.entries
+            if isinstance(item.entry.facts, kinds.DelegationFacts)
+        }
+        if parent_run.entries and minutes.run not in delegated:
+            detail = f"accepted: run {parent_run.run} has not delegated this run"
+            comparer.report_fault(Breach.COURSE, detail, minutes.entries[0])
+    return RunAudit(tuple(comparer.faults), ())
+
+
+def _find_acceptance(entries: Sequence[IndexedEntry]) -> kinds.AcceptedFacts | None:
+    """Return for what a run was accepted; None for a run that Forum does not drive."""
+    for item in entries:
+        entry = item.entry
+        if entry.strand == MAIN_STRAND and isinstance(entry.facts, kinds.AcceptedFacts):
+            return entry.facts
+    return None
 
 
 def _counts_inner_calls(comparer: record_comparison.RecordComparer) -> bool:

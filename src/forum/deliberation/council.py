@@ -265,12 +265,18 @@ class _CouncilState(CouncilRecord, kw_only=True):
         """Process the ballots of a round, which are all sealed by now."""
         casts = [cast for cast in self.casts if cast.round == self.round]
         ballots = {cast.seat: cast.ballot for cast in casts}
-        # The seed depends on the question and on every ballot, so no seat can choose the order in
-        # which readers see the others.
-        sealed = [self.session.problem.encode(errors="replace")]
-        sealed += [encode_ballot(ballots[seat]) for seat in sorted(ballots)]
-        self.seed = sha256(b"".join(sha256(part).digest() for part in sealed)).hexdigest()
-        facts = council_kinds.RevealFacts(self.round, len(ballots), self.seed)
+        # The seed depends on every ballot, so no seat can choose the order in which readers see the
+        # others.
+        facts: council_kinds.RevealFacts | council_kinds.RevealV2Facts
+        if self.council.version < council_kinds.COMMITTED_SEED_VERSION:
+            sealed = [self.session.problem.encode(errors="replace")]
+            sealed += [encode_ballot(ballots[seat]) for seat in sorted(ballots)]
+            self.seed = sha256(b"".join(sha256(part).digest() for part in sealed)).hexdigest()
+            facts = council_kinds.RevealFacts(self.round, len(ballots), self.seed)
+        else:
+            replies = [c.said.commitment for c in sorted(casts, key=lambda cast: cast.seat)]
+            self.seed = sha256(bytes.fromhex("".join(replies))).hexdigest()
+            facts = council_kinds.RevealV2Facts(self.round, len(ballots), self.seed)
         yield steps.SessionNote(f"reveal/{self.round}", facts, (), _entries(casts))
         self.answered = self._collect_peer_answers(ballots)
         for seat, ballot in sorted(ballots.items()):

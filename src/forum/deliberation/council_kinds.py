@@ -10,6 +10,7 @@ from forum.ledger.kinds import Kind, Kinds
 from forum.work.council_end import Accord, CouncilCloseFacts, End, Ground
 
 __all__ = [
+    "COMMITTED_SEED_VERSION",
     "COUNCIL_KINDS",
     "Accord",
     "BallotFacts",
@@ -21,8 +22,13 @@ __all__ = [
     "EquivalenceFacts",
     "Ground",
     "RevealFacts",
+    "RevealV2Facts",
     "SimilarityFacts",
 ]
+
+
+COMMITTED_SEED_VERSION = 3
+"""The version of the rules since which seeds are computed from commitments."""
 
 
 class CouncilFacts(Facts, frozen=True):
@@ -81,6 +87,20 @@ class RevealFacts(Facts, frozen=True):
     """
 
 
+# Another kind, because the seed of `reveal/1` is a digest of the ballots themselves: with it, one
+# that was erased could be guessed.
+class RevealV2Facts(Facts, frozen=True):
+    """All ballots of a round are in, and may be shown.  Parents as in `reveal/1`."""
+
+    round: Count
+    ballots: Count
+    seed: str
+    """Determines the labels and the order of the other seats for each reader.
+
+    It is computed from the commitments to the replies that the ballots were read from.
+    """
+
+
 class SimilarityFacts(Facts, frozen=True):
     """An encoder has compared free-text answers.  Body: its verdict on each pair.
 
@@ -113,6 +133,7 @@ COUNCIL_KINDS = Kinds(
         Kind("ballot/1", BallotFacts, frozenset({"ballot"})),
         Kind("baseline/1", BaselineFacts, frozenset({"answer"})),
         Kind("reveal/1", RevealFacts),
+        Kind("reveal/2", RevealV2Facts),
         Kind("council.close/1", CouncilCloseFacts, frozenset({"report"})),
         Kind("council.similarity/1", SimilarityFacts, frozenset({"scores"})),
         Kind("council.equivalence/1", EquivalenceFacts, frozenset({"pairs"})),

@@ -14,7 +14,7 @@ from forum.deliberation.symposium.findings import (
     SessionFindings,
     read_session_findings,
 )
-from forum.deliberation.symposium.kinds import MessageFacts, SymposiumCloseFacts
+from forum.deliberation.symposium.kinds import MessageFacts, SymposiumClose
 from forum.ledger.entry import Entry
 from forum.work.council_end import CouncilCloseFacts
 from forum.work.kinds import AccordFacts
@@ -42,7 +42,7 @@ class PanelRecord(Generic[RecordedT]):
         self._close: RecordedT | None = None
         for item in entries:
             facts = item.entry.facts
-            if isinstance(facts, CouncilCloseFacts | SymposiumCloseFacts):
+            if isinstance(facts, CouncilCloseFacts | SymposiumClose):
                 self._close = item
                 break
             if isinstance(facts, MessageFacts) and facts.type in DECISIVE_MESSAGES:

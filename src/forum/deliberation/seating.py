@@ -15,7 +15,7 @@ from forum.deliberation.symposium.schemas import SymposiumBudget as Caps
 from forum.deliberation.symposium.transcript import to_json_object
 from forum.errors import BadPlan
 from forum.ledger.ports import NO_LIMIT
-from forum.work.panel import Symposium
+from forum.work.panel import SYMPOSIUM_VERSION, Symposium
 from forum.work.plan import RunBudget
 from forum.work.policy import Agent, Api, Chat, Library
 from forum.work.team_settings import NANO_USD
@@ -139,7 +139,7 @@ def seat_symposium(panel: Symposium, agents: Mapping[str, Agent]) -> Symposium:
         coordinator=_assign_model(config.coordinator, speaking),
     )
     seated: dict[str, Any] = panel.config if updated == config else to_json_object(updated)
-    return msgspec.structs.replace(panel, config=seated, agents=speaking)
+    return msgspec.structs.replace(panel, config=seated, agents=speaking, version=SYMPOSIUM_VERSION)
 
 
 def _is_unassigned(agent: schemas.AgentConfig) -> bool:

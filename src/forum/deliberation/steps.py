@@ -137,6 +137,8 @@ class TurnResult(msgspec.Struct, frozen=True):
     """When the turn ended, in microseconds since 1970."""
     entry: Hash | None = None
     """The last entry of the turn."""
+    commitment: str = ""
+    """The salted commitment to the last reply."""
 
 
 class BatchResult(msgspec.Struct, frozen=True):

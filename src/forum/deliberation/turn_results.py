@@ -39,6 +39,7 @@ def build_turn_result(task: TaskRun, read: ReadBody) -> TurnResult | None:
         milliseconds=sum(reply.milliseconds for reply in replies),
         at=call.ended,
         entry=task.last,
+        commitment=call.commitment,
     )
 
 

@@ -7,23 +7,29 @@ and the reader's memory are in the state directory, which the attacker does not 
 import secrets
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
 
 from forum import app, errors, tlog
+from forum.app.run_list import RunQuery
 from forum.config import Settings
-from forum.demo.tampering import DatabaseTamperer, open_tamperer
+from forum.demo.tampering import DatabaseTamperer, open_again, open_tamperer, own_database
 from forum.engine import IdempotencyKey, RunRequest
 from forum.ledger import kinds
 from forum.ledger.access import ACCESS_STRAND, DENIALS_STRAND
 from forum.ledger.body import text_content
 from forum.ledger.entry import LOG_RUN, MAIN_STRAND, Facts, leaf_of
+from forum.ledger.key_rotation import KEYS_STRAND
 from forum.ledger.log import Ledger
-from forum.ledger.ports import Position
+from forum.ledger.ports import Position, Store
+from forum.ledger.retention import RETENTION_STRAND
+from forum.ledger.run_directory import RunDirectory
 from forum.ledger.sequencer import Sequencer
-from forum.ledger.strand import Attachment, Draft
+from forum.ledger.strand import RUNS_STRAND, Attachment, Draft
+from forum.ledger.witness_records import WitnessRecorder
 from forum.verify import Problem
 from forum.work.plan import RunBudget
 
@@ -64,6 +70,8 @@ class TamperCase:
     does: str
     play: Callable[[TamperScene], None]
     by: frozenset[str]
+    changes_schema: bool = False
+    """Whether it changes the database for all logs, so that it needs one of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,11 +131,11 @@ def _change_actor(scene: TamperScene) -> list[bytes]:
     return changed
 
 
-def _sign(scene: TamperScene, key: tlog.SigningKey) -> None:
+def _sign(store: Store, key: tlog.SigningKey) -> None:
     """Sign the current tree of the database, bypassing guard and witness."""
-    head = scene.forum.store.head()
-    checkpoint = tlog.Checkpoint(scene.forum.origin, head.size, head.root)
-    scene.forum.store.save_checkpoint(head.size, tlog.sign_checkpoint(checkpoint, key).encode())
+    head = store.head()
+    checkpoint = tlog.Checkpoint(store.origin, head.size, head.root)
+    store.save_checkpoint(head.size, tlog.sign_checkpoint(checkpoint, key).encode())
 
 
 def _checkpoints(scene: TamperScene) -> dict[int, bytes]:
@@ -152,12 +160,12 @@ _cases: list[TamperCase] = []
 
 
 def _fraud(
-    name: str, does: str, *by: Problem | str
+    name: str, does: str, *by: Problem | str, changes_schema: bool = False
 ) -> Callable[[Callable[[TamperScene], None]], Callable[[TamperScene], None]]:
     """Return a decorator that registers a fraud, with the findings that must detect it."""
 
     def register(play: Callable[[TamperScene], None]) -> Callable[[TamperScene], None]:
-        _cases.append(TamperCase(name, does, play, frozenset(map(str, by))))
+        _cases.append(TamperCase(name, does, play, frozenset(map(str, by)), changes_schema))
         return play
 
     return register
@@ -219,13 +227,13 @@ def _rewrite(scene: TamperScene) -> None:
 )
 def _resign(scene: TamperScene) -> None:
     scene.tamperer.replace_history(_change_actor(scene))
-    _sign(scene, scene.forum.key)
+    _sign(scene.forum.store, scene.forum.key)
 
 
 @_fraud("swap-key", "rewrite it, and sign it with another key", Problem.SIGNATURE_REJECTED)
 def _swap_key(scene: TamperScene) -> None:
     scene.tamperer.replace_history(_change_actor(scene))
-    _sign(scene, tlog.SigningKey(secrets.token_bytes(32), scene.forum.origin))
+    _sign(scene.forum.store, tlog.SigningKey(secrets.token_bytes(32), scene.forum.origin))
 
 
 @_fraud(
@@ -237,10 +245,15 @@ def _swap_key(scene: TamperScene) -> None:
 def _split_view(scene: TamperScene) -> None:
     """Show this reader a different second run than the witness saw."""
     _roll_back(scene)
-    # Publishing would ask the guard and the witness, so the log is sequenced and signed by hand.
-    _write_run(scene.forum.ledger, "Pay the rent.", "paid 1.00 EUR to the landlord")
-    Sequencer(scene.forum.store).drain()
-    _sign(scene, scene.forum.key)
+    keys, witnesses = scene.forum.write_keys, scene.forum.policy.witness_keys
+    # Publishing would ask the guard and the witness, so the log is sequenced and signed by hand, in
+    # a process that remembers nothing.
+    with closing(open_again(scene.forum)) as store:
+        ledger = Ledger(store, app.KINDS, app.now, app.new_salt, tags=keys)
+        _write_run(ledger, "Pay the rent.", "paid 1.00 EUR to the landlord")
+        composers = (RunDirectory(store), WitnessRecorder(store, witnesses))
+        Sequencer(store, keys, writer=ledger.writer, composers=composers).drain()
+        _sign(store, scene.forum.key)
 
 
 @_fraud("backdate", "write an approval into last month", Problem.TIME_IMPOSSIBLE)
@@ -250,6 +263,65 @@ def _backdate(scene: TamperScene) -> None:
     past = Ledger(scene.forum.store, app.KINDS, lambda: app.now() - _MONTH, app.new_salt, tags=keys)
     _write_run(past, "Approve the payment.", "approved, long before anybody asked")
     scene.forum.log.publish()
+
+
+def _write_control(scene: TamperScene, strand: str, facts: Facts) -> None:
+    """Write an entry of the log's own life with the write key, without the signer's second key."""
+    keys = scene.forum.write_keys
+    writer = Ledger(scene.forum.store, app.KINDS, app.now, app.new_salt, tags=keys)
+    writer.append_log_entry(Draft(f"control/{secrets.token_hex(4)}", CLERK, facts), strand)
+    scene.forum.log.publish()
+
+
+@_fraud("forged-heir", "hand the log over with the write key", Problem.ROW_QUARANTINED)
+def _hand_over(scene: TamperScene) -> None:
+    heir = tlog.SigningKey(secrets.token_bytes(32), scene.forum.origin).verifier()
+    own = scene.forum.key.verifier()
+    _write_control(scene, KEYS_STRAND, kinds.KeyRotationFacts(str(own), str(heir)))
+
+
+@_fraud("forged-release", "release all holds with the write key", Problem.ROW_QUARANTINED)
+def _release_holds(scene: TamperScene) -> None:
+    _write_control(scene, RETENTION_STRAND, kinds.HoldFacts("case-1", kinds.HoldAct.RELEASE))
+
+
+@_fraud("forged-erasure", "erase the payment with the write key", Problem.ROW_QUARANTINED)
+def _order_erasure(scene: TamperScene) -> None:
+    target = scene.forum.ledger.find_entry(str(scene.payment))
+    reason = kinds.RedactionReason.REQUEST
+    facts = kinds.RedactionFacts(target.leaf.hex(), "text", reason)
+    _write_control(scene, MAIN_STRAND, facts)
+
+
+@_fraud("forged-seal", "end the log with the write key", Problem.ROW_QUARANTINED)
+def _seal(scene: TamperScene) -> None:
+    _write_control(scene, MAIN_STRAND, kinds.LogSealFacts("nobody needs it"))
+
+
+def _strip(scene: TamperScene) -> None:
+    """Take the cosignatures off all checkpoints in the database but the newest."""
+    notes = _checkpoints(scene)
+    for size in sorted(notes)[:-1]:
+        note = tlog.Note.parse(notes[size])
+        own = tuple(line for line in note.signatures if line.name == scene.forum.origin)
+        notes[size] = tlog.Note(note.text, own).encode()
+    scene.tamperer.replace_checkpoints(notes)
+
+
+@_fraud("strip", "take witnesses off checkpoints", Problem.COSIGNATURE_MISSING)
+def _strip_witnesses(scene: TamperScene) -> None:
+    _strip(scene)
+
+
+@_fraud(
+    "backdate-strip",
+    "backdate, then remove the proof",
+    Problem.TIME_IMPOSSIBLE,
+    Problem.COSIGNATURE_MISSING,
+)
+def _backdate_stripped(scene: TamperScene) -> None:
+    _backdate(scene)
+    _strip(scene)
 
 
 @_fraud("bogus-parent", "cite a decision that never was", Problem.PARENT_UNKNOWN)
@@ -472,7 +544,89 @@ def _sign_retired(scene: TamperScene) -> None:
     # Publishing would sign with the new key, so the log is sequenced and signed by hand.
     _write_run(scene.forum.ledger, "Pay me.", "paid 10,000.00 EUR to a friend")
     Sequencer(scene.forum.store).drain()
-    _sign(scene, stolen)
+    _sign(scene.forum.store, stolen)
+
+
+@_fraud(
+    "view", "put a view in the place of a table", Problem.CATALOGUE_MISMATCH, changes_schema=True
+)
+def _put_view(scene: TamperScene) -> None:
+    scene.tamperer.change_schema("put_view", scene.run)
+
+
+@_fraud("trigger", "swallow rows by a trigger", Problem.CATALOGUE_MISMATCH, changes_schema=True)
+def _put_trigger(scene: TamperScene) -> None:
+    scene.tamperer.change_schema("put_trigger", scene.run)
+
+
+@_fraud("index", "leave a run out of an index", Problem.CATALOGUE_MISMATCH, changes_schema=True)
+def _put_index(scene: TamperScene) -> None:
+    scene.tamperer.change_schema("put_index", scene.run)
+
+
+@_fraud("column", "add a column that decides", Problem.CATALOGUE_MISMATCH, changes_schema=True)
+def _put_column(scene: TamperScene) -> None:
+    scene.tamperer.change_schema("put_column", scene.run)
+
+
+def _list_runs(scene: TamperScene) -> None:
+    """List all runs, as a newly started server does."""
+    with app.Forum(scene.forum.settings) as forum:
+        forum.reads.list_runs(RunQuery(), None, 100)
+
+
+@_fraud("unlist", "remove a run from the directory", "reader-refuses")
+def _unlist_run(scene: TamperScene) -> None:
+    scene.tamperer.delete(scene.index_of(Position(LOG_RUN, RUNS_STRAND, 0)))
+    _list_runs(scene)
+
+
+@_fraud("cut-list", "let the newest run be unknown to all lists", "reader-refuses")
+def _cut_directory(scene: TamperScene) -> None:
+    """Delete the end of the directory, and put back the tagged row that was its end before."""
+    before = scene.forum.store.strand_head(RUNS_STRAND)
+    _write_run(scene.forum.ledger, "Pay me.", "paid 10,000.00 EUR to a friend")
+    scene.forum.log.publish()
+    _list_runs(scene)
+    last = app.KINDS.read(scene.forum.store.last_entry(LOG_RUN, RUNS_STRAND) or b"")
+    scene.tamperer.delete(scene.index_of(Position(LOG_RUN, RUNS_STRAND, last.n)))
+    if before is not None:
+        scene.forum.store.save_strand_head(before)
+    _list_runs(scene)
+
+
+@_fraud("lose-run", "delete a whole run, and let the lists go on", "reader-refuses")
+def _lose_run(scene: TamperScene) -> None:
+    first, last = (scene.index_of(Position(scene.run, MAIN_STRAND, n)) for n in (0, 2))
+    for index in range(first, last + 1):
+        scene.tamperer.delete(index)
+    _list_runs(scene)
+
+
+@_fraud("unnamed", "sequence a run without naming it", Problem.DIRECTORY_BROKEN)
+def _sequence_unnamed(scene: TamperScene) -> None:
+    """Give a run its indexes by other means than the sequencer's, which names it."""
+    _write_run(scene.forum.ledger, "Pay me.", "paid 10,000.00 EUR to a friend")
+    Sequencer(scene.forum.store, scene.forum.write_keys).drain()
+    scene.forum.log.publish()
+
+
+@_fraud("name-nothing", "write to the directory with the write key", Problem.ROW_QUARANTINED)
+def _forge_directory(scene: TamperScene) -> None:
+    """Name a run that never was, so that nobody trusts the lists any more."""
+    _write_run(scene.forum.ledger, "Pay the rent.", "the rent was never paid")
+    facts = kinds.RunsOpenedFacts(2, (app.new_run_id(),))
+    scene.forum.ledger.append_log_entry(Draft("runs/2", CLERK, facts), RUNS_STRAND)
+    scene.forum.log.publish()
+
+
+@_fraud("name-twice", "have a forged directory signed", Problem.DIRECTORY_BROKEN)
+def _sign_forged_directory(scene: TamperScene) -> None:
+    """Write to the directory with the write key, and sequence by other means."""
+    facts = kinds.RunsOpenedFacts(2, (scene.run,))
+    scene.forum.ledger.append_log_entry(Draft("runs/2", CLERK, facts), RUNS_STRAND)
+    Sequencer(scene.forum.store, scene.forum.write_keys).drain()
+    scene.forum.log.publish()
 
 
 TAMPER_CASES = tuple(_cases)
@@ -480,7 +634,10 @@ TAMPER_CASES = tuple(_cases)
 
 
 def run_tampering_demo(folder: Path, database: str | None = None) -> Iterator[TamperResult]:
-    """Commit every fraud against a copy of an honest ledger, and yield whether it was detected."""
+    """Commit every fraud against a copy of an honest ledger, and yield whether it was detected.
+
+    Frauds that change the schema are left out of Postgres if this user may not make a database.
+    """
     honest = _settings(folder / "honest", None)
     original = create_scene(honest)
     with original.forum:
@@ -490,13 +647,18 @@ def run_tampering_demo(folder: Path, database: str | None = None) -> Iterator[Ta
                 "the honest ledger was not believed; nothing is shown by frauds"
             )
     for fraud in TAMPER_CASES:
-        if database is None:
-            shutil.copytree(folder / "honest", folder / fraud.name)
-            settings = _settings(folder / fraud.name, None)
-            scene = replace(original, forum=app.Forum(settings))
-        else:
-            scene = create_scene(_settings(folder / fraud.name, database))
-        with scene.forum:
+        with ExitStack() as stack:
+            place = folder / fraud.name
+            if database is None:
+                shutil.copytree(folder / "honest", place)
+                scene = replace(original, forum=app.Forum(_settings(place, None)))
+            else:
+                own = own_database(database) if fraud.changes_schema else nullcontext(database)
+                url = stack.enter_context(own)
+                if url is None:
+                    continue
+                scene = create_scene(_settings(place, url))
+            stack.enter_context(scene.forum)
             by = detect_tampering(scene, fraud)
         yield TamperResult(fraud, fraud.by <= by, ", ".join(sorted(fraud.by & by)))
 
@@ -509,7 +671,7 @@ def detect_tampering(scene: TamperScene, fraud: TamperCase) -> set[str]:
         # entries that no witness has seen are overdue.
         with app.Forum(scene.forum.settings) as auditor:
             report = auditor.log.verify(auditor.log.read_trust(), at=app.now() + 60_000_000)
-    except errors.RollbackDetected:
+    except (errors.RollbackDetected, errors.CommitsLost):
         return {"signer-refuses"}
     except errors.TamperDetected:
         return {"reader-refuses"}

@@ -99,7 +99,8 @@ _SUM = {"text": "5 and 105 make 110, and 105 is 100 more than 5", "evidence": "a
 _SCRIPTED_BALLOTS: Mapping[str, tuple[str, str]] = {
     "ash": (
         _ballot(WRONG, 70, claims=[{"text": "110 less 100 leaves 10"}]),
-        _ballot(RIGHT, 90, because=["c2"], evidence="10 and 110 would make 120"),
+        # All that others have said: the order of the claims is drawn anew in each run.
+        _ballot(RIGHT, 90, because=["c1", "c2", "c3"], evidence="10 and 110 would make 120"),
     ),
     "birch": (
         _ballot(WRONG, 80, claims=[{"text": "The bat is the dollar, the ball is the rest"}]),

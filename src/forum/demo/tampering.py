@@ -4,13 +4,16 @@ Most methods run a statement as it could be typed into the database's own shell,
 checks of the ledger.
 """
 
+import secrets
 import sqlite3
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from typing import ClassVar
 
 from forum.app import Forum
 from forum.backends.sql_store import leaf_prefix, load_queries
+from forum.backends.sqlite import SqliteStore
 from forum.ledger.entry import leaf_of
 from forum.ledger.kinds import LEDGER_KINDS
 from forum.ledger.ports import EntryWrite, Position, Store
@@ -33,6 +36,10 @@ class DatabaseTamperer(ABC):
     @abstractmethod
     def _run(self, query: str, **parameters: object) -> list[tuple[object, ...]]:
         """Run one statement and commit it."""
+
+    @abstractmethod
+    def _open_store(self) -> AbstractContextManager[Store]:
+        """Open the log as a process that has seen nothing of it."""
 
     def overwrite(self, index: int, data: bytes) -> None:
         """Replace the bytes of an entry."""
@@ -64,9 +71,19 @@ class DatabaseTamperer(ABC):
             self._run(query, log=self._log)
         self._run("wipe_checkpoints", log=self._log, size=keep_checkpoints)
         self._run("wipe_head", log=self._log, root=bytes(EMPTY_ROOT))
-        for data in entries:
-            self.insert(data)
-        Sequencer(self._store).drain()
+        honest = self._store
+        # A process that has seen more of the log would refuse to write to what is left of it.
+        with self._open_store() as self._store:
+            for data in entries:
+                self.insert(data)
+            Sequencer(self._store).drain()
+        self._store = honest
+
+    def replace_checkpoints(self, notes: Mapping[int, bytes]) -> None:
+        """Replace all signed notes of the log."""
+        self._run("wipe_checkpoints", log=self._log, size=0)
+        for size, note in notes.items():
+            self._store.save_checkpoint(size, note)
 
     def insert(self, data: bytes, tag: bytes = b"") -> None:
         """Insert an entry with any bytes, under another strand name if its position is taken."""
@@ -104,6 +121,14 @@ class DatabaseTamperer(ABC):
         """Make the idempotency key of a run lead to another run."""
         self._run("redirect", log=self._log, run=run, other=other)
 
+    def change_schema(self, query: str, run: str) -> None:
+        """Change what the database consists of; statements name the run as RUN."""
+        self._run_script(self._sql[query].replace("RUN", run))
+
+    @abstractmethod
+    def _run_script(self, script: str) -> None:
+        """Run statements without parameters."""
+
     def _place(self, position: Position) -> dict[str, object]:
         rows = self._run("strand", log=self._log, run=position.run, name=position.strand)
         return {"log": self._log, "strand": rows[0][0], "n": position.n}
@@ -114,11 +139,19 @@ class SqliteTamperer(DatabaseTamperer):
 
     database = "sqlite"
 
+    def _open_store(self) -> AbstractContextManager[Store]:
+        return nullcontext(self._store)
+
     def _run(self, query: str, **parameters: object) -> list[tuple[object, ...]]:
         with sqlite3.connect(self._address, isolation_level=None) as db:
             rows = db.execute(self._sql[query], parameters).fetchall()
         db.close()
         return rows
+
+    def _run_script(self, script: str) -> None:
+        with sqlite3.connect(self._address, isolation_level=None) as db:
+            db.executescript(script)
+        db.close()
 
 
 class PostgresTamperer(DatabaseTamperer):
@@ -126,12 +159,58 @@ class PostgresTamperer(DatabaseTamperer):
 
     database = "postgres"
 
+    def _open_store(self) -> AbstractContextManager[Store]:
+        from forum.backends.postgres import PostgresStore  # noqa: PLC0415  needs the driver
+
+        return closing(PostgresStore(self._address, self._store.origin, connections=1))
+
     def _run(self, query: str, **parameters: object) -> list[tuple[object, ...]]:
         import psycopg  # noqa: PLC0415  an installation without Postgres has no driver
 
         with psycopg.connect(self._address, autocommit=True) as db:
             cursor = db.execute(self._sql[query].encode(), parameters)
             return cursor.fetchall() if cursor.description else []
+
+    def _run_script(self, script: str) -> None:
+        import psycopg  # noqa: PLC0415  an installation without Postgres has no driver
+
+        with psycopg.connect(self._address, autocommit=True) as db:
+            db.execute(script.encode())
+
+
+@contextmanager
+def own_database(url: str) -> Iterator[str | None]:
+    """Make a Postgres database beside another, for changes that others must not meet.
+
+    Yields its address, or None if this user may not make one.
+    """
+    import psycopg  # noqa: PLC0415  an installation without Postgres has no driver
+    from psycopg.conninfo import make_conninfo  # noqa: PLC0415
+
+    from forum.backends.postgres import upgrade_schema  # noqa: PLC0415
+
+    name = f"forum_demo_{secrets.token_hex(8)}"
+    with psycopg.connect(url, autocommit=True) as db:
+        try:
+            db.execute(f"CREATE DATABASE {name}".encode())
+        except psycopg.errors.InsufficientPrivilege:
+            yield None
+            return
+        try:
+            address = make_conninfo(url, dbname=name)
+            upgrade_schema(address)
+            yield address
+        finally:
+            db.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+
+
+def open_again(forum: Forum) -> Store:
+    """Open the database of a ledger as another process does, with nothing remembered."""
+    if forum.settings.database:
+        from forum.backends.postgres import PostgresStore  # noqa: PLC0415  an extra
+
+        return PostgresStore(forum.settings.database, forum.origin)
+    return SqliteStore(forum.settings.ledger_file, forum.origin)
 
 
 def open_tamperer(forum: Forum) -> DatabaseTamperer:

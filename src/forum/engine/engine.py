@@ -26,9 +26,11 @@ from forum.engine.signals import CancelToken, RunSignals
 from forum.engine.task_driver import TaskDriver
 from forum.engine.worker_slots import TaskLimit, WorkerSlot
 from forum.errors import ConcurrentUpdate, NoSuchGate
+from forum.ledger.database_memory import DatabaseMemory
 from forum.ledger.entry import MAIN_STRAND
 from forum.ledger.log import Ledger, read_strand_entries
 from forum.ledger.ports import RunClaim, Timer, TimerClaim, due_now_limit
+from forum.tracing import SpanName, begin_span
 from forum.work import kinds, shared_tasks
 from forum.work.gate_rules import GateRule
 from forum.work.report_closing import (
@@ -75,7 +77,7 @@ class Engine:
         """`shares_tasks` says that the workers of the ledger claim tasks of large plans."""
         self._signals = RunSignals()
         # One process at a time drives a run, with all tasks that are not shared.
-        ledger = ledger.with_memory(RunMemory())
+        ledger = ledger.with_memory(RunMemory(ledger.store.lineage))
         self._ledger, self._report_patience = ledger, report_patience
         self._services = Services(
             ledger,
@@ -91,12 +93,19 @@ class Engine:
             shares_tasks=shares_tasks,
         )
         self._pending_turns = TurnRegistry()
-        self._contexts: OrderedDict[str, context.RunContext] = OrderedDict()
+        self._contexts: DatabaseMemory[OrderedDict[str, context.RunContext]] = DatabaseMemory(
+            ledger.store.lineage, OrderedDict
+        )
         self._lock = Lock()
         self._slots = TaskLimit(WorkerCapacity().tasks)
         self._is_draining, self._active_tasks = False, 0
         self._shared_in_hand: set[str] = set()
         """The keys of shared tasks that are driven here."""
+
+    @property
+    def wanted_tasks(self) -> int:
+        """How many tasks are driven here or wait for a slot."""
+        return self._slots.wanted
 
     def limit_tasks(self, most: int) -> None:
         """Set the number of tasks driven at once; tasks that are driven beyond it go on.
@@ -117,6 +126,10 @@ class Engine:
 
         Under the key of a shared task, drive that task.
         """
+        with begin_span(SpanName.RUN, run=shared_tasks.run_of(run)):
+            await self._drive_run(run, runner)
+
+    async def _drive_run(self, run: str, runner: ports.Runner) -> None:
         shared = shared_tasks.split_key(run)
         if shared is not None:
             await self._drive_shared_task(run, *shared)
@@ -174,9 +187,11 @@ class Engine:
 
     async def drive_task(self, run: str, task: str) -> None:
         """Drive a task until it has ended or waits for a decision or a child run."""
-        # A task that was left because of an interruption continues if the run was resumed since.
-        while await self._drive_task(run, task):
-            pass
+        # Without the name of the task: it is a text of whoever wrote the plan.
+        with begin_span(SpanName.TASK, run=run):
+            # If it was left because of an interruption, it continues once the run is resumed.
+            while await self._drive_task(run, task):
+                pass
 
     async def _drive_task(self, run: str, task: str) -> bool:
         """Drive a task once; return True if it was left unfinished and may have to continue."""
@@ -298,15 +313,16 @@ class Engine:
     def _run_context(self, run: str) -> context.RunContext:
         """Return the context of a run, cached: no task starts before the plan is final."""
         with self._lock:
-            run_context = self._contexts.get(run)
+            contexts = self._contexts.value
+            run_context = contexts.get(run)
         if run_context is None:
             run_context = context.read_run_context(self._ledger, run)
             with self._lock:
                 # Another thread may have stored its context meanwhile.  Both were read from the
                 # same entries, so either may be kept.
-                self._contexts[run] = run_context
-                while len(self._contexts) > _MAX_CACHED_CONTEXTS:
-                    self._contexts.popitem(last=False)
+                contexts[run] = run_context
+                while len(contexts) > _MAX_CACHED_CONTEXTS:
+                    contexts.popitem(last=False)
         return run_context
 
     async def dispatch_due_runs(self, runner: ports.Runner) -> bool:
@@ -322,7 +338,10 @@ class Engine:
         only delays the run.  The delay starts short, in case the run's driver missed the wake-up,
         and grows each time: a run may wait long in a queue, and dispatching it again and again
         would cost the workers their time.  Only the driver of a run clears its timer.
+
+        Raises `ClockOff` if this process may not write: then others carry the runs out.
         """
+        self._ledger.check_clock()
         claim = TimerClaim(
             worker=worker,
             limit=MAX_CLAIMED_TIMERS,
@@ -337,7 +356,9 @@ class Engine:
         """Claim due runs for a worker that has room for some; return their timers and its own.
 
         Timers are rescheduled as by `claim_due`, for the case that the run cannot be driven.
+        Raises `ClockOff` as it does.
         """
+        self._ledger.check_clock()
         is_paused = self._services.calls_paused.is_set()
         claim = RunClaim(
             worker=worker,

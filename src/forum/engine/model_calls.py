@@ -518,7 +518,10 @@ class ModelCaller:
         )
         settled = spent.minus(bound)
         charge = BudgetCharge(self.run_input.run, settled, guarded=False)
-        bodies = [strand.Attachment("output", reply.output, "application/octet-stream")]
+        # A recorded reply keeps its salt: seeds are computed from commitments, and a fork or a
+        # replay has to come to the same order of the same ballots.
+        salt = reply.output.body.salt if isinstance(reply.output, context.StoredContent) else b""
+        bodies = [strand.Attachment("output", reply.output, "application/octet-stream", salt)]
         if reply.uses:
             encoded = BytesContent(msgspec.json.encode(reply.uses))
             bodies.append(strand.Attachment("uses", encoded, "application/json"))

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from threading import Lock
 from typing import TypeVar, cast
 
+from forum.ledger.database_memory import DatabaseMemory, Lineage
 from forum.ledger.entry import MAIN_STRAND
 from forum.ledger.strand import RecordedEntry
 from forum.tlog import Hash
@@ -45,8 +46,8 @@ class _RememberedRun:
 class RunMemory:
     """The entries of the runs that are driven in this process, by run and strand."""
 
-    def __init__(self) -> None:
-        self._runs: dict[str, _RememberedRun] = {}
+    def __init__(self, lineage: Lineage) -> None:
+        self._remembered: DatabaseMemory[dict[str, _RememberedRun]] = DatabaseMemory(lineage, dict)
         self._lock = Lock()
 
     def load(self, run: str, read: Callable[[], Iterable[RecordedEntry]]) -> None:
@@ -67,6 +68,10 @@ class RunMemory:
                 return
             stored.is_loaded = True
             self._runs[run] = stored
+
+    @property
+    def _runs(self) -> dict[str, _RememberedRun]:
+        return self._remembered.value
 
     def share_tasks(self, run: str) -> None:
         """Remember no more than `main` of a run: other processes drive tasks of it, too."""

@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from forum.errors import BudgetSliceExhausted, StoreFailed
 from forum.ledger import ports
+from forum.ledger.database_memory import DatabaseMemory
 from forum.work import shared_caps
 
 T = TypeVar("T")
@@ -29,15 +30,25 @@ class SharedBudgets:
     """The shared caps, and the slices of them that this process holds."""
 
     def __init__(
-        self, store: ports.Store, caps: tuple[shared_caps.SharedCap, ...], owner: str
+        self,
+        store: ports.Store,
+        caps: tuple[shared_caps.SharedCap, ...],
+        owner: str,
+        quota: tuple[shared_caps.Limit, ...] = (),
     ) -> None:
-        self._store, self._caps, self._owner = store, caps, owner
-        self._slices: dict[tuple[str, str], ports.BudgetSlice] = {}
+        self._store, self._caps, self._owner, self.quota = store, caps, owner, quota
+        self._slices: DatabaseMemory[dict[tuple[str, str], ports.BudgetSlice]] = DatabaseMemory(
+            store.lineage, dict
+        )
         """By scope and period."""
 
     def limits(self, actor: str, lanes: Iterable[str]) -> tuple[shared_caps.Limit, ...]:
         """Return the limits that apply to a run or a task of this actor in these lanes."""
         return shared_caps.limits_for(self._caps, actor, lanes) if self._caps else ()
+
+    def run_limits(self, actor: str, lanes: Iterable[str]) -> tuple[shared_caps.Limit, ...]:
+        """Return the limits that apply to the acceptance of a run: the quota of a tenant, too."""
+        return self.quota + self.limits(actor, lanes)
 
     def spend(
         self,
@@ -90,8 +101,8 @@ class SharedBudgets:
 
     def close(self) -> None:
         """Return all slices; call this when the process makes no more charges."""
-        while self._slices:
-            _, budget_slice = self._slices.popitem()
+        while self._slices.value:
+            _, budget_slice = self._slices.value.popitem()
             self._store.return_slice(budget_slice)
 
     def _retry_delay(self, attempt: int) -> float:
@@ -117,7 +128,7 @@ class SharedBudgets:
         )
 
     def _slice_of(self, limit: shared_caps.Limit) -> ports.BudgetSlice:
-        budget_slice = self._slices.get((limit.scope, limit.per))
+        budget_slice = self._slices.value.get((limit.scope, limit.per))
         return budget_slice or ports.BudgetSlice(limit.scope, limit.per.value, self._owner)
 
     def _take_slice(
@@ -131,7 +142,7 @@ class SharedBudgets:
                 need = (amount, limit.cap)
                 new = self._store.take_slice(limit.scope, limit.per.value, self._owner, *need)
                 if new.period != limit.per.value:  # that of a run is found by its scope
-                    self._slices[limit.scope, limit.per] = new
+                    self._slices.value[limit.scope, limit.per] = new
                 if old.period not in (new.period, limit.per.value):
                     self._store.return_slice(old)  # the slice's day or month is over
 

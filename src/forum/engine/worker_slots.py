@@ -12,6 +12,11 @@ class TaskLimit:
         self._most, self._held = most, 0
         self._waiting: deque[asyncio.Future[None]] = deque()
 
+    @property
+    def wanted(self) -> int:
+        """How many tasks hold a slot or wait for one."""
+        return self._held + len(self._waiting)
+
     async def acquire(self) -> bool:
         """Wait until fewer tasks than allowed hold a slot, the longest waiting first."""
         if self._held < self._most and not self._waiting:

@@ -1,13 +1,15 @@
 """The attestation of a pack: an in-toto statement about its manifest, in a DSSE envelope.
 
-The statement says which claims the maker found to hold, as a Simple Verification Result.  The key
-that signs it is published by the log itself, with `key.add/1`.
+The statement is a Simple Verification Result without a property: it says who made the pack, and not
+that anything holds.  That of release 0.2 names the claims that its maker found to hold.  The key
+that signs it is published by the log itself, with `key.add/2`.
 """
 
 from base64 import b64decode, b64encode
 from typing import Literal
 
 import msgspec
+from msgspec.structs import asdict
 
 from forum.errors import Malformed
 from forum.evidence.report import PackReport
@@ -81,9 +83,9 @@ def encode_pae(payload_type: str, payload: bytes) -> bytes:
 
 def make_statement(manifest_digest: str, report: PackReport) -> Statement:
     """Return the statement about a pack; its time is the end of the period."""
-    states = {name: getattr(report.check, name).state for name in report.check.__struct_fields__}
+    found = asdict(report.check) if report.check else {}
     properties = tuple(
-        f"FORUM_{name}_{state}".upper().replace(" ", "_") for name, state in states.items()
+        f"FORUM_{name}_{claim.state}".upper().replace(" ", "_") for name, claim in found.items()
     )
     return Statement(
         type=STATEMENT_TYPE,

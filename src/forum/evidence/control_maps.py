@@ -3,7 +3,8 @@
 A map is data, a TOML file.  It never says that a duty is met.
 """
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from typing import Annotated
 
@@ -82,6 +83,7 @@ class RowState(StrEnum):
 
     ENTRIES = "entries found"
     NONE = "no entries in this period"
+    UNKNOWN = "cannot be computed from this pack"
     OUTSIDE = "not from a ledger"
 
 
@@ -89,8 +91,8 @@ class RowFigure(msgspec.Struct, frozen=True):
     """A figure, where a row refers to it."""
 
     id: str
-    value: int
-    items: int
+    value: int | None
+    items: int | None
 
 
 class RowResult(msgspec.Struct, frozen=True):
@@ -111,6 +113,8 @@ class MapResult(msgspec.Struct, frozen=True):
     rows: tuple[RowResult, ...]
 
 
+_find_words = re.compile("[a-z0-9]+").findall
+_find_numbers = re.compile("[0-9]{4}/[0-9]+").findall
 _OWN_QUERIES = frozenset(query.id for query in QUERIES)
 
 
@@ -159,10 +163,23 @@ def encode_map(control_map: ControlMap) -> bytes:
     return msgspec.json.format(msgspec.json.encode(control_map), indent=1) + b"\n"
 
 
+def title_marks(title: str) -> set[str]:
+    """Return what tells of which source a title is: its letters and digits, and its numbers."""
+    return {"".join(_find_words(title.lower())), *_find_numbers(title)}
+
+
+def find_namesake(control_map: ControlMap, known: Iterable[ControlMap]) -> str | None:
+    """Return the name of a known map of the same source, of which this one is no version."""
+    marks = title_marks(control_map.title)
+    return next((each.name for each in known if marks & title_marks(each.title)), None)
+
+
 def apply_map(row: MapRow, figures: dict[str, Figure]) -> RowResult:
     """Return what the figures of a period show for one row."""
     named = [figures[name] for name in row.figures]
     state = RowState.NONE if named else RowState.OUTSIDE
+    if any(figure.items is None for figure in named):
+        state = RowState.UNKNOWN
     if any(figure.items for figure in named):
         state = RowState.ENTRIES
     return RowResult(

@@ -1,5 +1,6 @@
 """The list of entries of a period, for spreadsheets: one line for each, without bodies."""
 
+from forum.evidence.counted_times import CountedTimes
 from forum.evidence.log_part import LogPart, read_part_entry
 from forum.evidence.report import Arguments, format_moment
 from forum.tlog import hash_leaf
@@ -14,12 +15,12 @@ def _quote(value: str) -> str:
     return f'"{text.replace(chr(34), chr(34) * 2)}"' if any(c in text for c in ',"\r\n') else text
 
 
-def list_entries(part: LogPart, arguments: Arguments) -> bytes:
+def list_entries(part: LogPart, arguments: Arguments, times: CountedTimes) -> bytes:
     """Return the entries of the period as CSV (RFC 4180)."""
     lines = [_HEAD]
     for index, data in enumerate(part.entries, part.first):
         entry = read_part_entry(data)
-        if not arguments.since <= entry.ts < arguments.until:
+        if not arguments.since <= times.time_of(index, entry.ts) < arguments.until:
             continue
         cells = (
             str(index),

@@ -26,10 +26,21 @@ EVENT_FORMS: dict[str, tuple[str, ...]] = {
     "key.rotate/1": (ACCESS, "replaces key {old}", "new key {vkey}"),
     "key.rotate/2": (ACCESS, "replaces key {old}", "new key {vkey}"),
     "config.seen/1": (MODELS, "release {engine}", "{changed}"),
+    "config.seen/2": (
+        *(MODELS, "release {engine}", "changed: {changed}"),
+        "erased before it, not compared: {erased}",
+    ),
     "redact/1": (ERASURE, "erases {body} of entry {entry}", "reason {reason}"),
     "redact/2": (
         ERASURE,
         "erases bodies {bodies} of its parents",
+        "reason {reason}",
+        "rule {rule}",
+    ),
+    "redact/3": (
+        ERASURE,
+        "erases bodies {bodies} of its parents",
+        "runs {runs}",
         "reason {reason}",
         "rule {rule}",
     ),
@@ -46,12 +57,13 @@ EVENT_FORMS: dict[str, tuple[str, ...]] = {
         "runs {runs}",
     ),
     "incident.close/1": (REVIEW, "closes incident {incident}"),
+    "log.carry/1": (RECORD, "entries carried over", "strand {run}/{strand}", "entries {entries}"),
     "log.epoch/1": (RECORD, "continues the log", "key {key}", "size before {held_size}"),
     "quarantine.discard/1": (RECORD, "deletes {rows} forged rows"),
 }
 """For each kind: the section that lists it, and the phrases of its facts, without absent ones."""
 
-LASTING = ("config.seen/1", "hold/1", "retention/1")
+LASTING = ("config.seen/1", "config.seen/2", "hold/1", "retention/1")
 """Kinds whose effect lasts: those before the period are listed too."""
 
 _MAX_ITEMS = 3

@@ -2,11 +2,19 @@
 
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
+from enum import StrEnum
 from typing import Any, assert_never
 
 import msgspec
 
-from forum.evidence.queries import Condition, Measure, Query, Unit
+from forum.evidence.queries import Measure, Query, Unit
+
+
+class Unknown(StrEnum):
+    """The value of a member that does not follow from the log part."""
+
+    UNKNOWN = "unknown"
+
 
 MAX_EXAMPLES = 3
 """How many entries a figure names."""
@@ -30,12 +38,13 @@ class Figure(msgspec.Struct, frozen=True):
     title: str
     section: str
     unit: Unit
-    value: int
-    items: int
-    """How many entries, runs, gates or steps were counted."""
+    value: int | None
+    """None if it cannot be computed from the log part."""
+    items: int | None
+    """How many entries, runs, gates or steps were counted; None if that cannot be computed."""
     groups: tuple[Group, ...]
     examples: tuple[int, ...]
-    """The indexes of the first entries that were counted."""
+    """The indexes of the first entries that were counted, or because of which nothing can be."""
     query: Query
 
 
@@ -53,13 +62,11 @@ def day_of(micros: int) -> str:
 
 
 def _text(value: object) -> str:
+    if type(value) is str:
+        return value
     if isinstance(value, list | tuple):
         return " ".join(map(_text, value))
     return "" if value is None else str(value)
-
-
-def _is_met(condition: Condition, members: Mapping[str, Any]) -> bool:
-    return (_text(members.get(condition.member)) in condition.values) != condition.negated
 
 
 class FigureTally:
@@ -71,14 +78,21 @@ class FigureTally:
         """For each run with a counted item, the index of the first one."""
         self._examples: list[int] = []
         self._items = 0
+        self._is_unknown = False
         self._total = _Number(query.measure)
         self._groups: dict[tuple[str, ...], _Number] = {}
 
     def add(self, item: CountedItem) -> None:
         """Count an item, if the conditions of the query are met."""
         query, members = self.query, item.members
-        if not all(_is_met(condition, members) for condition in query.where):
-            return
+        is_unknown = False
+        for condition in query.where:
+            told = members.get(condition.member)
+            if isinstance(told, Unknown):
+                is_unknown = True
+            elif (_text(told) in condition.values) == condition.negated:
+                return
+        self._is_unknown = self._is_unknown or is_unknown
         value = 1 if query.measure is Measure.COUNT else _int(members, query)
         self._items += 1
         self._total.add(value)
@@ -100,9 +114,9 @@ class FigureTally:
             title=query.title,
             section=query.section,
             unit=query.unit,
-            value=self._total.result(),
-            items=self._items,
-            groups=tuple(self._sorted_groups()),
+            value=None if self._is_unknown else self._total.result(),
+            items=None if self._is_unknown else self._items,
+            groups=() if self._is_unknown else tuple(self._sorted_groups()),
             examples=tuple(self._examples),
             query=query,
         )

@@ -5,18 +5,21 @@ not on what was recorded later, so that two packs of the same period are equal.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from base64 import b64decode
+from collections.abc import Callable, Collection, Iterator, Mapping
+from itertools import takewhile
 
 import msgspec
 
 from forum import tlog
-from forum.errors import NotYetSigned, TamperDetected
+from forum.errors import AmbiguousEntry, Malformed, NoSuchEntry, NotYetSigned, TamperDetected
 from forum.evidence import pack_file
 from forum.evidence.attestation import EVIDENCE_STRAND
 from forum.evidence.control_maps import encode_map
+from forum.evidence.counted_times import SECOND, CountedTimes, find_seen_time, is_seen_since
 from forum.evidence.entry_list import list_entries
 from forum.evidence.log_part import LIFE_KINDS, EarlierEntry, LogPart
-from forum.evidence.page import draw_page
+from forum.evidence.recorded_cosignatures import find_quorum_record
 from forum.evidence.report import Arguments, PackReport, encode_report
 from forum.ledger.bundle import PastCheckpoint, gather_bundle
 from forum.ledger.entry import LOG_RUN, leaf_of, peek_kind
@@ -26,12 +29,22 @@ from forum.ledger.key_rotation import (
     read_key_rotation,
 )
 from forum.ledger.kinds import KeyAddV2Facts, Kinds
-from forum.ledger.log import find_entry
+from forum.ledger.log import LocatedEntry, find_entry
 from forum.ledger.ports import Reader
+from forum.ledger.redaction import is_redaction, redacted_bodies
+from forum.ledger.witness_records import find_records
 
-_SECOND = 1_000_000
 _TIME = re.compile(rb'"ts":([0-9]+),"actor"').search
 _RUN = re.compile(rb'"run":"([^"]*)"').search
+
+
+class PeriodEdge(msgspec.Struct, frozen=True):
+    """The checkpoints that decide which entries are before a moment."""
+
+    before: bytes | None
+    """The last one that witnesses saw before `behind`."""
+    behind: bytes | None
+    """The first one that witnesses saw at the moment or later."""
 
 
 class PackContents(msgspec.Struct, frozen=True):
@@ -47,59 +60,106 @@ class PackContents(msgspec.Struct, frozen=True):
 
 
 def find_end(
-    reader: Reader,
-    kinds: Kinds,
-    policy: tlog.WitnessPolicy,
-    arguments: Arguments,
-    *,
-    must_be_later: bool,
+    reader: Reader, kinds: Kinds, policy: tlog.WitnessPolicy, until: int, edge: PeriodEdge
 ) -> bytes | None:
     """Return the first checkpoint that covers the period and that no retired key has signed.
 
+    If the log recorded who cosigned the checkpoint behind the period, it covers that record: by it,
+    the maker cannot choose among trees and cosignatures, which draw the sample.
+
     A reader pins the newest key of the log, and what leads from there to an earlier key must be in
-    the pack.  With `must_be_later`, witnesses must have seen it after the period ended.
+    the pack.  Without witnesses, or while they cannot be reached, writers say what is covered.
     """
     entries = [(e.index or 0, e.data, e.entry) for e in find_key_rotations(reader, kinds)]
     rotations = [read_key_rotation(*entry, reader.origin) for entry in entries]
     retired = {rotation.old for rotation in rotations if rotation}
-    last = -1
-    for index, data in _entries(reader, 0, reader.head().size):
-        if _time_of(data) < arguments.until:
-            last = index
+    decisive = edge.behind or edge.before
+    size = tlog.parse_checkpoint(decisive).size if decisive else 1
+    if edge.behind is None:
+        for index, data in _entries(reader, 0, reader.head().size):
+            if _time_of(data) < until:
+                size = max(size, index + 1)
+    recorded = _find_record(reader, kinds, policy, edge.behind) if edge.behind else 0
+
+    def is_seen(note: bytes) -> bool:
+        return edge.behind is None or is_seen_since(find_seen_time(note, policy), until)
+
+    sizes = (recorded, size) if recorded else (size,)
+    notes = (_find_cover(reader, retired, smallest, is_seen) for smallest in sizes)
+    return next(filter(None, notes), None)
+
+
+def _find_cover(
+    reader: Reader,
+    retired: Collection[tlog.VerifierKey],
+    size: int,
+    is_seen: Callable[[bytes], bool],
+) -> bytes | None:
+    """Return the first checkpoint of at least a size that no retired key has signed.
+
+    The old key signs the hand-over itself: until the new one has signed, there is no other.
+    """
     first = None
-    for note in reader.checkpoints(max(1, last + 1)):
-        if must_be_later and _seen(note, policy) < arguments.until:
-            continue
+    for note in filter(is_seen, reader.checkpoints(size)):
         signatures = tlog.Note.parse(note).signatures
         if not any(signature.claims_key(key) for signature in signatures for key in retired):
             return note
         first = first or note
-    # The old key signs the hand-over itself: until the new one has signed, there is no other.
     return first
 
 
-def _find_start(reader: Reader, policy: tlog.WitnessPolicy, arguments: Arguments) -> bytes | None:
-    """Return the last checkpoint that witnesses saw before the period began, if there is one.
+def _find_record(reader: Reader, kinds: Kinds, policy: tlog.WitnessPolicy, note: bytes) -> int:
+    """Return the size of the first tree with the record of a checkpoint's quorum, 0 if none is."""
+    checkpoint = tlog.parse_checkpoint(note)
+    records = [
+        entry
+        for entry in takewhile(
+            lambda entry: entry.facts.size == checkpoint.size,
+            find_records(reader, kinds, checkpoint.size),
+        )
+        if entry.facts.root == checkpoint.root.hex()
+    ]
+    lines = (entry.facts.cosignatures for entry in records)
+    recorded = find_quorum_record(str(checkpoint), lines, policy)
+    if recorded is None:
+        return 0
+    entry = records[recorded[0]]
+    index = find_entry(reader, kinds, f"{entry.run}/{entry.strand}/{entry.n}").index
+    return index + 1 if index is not None else 0
 
-    None means the empty tree: then the pack holds the log from its beginning.
+
+def find_edge(reader: Reader, policy: tlog.WitnessPolicy, moment: int) -> PeriodEdge:
+    """Return the checkpoints that decide which entries are before a moment.
+
+    Both follow from the moment alone, so that packs of periods that meet there agree.
     """
-    size = reader.head().size
-    times = ((index, _time_of(data)) for index, data in _entries(reader, 0, size))
-    most = next((index for index, at in times if at >= arguments.since), size)
+    names = b"|".join(re.escape(key.name.encode()) for key in policy.witness_keys)
+    # The key id and the time of a cosignature.  Reading that is much cheaper than checking it.
+    claims = re.compile("\u2014 (?:".encode() + names + rb") ([A-Za-z0-9+/]{16})").findall
+    behind = next(
+        (
+            note
+            for note in reader.checkpoints(1)
+            if any(is_seen_since(_read_claimed_time(claim), moment) for claim in claims(note))
+            and is_seen_since(find_seen_time(note, policy), moment)
+        ),
+        None,
+    )
+    most = tlog.parse_checkpoint(behind).size - 1 if behind else reader.head().size
     note = reader.checkpoint(most)
-    while note is not None:
-        seen = _seen(note, policy)
-        # Witnesses state whole seconds, and may have cosigned up to a second later.
-        if seen and seen + _SECOND <= arguments.since:
-            return note
+    while note is not None and not find_seen_time(note, policy):
         note = reader.checkpoint(tlog.parse_checkpoint(note).size - 1)
-    return None
+    return PeriodEdge(note, behind)
 
 
-def _seen(note: bytes, policy: tlog.WitnessPolicy) -> int:
-    """Return when the witnesses of the policy saw a checkpoint; 0 if too few have."""
-    cosignatures = tlog.verify_cosignatures(tlog.Note.parse(note), policy.witness_keys)
-    return tlog.quorum_time(cosignatures, policy) * _SECOND
+def _read_claimed_time(claim: bytes) -> int:
+    return int.from_bytes(b64decode(claim)[4:]) * SECOND
+
+
+def find_first_seen(reader: Reader, policy: tlog.WitnessPolicy, index: int) -> int:
+    """Return when witnesses first saw a tree with an entry, in microseconds; 0 if they have not."""
+    seen = (find_seen_time(note, policy) for note in reader.checkpoints(index + 1))
+    return next(filter(None, seen), 0)
 
 
 def gather_part(
@@ -109,14 +169,16 @@ def gather_part(
 
     Raises `NotYetSigned`, `TamperDetected`.
     """
-    end = find_end(reader, kinds, policy, arguments, must_be_later=True)
-    # Without witnesses, or while they cannot be reached, the pack says that it is not witnessed.
-    end = end or find_end(reader, kinds, policy, arguments, must_be_later=False)
+    edges = [find_edge(reader, policy, at) for at in (arguments.since, arguments.until)]
+    end = find_end(reader, kinds, policy, arguments.until, edges[1])
     if end is None:
         raise NotYetSigned("the period")
     size = tlog.parse_checkpoint(end).size
-    start = _find_start(reader, policy, arguments)
+    # None means the empty tree: then the pack holds the log from its beginning.
+    start = edges[0].before
     first = tlog.parse_checkpoint(start).size if start else 0
+    notes = (edges[0].behind, edges[1].before, edges[1].behind)
+    by_size = {tlog.parse_checkpoint(note).size: note for note in notes if note}
     view = tlog.TreeView(size, reader.read_tile)
     return LogPart(
         origin=reader.origin,
@@ -125,7 +187,8 @@ def gather_part(
         edge=tlog.Tree.load(first, reader.read_tile).edge,
         consistency=tuple(tlog.prove_consistency(view, first)),
         entries=tuple(data for _, data in _entries(reader, first, size)),
-        earlier=tuple(_earlier_entries(reader, view, first)),
+        earlier=tuple(_earlier_entries(reader, kinds, view, first)),
+        seen=tuple(by_size[at] for at in sorted(by_size) if first < at < size),
         past=tuple(_past_checkpoints(reader, kinds, view)),
     )
 
@@ -150,12 +213,12 @@ def collect_files(reader: Reader, kinds: Kinds, contents: PackContents) -> dict[
         gathered = gather_bundle(reader, kinds, bundle.run, policy, verifier, size=report.end.size)
         files[bundle.file] = gathered.encode()
     entry, proof = _prove_key(reader, kinds, contents.key, policy)
+    times = CountedTimes(part, None if report.check else policy)
     files |= {f"maps/{used.map.name}.json": encode_map(used.map) for used in report.maps}
     return files | {
         pack_file.REPORT: encode_report(report),
-        pack_file.PAGE: draw_page(report).encode(),
         pack_file.SCHEMA: pack_file.report_schema(),
-        pack_file.ENTRY_LIST: list_entries(part, report.arguments),
+        pack_file.ENTRY_LIST: list_entries(part, report.arguments, times),
         pack_file.POLICY: policy.without_marks().encode(),
         pack_file.KEY_ENTRY: entry,
         pack_file.KEY_PROOF: proof.encode(),
@@ -175,16 +238,42 @@ def _time_of(data: bytes) -> int:
     return int(match[1]) if match else 0
 
 
-def _earlier_entries(reader: Reader, view: tlog.TreeView, first: int) -> Iterator[EarlierEntry]:
-    """Yield the entries before an index of runs open there, and of the log's own life."""
+def _find_erased(
+    reader: Reader, kinds: Kinds, view: tlog.TreeView, first: int
+) -> Iterator[LocatedEntry]:
+    """Yield the entries before an index that redactions from there on name."""
+    targets: set[str] = set()
+    for _, data in _entries(reader, first, view.size):
+        if is_redaction(data):
+            targets.update(body.entry for body in redacted_bodies(kinds.read(data)))
+    for target in sorted(targets):
+        try:
+            located = find_entry(reader, kinds, target)
+        except (NoSuchEntry, AmbiguousEntry, Malformed):
+            continue  # the figure then says that it cannot be computed
+        if located.index is not None and located.index < first:
+            yield located
+
+
+def _earlier_entries(
+    reader: Reader, kinds: Kinds, view: tlog.TreeView, first: int
+) -> Iterator[EarlierEntry]:
+    """Yield the entries before an index that the report needs, in their order.
+
+    They are those of runs open there, of the log's own life, and of the runs of which bodies are
+    erased later: whether a hold was in force for them follows from their entries only.
+    """
+    erased = list(_find_erased(reader, kinds, view, first))
+    kept = {located.entry.run.encode() for located in erased}
+    needed = {e.index for e in erased if e.index is not None and e.entry.run == LOG_RUN}
     open_runs: dict[bytes, list[int]] = {}
     life: list[int] = []
     for index, data in _entries(reader, 0, first):
         match, kind = _RUN(data), peek_kind(data)
         run = match[1] if match else b""
         if run == LOG_RUN.encode():
-            life += [index] if kind.startswith(LIFE_KINDS) else []
-        elif kind == b"run.close/1":
+            life += [index] if kind.startswith(LIFE_KINDS) or index in needed else []
+        elif kind == b"run.close/1" and run not in kept:
             open_runs.pop(run, None)
         else:
             open_runs.setdefault(run, []).append(index)

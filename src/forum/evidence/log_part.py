@@ -60,6 +60,8 @@ class LogPart(msgspec.Struct, frozen=True):
     entries: tuple[bytes, ...]
     earlier: tuple[EarlierEntry, ...]
     """The entries before the start of runs that were open then, and of the log's own life."""
+    seen: tuple[bytes, ...] = ()
+    """Signed notes between the two, smallest first: they bound the times of entries."""
     past: tuple[PastCheckpoint, ...] = ()
     """The checkpoints by which earlier keys of the log signed their own rotation."""
 

@@ -18,50 +18,65 @@ from forum.evidence.control_maps import ControlMap
 from forum.evidence.log_part import EarlierEntry, LogPart, decode_lines, encode_lines
 from forum.evidence.report import FORMAT, OLD_FORMAT, Arguments, PackReport
 from forum.ledger.bundle import BundleFileLine, PastCheckpoint, check_past_count
+from forum.ledger.entry import is_label
 from forum.ledger.zip_archive import Archive, ByteSource, pack_archive
 
 MANIFEST, ATTESTATION = "manifest.json", "attestation.dsse.json"
-REPORT, PAGE, ENTRY_LIST, SCHEMA = "report.json", "report.html", "entries.csv", "report.schema.json"
+REPORT, ENTRY_LIST, SCHEMA = "report.json", "entries.csv", "report.schema.json"
+PAGE = "report.html"
+"""Only in packs of release 0.2: today the verifier of the reader draws the page."""
 POLICY = "policy"
 START, END, EDGE, CONSISTENCY = "log/start.note", "log/end.note", "log/edge", "log/consistency"
+MAX_SEEN = 3
+"""How many checkpoints between the two trees can decide which entries are in the period."""
 ENTRIES, EARLIER = "log/entries.jsonl", "log/earlier.jsonl"
 KEY_ENTRY, KEY_PROOF = "log/attestation-key.json", "log/attestation-key.tlog-proof"
+NOT_EVIDENCE = (
+    "README.txt, policy, report.schema.json, sbom.cdx.json, verify.html and verify.py, whatever "
+    "they say: they are not evidence; take such files from a release, and the policy from people"
+)
+"""What every verifier lists as not checked of the files that are enclosed for convenience."""
 EXTRAS = ("README.txt", "sbom.cdx.json", "verify.html", "verify.py")
 _FIXED = frozenset(
     (
-        *(MANIFEST, ATTESTATION, REPORT, PAGE, ENTRY_LIST, SCHEMA, POLICY, END, EDGE, CONSISTENCY),
+        *(MANIFEST, ATTESTATION, REPORT, ENTRY_LIST, SCHEMA, POLICY, END, EDGE, CONSISTENCY),
         *(ENTRIES, EARLIER, KEY_ENTRY, KEY_PROOF, *EXTRAS),
     )
 )
 _MAP = re.compile(r"maps/([a-z0-9][a-z0-9-]{0,63})\.json").fullmatch
 _PAST = re.compile(r"(log/past/[0-9]{16})\.(?:note|consistency)").fullmatch
+_SEEN = re.compile(r"log/seen/[0-9]{16}\.note").fullmatch
 _BUNDLE = re.compile(r"runs/[^/]{1,400}\.zip").fullmatch
 
 README = """\
 An evidence pack of Forum: what a transparency log shows about a period, or about an incident.
 
-report.html    Read this first.  It needs no network and no script, and prints.
-report.json    The same for programs; report.schema.json describes it.
+Nothing in this file says that anything holds: whoever made it could write that too.  The page for
+people is drawn by your own verifier, with your keys, and says what it found:
+
+    forum verify THIS.zip --policy POLICY --page report.html
+
+POLICY is your trust file, the keys that you trust.  Take it from the people who run the log, by
+another way than this file, and the verifier from a release: a forger would enclose forged ones.
+
+report.json    The figures, with the query of each; report.schema.json describes it.
 entries.csv    Every entry of the period, one line each, without contents.
 log/           The bytes of every entry between two signed checkpoints, and what proves them.
 runs/          A bundle for each sampled and each named run: its entries, proofs and contents.
 maps/          The maps of duties that were used.
 
-To check it, with Forum installed:    forum verify THIS.zip --policy POLICY
 To check it, with Python alone:       python3 verify.py THIS.zip --policy POLICY
 To check one run, with Python alone:  python3 verify.py runs/RUN.zip --policy POLICY
 To check it, or one run, in a browser: open verify.html
 
-Both compute every figure of report.json again from log/.  A figure that was changed, a run that was
-left out, another sample and another map are found, and named.  Only forum verify also draws
-report.html again; with Python alone, read the figures in report.json.
+Each computes every figure of report.json again from log/.  A figure that was changed, a run that
+was left out, another sample and another map are found, and named.
 
 If there is a file log/start.note, the entries do not begin with the log.  Then nothing shows that
 no entry from before the period is missing in log/earlier.jsonl: grants, retention, holds, steps of
 runs that were open.  If that matters, ask for a pack from the beginning of the log.
 
-Take the policy (the keys that you trust) from the people who run the log, not from this file, and
-the verifier from a release: a forger would enclose forged ones.  Nothing here is legal advice.
+Nothing here is legal advice.
 """
 
 
@@ -86,6 +101,7 @@ def part_files(part: LogPart) -> dict[str, bytes]:
         f"log/past/{tlog.parse_checkpoint(earlier.note).size:016}": earlier for earlier in part.past
     }
     files = {START: part.start} if part.start else {}
+    files |= {f"log/seen/{tlog.parse_checkpoint(note).size:016}.note": note for note in part.seen}
     files |= {f"{name}.note": earlier.note for name, earlier in past.items()}
     files |= {f"{name}.consistency": encode_lines(e.proof) for name, e in past.items()}
     return files | {
@@ -129,10 +145,11 @@ class PackReader:
         self.manifest = self.read(MANIFEST)
         manifest = self._check_manifest()
         self.origin, self.is_old = manifest.origin, manifest.v == OLD_FORMAT
-        if missing := _FIXED - self.names:
+        fixed = _FIXED | {PAGE} if self.is_old else _FIXED
+        if missing := fixed - self.names:
             raise Malformed("pack", f"{min(missing)} is missing")
-        known = (_MAP, _BUNDLE, _PAST)
-        for name in sorted(self.names - _FIXED - {START}):
+        known = (_MAP, _BUNDLE, _PAST) if self.is_old else (_MAP, _BUNDLE, _PAST, _SEEN)
+        for name in sorted(self.names - fixed - {START}):
             if not any(matches(name) for matches in known):
                 raise Malformed("pack", f"{name[:80]!r} is a file of no known kind")
 
@@ -153,6 +170,9 @@ class PackReader:
             raise Malformed("pack", "the last line of the log part does not end")
         past = sorted({match[1] for match in map(_PAST, self.names) if match})
         check_past_count(len(past))
+        seen = sorted(filter(_SEEN, self.names))
+        if len(seen) > MAX_SEEN:
+            raise Malformed("log/seen", f"{len(seen)} checkpoints; the most is {MAX_SEEN}")
         for name in sorted(self.names & {START, END}):
             try:
                 tlog.parse_checkpoint(self.read(name))
@@ -168,10 +188,17 @@ class PackReader:
                 consistency=tuple(map(tlog.Hash, decode_lines(self.read(CONSISTENCY)))),
                 entries=tuple(entries),
                 earlier=tuple(map(decoder.decode, earlier)),
+                seen=tuple(map(self._read_seen, seen)),
                 past=tuple(map(self._read_past, past)),
             )
         except (msgspec.MsgspecError, UnicodeError, ValueError) as error:
             raise Malformed("pack", f"the log part: {error}") from None
+
+    def _read_seen(self, name: str) -> bytes:
+        note = self.read(name)
+        if not name.endswith(f"/{tlog.parse_checkpoint(note).size:016}.note"):
+            raise Malformed(name, "it is a checkpoint of another size")
+        return note
 
     def _read_past(self, name: str) -> PastCheckpoint:
         if not self.names.issuperset((f"{name}.note", f"{name}.consistency")):
@@ -214,6 +241,8 @@ class PackReader:
             manifest = msgspec.json.decode(self.manifest, type=PackManifest)
         except (msgspec.MsgspecError, UnicodeError) as error:
             raise Malformed("pack", f"no readable manifest: {error}") from None
+        if not is_label(manifest.origin):
+            raise Malformed("pack", "its origin is no label")
         members = self._archive.members
         there = tuple(
             BundleFileLine(name, member.size, member.digest.hex())

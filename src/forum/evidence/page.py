@@ -1,24 +1,37 @@
 """The page of a pack: the report for people, in one file that loads nothing and runs no script.
 
-The page is a function of the report alone.  Each row is one line that names itself (`data-row`), so
-that a verifier which draws the page again can name the row that differs.
+The verifier of a reader draws it, from the report that it computed and from what it found with the
+keys of the reader.  No pack holds a page of its own: its maker could write anything on it.  Packs
+of release 0.2 do; that page is a function of the report alone, and is drawn again to be compared.
+So each row is one line that names itself (`data-row`), and a row that differs can be named.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from html import escape
-from typing import assert_never
+from typing import Any, TypeVar, assert_never
+
+import msgspec
+from msgspec.structs import asdict
 
 from forum.evidence import queries
 from forum.evidence.charts import Layer, draw_bars, draw_legend, list_days
 from forum.evidence.control_maps import MapResult, RowResult
+from forum.evidence.counted_times import CountedBy
 from forum.evidence.events import MAX_EVENTS
 from forum.evidence.figures import Figure, day_of
 from forum.evidence.queries import SECTIONS, Unit
-from forum.evidence.report import OLD_FORMAT, PackReport, SeedSource, format_moment
-from forum.evidence.tally import MAX_DECISIONS
+from forum.evidence.report import PackReport, RecordCheck, format_moment
+from forum.evidence.sample_seed import SeedSource
+from forum.evidence.tally import MAX_DECISIONS, OutsideEntries
+from forum.untrusted_text import escape_hidden
+
+_Told = TypeVar("_Told", bound=msgspec.Struct)
 
 _MAX_GROUPS_SHOWN = 6
+_HOLDS = "holds"
+SELF_WITNESSED = "self-witnessed"
+"""The state of a claim that only the writer's own witnesses have made."""
 _LIMITS_TITLE = "What this does not show, and what to ask for"
 
 _STYLE = """\
@@ -75,6 +88,17 @@ svg .axis { stroke: var(--dim); } svg .grid { stroke: var(--line); stroke-dashar
   .tile, rect, .key i { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
   .charts { grid-template-columns: 1fr 1fr; } h2 { break-after: avoid; }
   tr, figure, .tile { break-inside: avoid; } thead { display: table-header-group; } }
+"""
+
+_VERDICT_STYLE = """\
+.verdict { border: 3px solid var(--edge); border-radius: .4rem; padding: .2rem .9rem .6rem;
+  margin: 1rem 0; } .verdict h2 { margin: .5rem 0; color: var(--edge); }
+.verdict h3 { margin: .8rem 0 .2rem; } .verdict ul { margin: .2rem 0; padding-left: 1.2rem; }
+.verdict .found li { font-weight: 600; }
+.holds { --edge: #1a6b35; } .warn { --edge: #8a5a00; } .fails { --edge: #b3261e; }
+@media (prefers-color-scheme: dark) { .holds { --edge: #7ddc9a; } .warn { --edge: #f0c069; }
+  .fails { --edge: #ff9c94; } }
+@media print { .holds { --edge: #1a6b35; } .warn { --edge: #6b4500; } .fails { --edge: #b3261e; } }
 """
 
 # A mark in the margin of each printed page; text that is fixed to a page would cover its rows.
@@ -164,9 +188,85 @@ _QUESTIONS: tuple[tuple[str, str, tuple[tuple[str, str], ...]], ...] = (
 """The questions of an auditor: where the answer is, and the figures that answer them in short."""
 
 
-def draw_page(report: PackReport) -> str:
-    """Return the page of a report."""
-    return "\n".join([*_head(report), *_body(report), "</main>", "</body>", "</html>", ""])
+class CheckedClaim(msgspec.Struct, frozen=True):
+    """A claim, and what the verifier of the reader found about it."""
+
+    name: str
+    state: str
+    reason: str
+
+
+class ReaderCheck(msgspec.Struct, frozen=True, kw_only=True):
+    """What the verifier of a reader found in a pack: the only verdict that a page states."""
+
+    origin: str
+    since: str
+    """Empty, like `until`, if no report could be computed."""
+    until: str
+    ok: bool
+    claims: tuple[CheckedClaim, ...]
+    findings: tuple[str, ...]
+    found: int
+    """How many findings there are; only the first are listed."""
+    not_checked: tuple[str, ...]
+    keys: tuple[str, ...]
+    """The keys that the reader trusts, each in words."""
+    verifier: str
+    """The program that verified."""
+    digest: str
+    """The SHA-256 of the file, in hexadecimal."""
+    compared_maps: tuple[str, ...]
+    """The maps whose text is that of the reader's own copy."""
+    seed_witnesses: tuple[str, ...]
+    """The witnesses that draw the sample, each with whether the reader calls it independent."""
+
+
+def draw_page(check: ReaderCheck, report: PackReport | None) -> str:
+    """Return the page of a verification.
+
+    Without a report it has no figure: none follows from the pack, or no key that the reader trusts
+    has signed what it would follow from.
+    """
+    check, report = _reveal(check), _reveal(report) if report else None
+    tone, verdict = _judge(check)
+    marks = [] if check.ok else [verdict]
+    marks += [_mark_text(report)] if report and report.unreviewed else []
+    span = f"{check.since[:10]} to {check.until[:10]}" if check.since else "not verified"
+    parts = [*_head(check.origin or "an unreadable pack", span, " ".join(marks), _VERDICT_STYLE)]
+    parts += [*_introduce(report)] if report else []
+    parts += [*_verdict(check, report, tone, verdict)]
+    parts += [*_body(report, check)] if report else []
+    return "\n".join([*parts, *_END])
+
+
+def draw_old_page(report: PackReport) -> str:
+    """Return the page that a pack of release 0.2 must hold, byte by byte."""
+    mark = _mark_text(report) if report.unreviewed else ""
+    span = f"{report.since[:10]} to {report.until[:10]}"
+    parts = [*_head(report.origin, span, mark), *_introduce(report), *_body(report, None)]
+    # That release neither revealed nor isolated texts; in a text, this element would be escaped.
+    return "\n".join([*parts, *_END]).replace("<bdi>", "").replace("</bdi>", "")
+
+
+_END = ("</main>", "</body>", "</html>", "")
+
+
+def _reveal(told: _Told) -> _Told:
+    """Return a copy in which no text has a hidden character, wherever on the page it will stand."""
+    return msgspec.convert(_reveal_texts(msgspec.to_builtins(told)), type(told))
+
+
+def _reveal_texts(told: Any) -> Any:  # noqa: ANN401  any JSON value
+    if isinstance(told, str):
+        return escape_hidden(told)
+    if isinstance(told, dict):
+        return {name: _reveal_texts(value) for name, value in told.items()}
+    return [_reveal_texts(value) for value in told] if isinstance(told, list | tuple) else told
+
+
+def _text(text: str) -> str:
+    """Return a text of others as an element: what is in it moves nothing that is beside it."""
+    return f"<bdi>{escape(text)}</bdi>"
 
 
 def format_value(value: int, unit: Unit) -> str:
@@ -192,8 +292,8 @@ def _format_seconds(seconds: int) -> str:
     return f"{hours} h {minutes} min" if hours < 48 else f"{hours // 24} d {hours % 24} h"
 
 
-def _head(report: PackReport) -> Iterator[str]:
-    title = escape(f"Evidence of {report.origin}")
+def _head(origin: str, span: str, mark: str, style: str = "") -> Iterator[str]:
+    title = escape(f"Evidence of {origin}")
     yield '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">'
     yield '<meta name="viewport" content="width=device-width, initial-scale=1">'
     # Nothing is loaded and no script runs, whatever a text on the page says.
@@ -201,16 +301,30 @@ def _head(report: PackReport) -> Iterator[str]:
         '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; '
         "style-src 'unsafe-inline'\">"
     )
-    yield f"<title>{title}, {report.since[:10]} to {report.until[:10]}</title>"
-    mark = _PAGE_MARK.replace("TEXT", _mark_text(report)) if report.unreviewed else ""
-    yield f"<style>\n{_STYLE}{mark}</style>\n</head>\n<body>\n<main>"
-    yield f'<h1 data-row="title">{title}</h1>'
-    about = f"The incident of run {report.incident.run}. " if report.incident else ""
+    yield f"<title>{title}, {span}</title>"
+    page_mark = _PAGE_MARK.replace("TEXT", mark) if mark else ""
+    yield f"<style>\n{_STYLE}{style}{page_mark}</style>\n</head>\n<body>\n<main>"
+    yield f'<h1 data-row="title">Evidence of {_text(origin)}</h1>'
+
+
+def _introduce(report: PackReport) -> Iterator[str]:
+    about = f"The incident of run {_text(report.incident.run)}. " if report.incident else ""
     yield (
-        f'<p data-row="period">{escape(about)}From {_moment(report.since)} until '
+        f'<p data-row="period">{about}From {_moment(report.since)} until '
         f"{_moment(report.until)}. {report.counted:,} entries in the period; the log part holds "
         f"{report.entries:,}.</p>"
     )
+    if isinstance(report.counted_by, CountedBy):
+        yield f'<p data-row="counted_by">{_describe_counting(report.counted_by)}</p>'
+    if isinstance(report.outside, OutsideEntries) and report.outside.entries:
+        runs = ", ".join(map(_text, report.outside.runs))
+        more = report.outside.runs_of - len(report.outside.runs)
+        noun = "entry was" if report.outside.entries == 1 else "entries were"
+        yield (
+            f'<p class="mark" data-row="outside">{report.outside.entries:,} {noun} first seen by '
+            "witnesses in the period, and so counted in it, although the writer says another time. "
+            f"Look at the runs: {runs}{f' and {more:,} more' if more else ''}.</p>"
+        )
     yield (
         '<p class="dim">This page says what a log shows, what it does not show, and what stays '
         "yours. It does not say whether a duty is met, and is no legal advice.</p>"
@@ -219,16 +333,95 @@ def _head(report: PackReport) -> Iterator[str]:
         yield f'<p class="mark" data-row="mark">{_mark_text(report)}</p>'
 
 
+def _describe_counting(counted_by: CountedBy) -> str:
+    match counted_by:
+        case CountedBy.WITNESSED:
+            return (
+                "Counted by: witnessed. At both ends of the period, checkpoints that witnesses saw "
+                "decide which entries are in it; between two of these, the time of the writer does."
+            )
+        case CountedBy.WRITER:
+            return (
+                "Counted by: writer. At an end of the period, no witness decides which entries are "
+                "in it, but the time that the writer of each says."
+            )
+        case _:
+            assert_never(counted_by)
+
+
 def _mark_text(report: PackReport) -> str:
     names = escape(", ".join(report.unreviewed))
     return f"Not reviewed: nobody has compared these maps with the original texts: {names}."
 
 
-def _body(report: PackReport) -> Iterator[str]:
+def _judge(check: ReaderCheck) -> tuple[str, str]:
+    """Return the color of the verdict, and the verdict in a sentence."""
+    if check.found:
+        problems = "1 problem was" if check.found == 1 else f"{check.found:,} problems were"
+        return "fails", f"Not verified: {problems} found."
+    if not any(claim.state == _HOLDS for claim in check.claims):
+        return "warn", "Nothing was checked."
+    if not check.ok:
+        return "warn", "Not everything could be checked. Read the reasons."
+    if any(claim.state == SELF_WITNESSED for claim in check.claims):
+        return "warn", "Intact and complete. Only the writer's own witnesses have seen it."
+    return "holds", "Intact and complete, and another organization has seen it."
+
+
+def _verdict(
+    check: ReaderCheck, report: PackReport | None, tone: str, verdict: str
+) -> Iterator[str]:
+    """Yield what the verifier of the reader found: what is wrong first."""
+    yield f'<section id="record-check" class="verdict {tone}">\n<h2>{verdict}</h2>'
+    if check.findings:
+        yield '<ul class="found">'
+        yield from (f"<li>{_text(finding)}</li>" for finding in check.findings)
+        if check.found > len(check.findings):
+            yield f"<li>and {check.found - len(check.findings):,} more</li>"
+        yield "</ul>"
+    if report is None:
+        yield "<p>No figure is shown: none follows from what your keys have signed.</p>"
+    elif not check.ok:
+        yield (
+            "<p>The figures below were computed from the entries in the file. Because of what is "
+            "said here, take none of them as proven.</p>"
+        )
+    yield "<table>\n<tbody>"
+    for claim in check.claims:
+        cells = f'<td class="claim"><b>{escape(claim.name)}</b></td>'
+        cells += f'<td class="s">{escape(claim.state)}</td><td>{_text(claim.reason)}</td>'
+        yield f'<tr data-row="check {escape(claim.name)}">{cells}</tr>'
+    yield from _log_part(report) if report else ()
+    yield "</tbody></table>"
+    if check.not_checked:
+        yield "<h3>Not checked</h3>\n<ul>"
+        yield from (f"<li>{_text(words)}</li>" for words in check.not_checked)
+        yield "</ul>"
+    yield f"<h3>Checked by {_text(check.verifier)}, with these keys</h3>"
+    if check.keys:
+        yield "<ul>"
+        yield from (f"<li><code>{_text(key)}</code></li>" for key in check.keys)
+        yield "</ul>"
+    else:
+        yield "<p>None: you named no key. Name your trust file with <code>--policy</code>.</p>"
+    yield (
+        f'<p class="dim">The file has the SHA-256 <code>{check.digest}</code>. Anybody can '
+        "write a page like this: if you got it from others, ask for the file, and verify that with "
+        "keys of your own.</p>\n</section>"
+    )
+
+
+def _body(report: PackReport, check: ReaderCheck | None) -> Iterator[str]:
+    """Yield the sections of a report; without a check, those of release 0.2."""
     figures = {figure.id: figure for figure in report.figures}
     yield from _tiles(figures)
-    yield from _questions(report, figures)
-    yield from _record(report)
+    if check:
+        states = ", ".join(f"{claim.name}: {claim.state}" for claim in check.claims[:3])
+        yield from _questions(report, figures, f"{states}, with your keys")
+    elif report.check:
+        whole = f"complete: {report.check.complete.state}, as the maker found; check it"
+        yield from _questions(report, figures, whole)
+        yield from _old_record(report, report.check)
     yield '<h2 id="charts">By day</h2>\n<div class="charts">'
     yield from _charts(report, figures)
     yield "</div>"
@@ -243,18 +436,21 @@ def _body(report: PackReport) -> Iterator[str]:
     if others:
         yield from _figure_table("added", "Figures that a map adds", others)
     for result in report.maps:
-        yield from _map(result)
-    yield from _bundles(report)
+        yield from _map(result, check)
+    yield from _bundles(report, check)
     yield '<h2 id="limits">' + _LIMITS_TITLE + "</h2>\n<ul>"
     for number, limit in enumerate(report.limits, 1):
         yield f'<li data-row="limit {number}">{escape(limit)}</li>'
     yield "</ul>"
 
 
-def _questions(report: PackReport, figures: dict[str, Figure]) -> Iterator[str]:
-    """Yield the table of questions, each with its answer in short and a link to the rest."""
+def _questions(report: PackReport, figures: dict[str, Figure], whole: str) -> Iterator[str]:
+    """Yield the table of questions, each with its answer in short and a link to the rest.
+
+    `whole` is the answer to the question whether a run is missing.
+    """
     others = {
-        "record-check": f"complete: {report.check.complete.state}, as the maker found; check it",
+        "record-check": whole,
         "limits": f"limits that are listed: {len(report.limits)}",
     }
     titles = {**SECTIONS, "record-check": "Is the record whole?", "limits": _LIMITS_TITLE}
@@ -276,6 +472,8 @@ def _questions(report: PackReport, figures: dict[str, Figure]) -> Iterator[str]:
 
 def _figure_text(figure: Figure) -> str:
     """Return the value of a figure; "none" for a time that nothing took."""
+    if figure.value is None:
+        return "cannot be computed"
     if figure.unit is Unit.SECONDS and not figure.items:
         return "none"
     return format_value(figure.value, figure.unit)
@@ -311,7 +509,8 @@ def _singular(words: str) -> str:
     return noun.removesuffix("s") + space + rest
 
 
-def _record(report: PackReport) -> Iterator[str]:
+def _old_record(report: PackReport, check: RecordCheck) -> Iterator[str]:
+    """Yield what the maker of a pack of release 0.2 found."""
     yield '<h2 id="record-check">Is the record whole?</h2>'
     yield (
         '<p class="dim">What the maker of this pack found, with the keys in the file '
@@ -321,16 +520,16 @@ def _record(report: PackReport) -> Iterator[str]:
         "report.json, with Python alone.</p>"
     )
     yield "<table>\n<tbody>"
-    for name in report.check.__struct_fields__:
-        claim = getattr(report.check, name)
-        word, state, reason = name.capitalize(), claim.state, claim.reason
-        if name == "independent" and state == "holds" and not _is_of_first_release(report):
-            # Marks of independent witnesses are the reader's; the maker's own say nothing.
-            word, state = "Witnessed", "self-witnessed"
-            reason = f"{reason}. {_WHO_IS_INDEPENDENT}"
-        cells = f'<td class="claim"><b>{word}</b></td>'
-        cells += f'<td class="s">{escape(state)}</td>'
-        yield f'<tr data-row="check {name}">{cells}<td>{escape(reason)}</td></tr>'
+    for name, claim in asdict(check).items():
+        cells = f'<td class="claim"><b>{name.capitalize()}</b></td>'
+        cells += f'<td class="s">{escape(claim.state)}</td>'
+        yield f'<tr data-row="check {name}">{cells}<td>{escape(claim.reason)}</td></tr>'
+    yield from _log_part(report)
+    yield "</tbody></table>"
+
+
+def _log_part(report: PackReport) -> Iterator[str]:
+    """Yield the row that says which entries a report follows from."""
     start, end = report.start, report.end
     trees = f"entries {start.size:,} to {end.size - 1:,}" if end.size else "none"
     yield (
@@ -339,18 +538,6 @@ def _record(report: PackReport) -> Iterator[str]:
         f"<td>between the signed trees of size {start.size:,} and {end.size:,}; root of the second "
         f"<code>{end.root}</code></td></tr>"
     )
-    yield "</tbody></table>"
-
-
-_WHO_IS_INDEPENDENT = (
-    "Only your own trust file can say that another organization runs a witness (a line: "
-    "independent NAME)"
-)
-
-
-def _is_of_first_release(report: PackReport) -> bool:
-    """Return whether release 0.2 made a pack; its page must be drawn as it was."""
-    return not any(figure.id == "caps.overrun" for figure in report.figures)
 
 
 def _charts(report: PackReport, figures: dict[str, Figure]) -> Iterator[str]:
@@ -390,16 +577,16 @@ def _incident(report: PackReport) -> Iterator[str]:
     incident = report.incident
     if incident is None:
         return
-    yield f'<h2 id="incident">The run of the incident</h2>\n<p><code>{escape(incident.run)}</code>'
+    yield f'<h2 id="incident">The run of the incident</h2>\n<p><code>{_text(incident.run)}</code>'
     shown = len(incident.timeline)
     yield f" has {incident.entries:,} entries in the log part; {shown:,} are listed.</p>"
     if incident.related:
-        names = ", ".join(f"<code>{escape(run)}</code>" for run in incident.related)
+        names = ", ".join(f"<code>{_text(run)}</code>" for run in incident.related)
         yield f'<p data-row="related">Runs that its entries name: {names}</p>'
     yield from _table_head("entry", "time (UTC)", "strand", "kind", "by", "outcome")
     for entry in incident.timeline:
         cells = (_moment(format_moment(entry.ts)), entry.strand, entry.kind, entry.actor)
-        texts = "".join(f"<td>{escape(text)}</td>" for text in (*cells, entry.outcome))
+        texts = "".join(f"<td>{_text(text)}</td>" for text in (*cells, entry.outcome))
         row = f"incident entry {entry.index}"
         yield f'<tr data-row="{row}"><td class="n">{entry.index}</td>{texts}</tr>'
     yield "</tbody></table>"
@@ -418,7 +605,7 @@ def _named(report: PackReport) -> Iterator[str]:
         entries = ", ".join(map(str, named.entries))
         row = f"named run {escape(named.run)}"
         yield (
-            f'<tr data-row="{row}"><td><code>{escape(named.run)}</code></td><td>{why}</td>'
+            f'<tr data-row="{row}"><td><code>{_text(named.run)}</code></td><td>{why}</td>'
             f"<td>{entries}</td></tr>"
         )
     yield "</tbody></table>"
@@ -439,7 +626,7 @@ def _decisions(report: PackReport) -> Iterator[str]:
             _format_seconds(decision.seconds),
             f"{shown}; digest {decision.digest[:16]}",
         )
-        texts = "".join(f"<td>{escape(text)}</td>" for text in cells)
+        texts = "".join(f"<td>{_text(text)}</td>" for text in cells)
         row = f"decision {decision.index}"
         yield f'<tr data-row="{row}"><td class="n">{decision.index}</td>{texts}</tr>'
     yield "</tbody></table>"
@@ -454,9 +641,9 @@ def _events(report: PackReport, section: str) -> Iterator[str]:
     yield from _table_head("entry", "time", "by", "what", style="events")
     for event in events:
         cells = (_moment(format_moment(event.ts)), event.actor)
-        texts = "".join(f"<td>{escape(text)}</td>" for text in cells)
-        kind = f'<span class="dim">{escape(event.kind)}</span>'
-        texts += f"<td>{escape(event.words)} {kind}</td>"
+        texts = "".join(f"<td>{_text(text)}</td>" for text in cells)
+        kind = f'<span class="dim">{_text(event.kind)}</span>'
+        texts += f"<td>{_text(event.words)} {kind}</td>"
         yield f'<tr data-row="event {event.index}"><td class="n">{event.index}</td>{texts}</tr>'
     yield "</tbody></table>"
     if len(events) == MAX_EVENTS:
@@ -474,9 +661,9 @@ def _figure_table(anchor: str, title: str, figures: Sequence[Figure]) -> Iterato
     for figure in figures:
         value = _figure_text(figure)
         examples = ", ".join(map(str, figure.examples))
-        query = escape(describe_query(figure))
+        query = _text(describe_query(figure))
         yield (
-            f'<tr data-row="{escape(figure.id)}"><td class="w">{escape(figure.title)}<br>'
+            f'<tr data-row="{escape(figure.id)}"><td class="w">{_text(figure.title)}<br>'
             f'<span class="dim">{query}</span></td><td class="n">{value}</td>'
             f'<td>{_groups(figure)}</td><td class="dim">{examples}</td></tr>'
         )
@@ -497,7 +684,7 @@ def describe_query(figure: Figure) -> str:
 
 def _groups(figure: Figure) -> str:
     shown = [
-        f"{escape(' / '.join(part or 'none' for part in group.key))} "
+        f"{' / '.join(_text(part or 'none') for part in group.key)} "
         f"<b>{format_value(group.value, figure.unit)}</b>"
         for group in figure.groups[:_MAX_GROUPS_SHOWN]
     ]
@@ -507,55 +694,77 @@ def _groups(figure: Figure) -> str:
     return ", ".join(shown)
 
 
-def _map(result: MapResult) -> Iterator[str]:
+def _map(result: MapResult, check: ReaderCheck | None) -> Iterator[str]:
     control_map, review = result.map, result.map.review
     name = escape(control_map.name)
-    yield f'<h2 id="map-{name}" data-row="map {name}">{escape(control_map.title)}</h2>'
+    yield f'<h2 id="map-{name}" data-row="map {name}">{_text(control_map.title)}</h2>'
+    is_told = check is not None and control_map.name not in check.compared_maps
+    if is_told:
+        yield (
+            f'<p class="mark" data-row="map {name}">The maker of the pack wrote this text. Your '
+            "program has no such text to compare it with.</p>"
+        )
     if review.by:
         words = f"Compared with the original texts by {review.by}, {review.on}."
-        text = escape(f"Version {control_map.version}. {words}")
+        words = f"Its maker says: {words}" if is_told else words
+        text = _text(f"Version {control_map.version}. {words}")
         yield f'<p class="dim" data-row="map {name}">{text}</p>'
     else:
         yield (
             f'<p class="mark" data-row="map {name}">Version {escape(control_map.version)}. Not '
             "reviewed: nobody has compared this map with the original texts.</p>"
         )
-    yield f'<p data-row="map {name}">{escape(control_map.applies)}</p>'
+    yield f'<p data-row="map {name}">{_text(control_map.applies)}</p>'
     yield from _table_head("duty", "in this period", "stays yours", "not covered here", style="map")
     rows = zip(control_map.rows, result.rows, strict=True)
     for row, shown in rows:
-        source = escape(f"{row.source} (read: {row.read})")
+        source = _text(f"{row.source} (read: {row.read})")
         cells = (
-            f'<td class="w"><b>{escape(row.id)}</b> {escape(row.duty)}<br>'
+            f'<td class="w"><b>{_text(row.id)}</b> {_text(row.duty)}<br>'
             f'<span class="dim">{source}</span></td>'
             f'<td class="w">{_row_result(shown)}</td>'
-            f"<td>{escape(row.yours)}</td><td>{escape(row.not_covered)}</td>"
+            f"<td>{_text(row.yours)}</td><td>{_text(row.not_covered)}</td>"
         )
         yield f'<tr data-row="map {name} {escape(row.id)}">{cells}</tr>'
     yield "</tbody></table>"
     for number, text in enumerate(control_map.not_shown, 1):
-        yield f'<p class="dim" data-row="map {name} note {number}">{escape(text)}</p>'
+        yield f'<p class="dim" data-row="map {name} note {number}">{_text(text)}</p>'
 
 
 def _row_result(shown: RowResult) -> str:
-    figures = ", ".join(f"{escape(f.id)} <b>{f.items:,}</b>" for f in shown.figures)
+    counts = ["cannot be computed" if f.items is None else f"{f.items:,}" for f in shown.figures]
+    pairs = zip(shown.figures, counts, strict=True)
+    figures = ", ".join(f"{_text(f.id)} <b>{count}</b>" for f, count in pairs)
     examples = f"entries {', '.join(map(str, shown.examples))}" if shown.examples else ""
     lines = [escape(shown.state), figures, f'<span class="dim">{examples}</span>']
     return "<br>".join(line for line in lines if line)
 
 
-def _describe_seed(source: SeedSource) -> tuple[str, str]:
+def _describe_seed(source: SeedSource, witnesses: Sequence[str]) -> tuple[str, str]:
     """Return where the order of the runs comes from, and what a reader should know about it."""
-    follows = "their order follows from the seed, which"
+    follows = "Their order follows from the seed, which"
     match source:
         case SeedSource.AUDITOR:
-            return f"{follows} an auditor brought", ""
-        case SeedSource.WITNESSES:
+            return f"{follows} an auditor brought", " Compare it with the one that you brought."
+        case SeedSource.RECORDED:
+            names = ", ".join(map(_text, witnesses))
             return (
-                f"{follows} comes from the cosignatures of the last tree",
                 (
-                    " The maker of the log could not know it before the witnesses cosigned, unless "
-                    "one of them is his own: compare them with your trust file."
+                    f"{follows} comes from the cosignatures by {names} that the log recorded of "
+                    "the first tree behind the period"
+                ),
+                (
+                    " The maker of the log could not choose among later trees.  He could ask for "
+                    "other cosignatures before he recorded these: a seed of your own excludes that."
+                ),
+            )
+        case SeedSource.WITNESSES:
+            names = ", ".join(map(_text, witnesses))
+            return (
+                f"{follows} comes from the cosignatures of a tree behind the period by {names}",
+                (
+                    " The log part has no record of them, so the maker of the log could choose "
+                    "among later trees and cosignatures: bring a seed of your own."
                 ),
             )
         case SeedSource.CHECKPOINT:
@@ -567,25 +776,30 @@ def _describe_seed(source: SeedSource) -> tuple[str, str]:
             assert_never(source)
 
 
-def _bundles(report: PackReport) -> Iterator[str]:
+def _describe_old_seed(source: SeedSource) -> tuple[str, str]:
+    """Return the words of release 0.2, which are false: the owner of a log can choose a root."""
+    is_root = source is SeedSource.CHECKPOINT
+    brought = "is the root of the tree" if is_root else "an auditor brought"
+    return f"Nobody chose them: their order follows from the seed, which {brought}", ""
+
+
+def _bundles(report: PackReport, check: ReaderCheck | None) -> Iterator[str]:
     sample = report.sample
     yield '<h2 id="sample">Bundles in this pack</h2>'
-    brought, caution = _describe_seed(sample.seed_from)
-    # The page of a pack of release 0.2 has the words of that release, or it would seem changed.
-    if report.v == OLD_FORMAT:
-        brought, caution = f"Nobody chose them: {brought}", ""
+    if check:
+        brought, caution = _describe_seed(sample.seed_from, check.seed_witnesses)
     else:
-        brought = brought.capitalize()
+        brought, caution = _describe_old_seed(sample.seed_from)
     yield (
         f'<p data-row="sample">{len(sample.runs)} of {sample.population:,} runs with an entry in '
-        f"the period were drawn. {brought}: <code>{escape(sample.seed)}</code>.{caution}</p>"
+        f"the period were drawn. {brought}: <code>{_text(sample.seed)}</code>.{caution}</p>"
     )
     if not report.bundles:
         return
     yield from _table_head("run", "file", "why")
     for bundle in report.bundles:
         why = escape(", ".join(bundle.why))
-        names = f"<td><code>{escape(bundle.run)}</code></td><td>{escape(bundle.file)}</td>"
+        names = f"<td><code>{_text(bundle.run)}</code></td><td>{_text(bundle.file)}</td>"
         yield f'<tr data-row="bundle {escape(bundle.run)}">{names}<td>{why}</td></tr>'
     yield "</tbody></table>"
 

@@ -89,6 +89,12 @@ class Query(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
     """Why somebody should look at the runs that are counted; empty if there is no reason to."""
 
 
+def count_terms(query: Query) -> int:
+    """Return how many kinds, members and values are compared with each item."""
+    where = sum(1 + len(condition.values) for condition in query.where)
+    return len(query.kinds) + len(query.by) + where
+
+
 IN_PERIOD, BEFORE = "in the period", "before it"
 STILL_OPEN = "open"
 UNDECIDED = "undecided"
@@ -294,7 +300,9 @@ QUERIES: tuple[Query, ...] = (
     Query(
         "routes.rosters", "Rosters in use, by digest", MODELS, kinds=("route/1",), by=("roster",)
     ),
-    Query("config.seen", "Configurations recorded", MODELS, kinds=("config.seen/1",)),
+    Query(
+        "config.seen", "Configurations recorded", MODELS, kinds=("config.seen/1", "config.seen/2")
+    ),
     Query(
         "cost.total",
         "Cost of calls and steps, by who began the run",
@@ -412,21 +420,21 @@ QUERIES: tuple[Query, ...] = (
         "redactions.all",
         "Entries that order the erasure of bodies, by reason",
         ERASURE,
-        kinds=("redact/1", "redact/2"),
+        kinds=("redact/1", "redact/2", "redact/3"),
         by=("reason",),
     ),
     Query(
         "redactions.by",
         "Erasures, by who ordered them",
         ERASURE,
-        kinds=("redact/1", "redact/2"),
+        kinds=("redact/1", "redact/2", "redact/3"),
         by=("actor",),
     ),
     Query(
         "redactions.held",
         "Erasures ordered while a hold was in force for the run",
         ERASURE,
-        kinds=("redact/1", "redact/2"),
+        kinds=("redact/1", "redact/2", "redact/3"),
         where=(Condition("held", ("yes",)),),
         by=("actor",),
     ),
@@ -515,7 +523,14 @@ _FIRST_FORMS = {
     "stops.daily": Query(
         "stops.daily", "Stops by day", RUNS, kinds=("stop/1",), by=("day", "reason")
     ),
+} | {
+    query.id: msgspec.structs.replace(query, kinds=("redact/1", "redact/2"))
+    for query in QUERIES
+    if query.id.startswith("redactions.")
 }
+_FIRST_FORMS["config.seen"] = msgspec.structs.replace(
+    next(query for query in QUERIES if query.id == "config.seen"), kinds=("config.seen/1",)
+)
 
 QUERY_SETS: tuple[tuple[Query, ...], ...] = (
     QUERIES,

@@ -1,31 +1,29 @@
 """The report of a pack: its members, and how it is computed from the log part and the arguments."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from enum import StrEnum
 from hashlib import sha256
 from typing import Annotated, Literal
 
 import msgspec
 
-from forum.errors import Malformed, SignatureRejected
+from forum.errors import Malformed
 from forum.evidence.control_maps import ControlMap, MapResult, apply_map, encode_map
+from forum.evidence.counted_times import CountedBy, CountedTimes
 from forum.evidence.events import LogEvent
 from forum.evidence.figures import Figure
 from forum.evidence.log_part import LogPart, read_part_entry
-from forum.evidence.queries import QUERIES, Query
-from forum.evidence.tally import GateAnswer, PeriodTally, ReportPeriod, TimelineEntry
-from forum.tlog import (
-    Note,
-    VerifierKey,
-    WitnessPolicy,
-    format_base64,
-    hash_leaf,
-    is_local_witness,
-    parse_checkpoint,
-    verify_cosignatures,
+from forum.evidence.queries import QUERIES, Query, count_terms
+from forum.evidence.sample_seed import SeedSource, find_root_seed, find_witness_seed
+from forum.evidence.tally import (
+    GateAnswer,
+    OutsideEntries,
+    PeriodTally,
+    ReportPeriod,
+    TimelineEntry,
 )
+from forum.tlog import WitnessPolicy, hash_leaf, parse_checkpoint
 
 FORMAT: Literal["forum/evidence/2"] = "forum/evidence/2"
 OLD_FORMAT: Literal["forum/evidence/1"] = "forum/evidence/1"
@@ -69,8 +67,10 @@ LIMITS = (
 """What no pack shows."""
 
 
-MAX_QUERIES = 64
+MAX_QUERIES = 32
 """How many queries the maps of a pack may have together: each is asked of each entry."""
+MAX_TERMS = 128
+"""How many terms these queries may have together: kinds, members, and values of conditions."""
 
 
 class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -81,7 +81,7 @@ class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     until: Annotated[int, msgspec.Meta(ge=0, multiple_of=1_000_000)]
     sample: Annotated[int, msgspec.Meta(ge=0)]
     seed: str
-    """The seed that an auditor brought; empty for the cosignatures of the covering checkpoint."""
+    """The seed that an auditor brought; empty for that of cosignatures."""
     incident: str
     """The run that an incident pack is about; empty for a period."""
     maps: tuple[str, ...]
@@ -95,7 +95,7 @@ class RecordClaim(msgspec.Struct, frozen=True):
 
 
 class RecordCheck(msgspec.Struct, frozen=True):
-    """What the maker of the pack found when it checked the log part with the enclosed policy."""
+    """What the maker of a pack of release 0.2 found with the enclosed policy."""
 
     intact: RecordClaim
     complete: RecordClaim
@@ -107,16 +107,6 @@ class TreeSize(msgspec.Struct, frozen=True):
 
     size: int
     root: str
-
-
-class SeedSource(StrEnum):
-    """Where the seed of a sample comes from."""
-
-    AUDITOR = "auditor"
-    WITNESSES = "witnesses"
-    """Cosignatures, which the maker of the log cannot know before the tree is fixed."""
-    CHECKPOINT = "checkpoint"
-    """The root of the tree, which the maker of the log can influence."""
 
 
 class RunSample(msgspec.Struct, frozen=True):
@@ -154,8 +144,8 @@ class IncidentTimeline(msgspec.Struct, frozen=True):
     related: tuple[str, ...]
 
 
-class PackReport(msgspec.Struct, frozen=True):
-    """The content of `report.json`."""
+class PackReport(msgspec.Struct, frozen=True, kw_only=True):
+    """The content of `report.json`.  It holds no verdict: its maker may be the suspect."""
 
     v: Literal["forum/evidence/1", "forum/evidence/2"]
     origin: str
@@ -164,11 +154,16 @@ class PackReport(msgspec.Struct, frozen=True):
     arguments: Arguments
     start: TreeSize
     end: TreeSize
-    check: RecordCheck
+    check: RecordCheck | msgspec.UnsetType = msgspec.UNSET
+    """Only in packs of release 0.2; nothing that it says is believed."""
     entries: int
     """How many entries are between the two checkpoints."""
     counted: int
     """How many entries are in the period."""
+    counted_by: CountedBy | msgspec.UnsetType = msgspec.UNSET
+    """What decides which entries are in the period.  Not in packs of release 0.2."""
+    outside: OutsideEntries | msgspec.UnsetType = msgspec.UNSET
+    """Not in packs of release 0.2."""
     figures: tuple[Figure, ...]
     decisions: tuple[GateAnswer, ...]
     """The first decisions at gates in the period."""
@@ -205,71 +200,56 @@ def draw_sample(runs: Iterable[str], seed: str, count: int) -> tuple[str, ...]:
     return tuple(sorted(sorted(runs, key=rank)[:count]))
 
 
-def find_seed_witnesses(end: bytes, policy: WitnessPolicy) -> tuple[VerifierKey, ...]:
-    """Return the witnesses whose cosignatures of the last tree draw the sample, or none.
-
-    There are some if the quorum of the policy has cosigned.  A witness on the machine of the log
-    does not count: its owner can have as many cosignatures as he likes.
-    """
-    try:
-        cosigned = verify_cosignatures(Note.parse(end), policy.witness_keys)
-    except SignatureRejected:
-        return ()
-    keys = {cosignature.key for cosignature in cosigned}
-    if not keys or not policy.is_satisfied_by(keys):
-        return ()
-    return tuple(sorted((key for key in keys if not is_local_witness(key.name)), key=str))
-
-
-def make_witness_seed(end: bytes, keys: Iterable[VerifierKey]) -> str:
-    """Return the seed that follows from the first cosignature of each of these witnesses."""
-    signatures = Note.parse(end).signatures
-    lines = [
-        # A cosignature begins with its time, so that the least is the first.
-        f"{key} {format_base64(min(s.blob for s in signatures if s.claims_key(key)))}\n"
-        for key in keys
-    ]
-    return sha256("".join(["forum/sample/1\n", *lines]).encode()).hexdigest()
-
-
 def bundle_name(run: str) -> str:
     """Return the name of the bundle of a run in the pack, whatever the run is called."""
     safe = "".join(c if c.isalnum() or c in "._-" else f"%{ord(c):02X}" for c in run)
     return f"runs/{safe}.zip"
 
 
-def make_report(
-    part: LogPart,
-    arguments: Arguments,
-    maps: Iterable[ControlMap],
-    check: RecordCheck,
-    policy: WitnessPolicy | None,
-    queries: Iterable[Query] = QUERIES,
-) -> PackReport:
-    """Return the report of a period.  Raises `Malformed` for a log part that has none.
-
-    The sample is drawn by the cosignatures of the witnesses of `policy`.  Without a policy, the
-    report is one of release 0.2.
-    """
-    used = tuple(maps)
-    added = [query for control_map in used for query in control_map.queries]
+def _add_queries(queries: Iterable[Query], added: Sequence[Query]) -> tuple[Query, ...]:
+    """Return queries with those of maps behind them.  Raises `Malformed`."""
     if len(added) > MAX_QUERIES:
         raise Malformed("maps", f"{len(added)} queries in maps; the most is {MAX_QUERIES}")
+    terms = sum(map(count_terms, added))
+    if terms > MAX_TERMS:
+        raise Malformed("maps", f"the queries of maps have {terms} terms; the most is {MAX_TERMS}")
     asked = (*queries, *added)
     ids = Counter(query.id for query in asked)
     if doubled := [query_id for query_id, count in ids.items() if count > 1]:
         # The page looks figures up by their id, so that the query of a map could replace one.
         raise Malformed("maps", f"two queries have the id {doubled[0]}")
-    tally = PeriodTally(ReportPeriod(arguments.since, arguments.until), asked, arguments.incident)
+    return asked
+
+
+def make_report(
+    part: LogPart,
+    arguments: Arguments,
+    maps: Iterable[ControlMap],
+    basis: WitnessPolicy | RecordCheck,
+    queries: Iterable[Query] = QUERIES,
+) -> PackReport:
+    """Return the report of a period.  Raises `Malformed` for a log part that has none.
+
+    `basis` is the enclosed policy: cosignatures of its witnesses draw the sample, and bound the
+    times of entries.  With what a maker found, the report is one of release 0.2, which states that.
+    """
+    policy = basis if isinstance(basis, WitnessPolicy) else None
+    used = tuple(maps)
+    asked = _add_queries(queries, [query for each in used for query in each.queries])
+    period = ReportPeriod(arguments.since, arguments.until)
+    is_old = policy is None
+    tally = PeriodTally(period, asked, arguments.incident, is_old=is_old)
+    times = CountedTimes(part, policy)
     for index, data in part.indexed_entries():
-        tally.add(index, read_part_entry(data), hash_leaf(data).hex())
+        entry = read_part_entry(data)
+        tally.add(index, entry, hash_leaf(data).hex(), at=times.time_of(index, entry.ts))
     if tally.unopened:
         raise Malformed("log part", f"the first entry of run {tally.unopened[0]} is missing")
     if tally.broken_strand:
         raise Malformed("log part", f"an entry of log/{tally.broken_strand} is missing")
     figures = tally.finish()
     end = parse_checkpoint(part.end)
-    sample = _sample(tally, arguments, part.end, policy)
+    sample = _sample(tally, arguments, part, policy)
     concerns = tally.concerns()
     named = tuple(
         NamedRun(run, tuple(reasons), tuple(reasons.values()))
@@ -285,16 +265,18 @@ def make_report(
         )
     start = parse_checkpoint(part.start) if part.start else None
     return PackReport(
-        v=FORMAT if policy else OLD_FORMAT,
+        v=OLD_FORMAT if isinstance(basis, RecordCheck) else FORMAT,
         origin=part.origin,
         since=format_moment(arguments.since),
         until=format_moment(arguments.until),
         arguments=arguments,
         start=TreeSize(start.size, start.root.hex()) if start else TreeSize(0, ""),
         end=TreeSize(end.size, end.root.hex()),
-        check=check,
+        check=basis if isinstance(basis, RecordCheck) else msgspec.UNSET,
         entries=len(part.entries),
         counted=tally.counted,
+        counted_by=msgspec.UNSET if is_old else times.decide(period.since, period.until),
+        outside=msgspec.UNSET if is_old else tally.outside,
         figures=figures,
         decisions=tuple(tally.decisions),
         events=tally.events,
@@ -309,13 +291,14 @@ def make_report(
 
 
 def _sample(
-    tally: PeriodTally, arguments: Arguments, end: bytes, policy: WitnessPolicy | None
+    tally: PeriodTally, arguments: Arguments, part: LogPart, policy: WitnessPolicy | None
 ) -> RunSample:
     seed, seed_from = arguments.seed, SeedSource.AUDITOR
-    if not seed and policy and (keys := find_seed_witnesses(end, policy)):
-        seed, seed_from = make_witness_seed(end, keys), SeedSource.WITNESSES
+    if not seed and policy and (drawn := find_witness_seed(part, arguments.until, policy)):
+        seed, seed_from = drawn.seed, drawn.source
     if not seed:
-        seed, seed_from = parse_checkpoint(end).root.hex(), SeedSource.CHECKPOINT
+        seed = find_root_seed(part, arguments.until, policy)
+        seed_from = SeedSource.CHECKPOINT
     runs = draw_sample(tally.active, seed, arguments.sample)
     return RunSample(seed, seed_from, len(tally.active), runs)
 

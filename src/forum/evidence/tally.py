@@ -1,7 +1,8 @@
 """Counting a period: from entries to runs, gates and steps, and from those to figures.
 
-Entries are counted by the time of the log's own clock.  Entries before the period open runs, gates
-and steps that go on in it; entries after it are not read, so that a run which ended later was open.
+Entries are counted by the time that witnesses leave them (`counted_times`).  Entries before the
+period open runs, gates and steps that go on in it; entries after it are not read, so that a run
+which ended later was open.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,7 +19,7 @@ from forum.evidence.events import (
     describe_changes,
     describe_event,
 )
-from forum.evidence.figures import CountedItem, Figure, FigureTally, day_of
+from forum.evidence.figures import CountedItem, Figure, FigureTally, Unknown, day_of
 from forum.evidence.log_part import PartEntry
 from forum.evidence.queries import Over, Query
 from forum.ledger.access import ACCESS_STRAND
@@ -28,6 +29,9 @@ from forum.work.run_words import OVERRUN_ACTORS
 
 MAX_TIMELINE = 400
 """How many entries of the run of an incident are listed."""
+
+MAX_OUTSIDE_RUNS = 50
+"""How many runs with entries that are dated outside the period are listed."""
 
 MAX_DECISIONS = 50
 """How many decisions at gates are listed."""
@@ -50,6 +54,22 @@ class ReportPeriod(msgspec.Struct, frozen=True):
 
     since: int
     until: int
+
+    def includes(self, time: int) -> bool:
+        """Return whether a time is in the period."""
+        return self.since <= time < self.until
+
+
+class OutsideEntries(msgspec.Struct, frozen=True):
+    """Entries that are counted in the period, and that their writers date outside of it."""
+
+    entries: int
+    runs: tuple[str, ...]
+    """The first of their runs, in the order of the log."""
+    indexes: tuple[int, ...]
+    """The first such entry of each."""
+    runs_of: int
+    """How many runs there are."""
 
 
 class TimelineEntry(msgspec.Struct, frozen=True):
@@ -100,9 +120,16 @@ class PeriodTally:
     """Counts the entries of a log part, in the order of the log."""
 
     def __init__(
-        self, period: ReportPeriod, asked: Iterable[Query] = queries.QUERIES, incident: str = ""
+        self,
+        period: ReportPeriod,
+        asked: Iterable[Query] = queries.QUERIES,
+        incident: str = "",
+        *,
+        is_old: bool = False,
     ) -> None:
-        self._period, self._incident = period, incident
+        self._period, self._incident, self._is_old = period, incident, is_old
+        self._outside: dict[str, int] = {}
+        self._outside_entries = 0
         self._tallies = [FigureTally(query) for query in asked]
         self._by_over = {over: [t for t in self._tallies if t.query.over is over] for over in Over}
         self._by_kind: dict[str, list[FigureTally]] = {}
@@ -146,9 +173,16 @@ class PeriodTally:
         listed = (event for events in self._events.values() for event in events)
         return tuple(sorted(listed, key=lambda event: event.index))
 
-    def add(self, index: int, entry: PartEntry, entry_id: str = "") -> None:
-        """Count one entry."""
+    def add(
+        self, index: int, entry: PartEntry, entry_id: str = "", *, at: int | None = None
+    ) -> None:
+        """Count one entry, by another time than its own if `at` says so."""
         self._run_of[entry_id] = entry.run
+        if at is not None and at != entry.ts:
+            if self._period.includes(at) and not self._period.includes(entry.ts):
+                self._outside_entries += 1
+                self._outside.setdefault(entry.run, index)
+            entry = msgspec.structs.replace(entry, ts=at)
         if entry.ts >= self._period.until:
             return
         if entry.run == LOG_RUN:
@@ -164,6 +198,17 @@ class PeriodTally:
             self._add_to_step(index, entry)
         if entry.run == self._incident:
             self._add_to_timeline(index, entry)
+
+    @property
+    def outside(self) -> OutsideEntries:
+        """The entries that are counted in the period, and are dated outside of it."""
+        listed = list(self._outside.items())[:MAX_OUTSIDE_RUNS]
+        return OutsideEntries(
+            entries=self._outside_entries,
+            runs=tuple(run for run, _ in listed),
+            indexes=tuple(at for _, at in listed),
+            runs_of=len(self._outside),
+        )
 
     def finish(self) -> tuple[Figure, ...]:
         """Count what is open at the end, and return the figures."""
@@ -217,7 +262,7 @@ class PeriodTally:
         members = entry.facts | self._common_members(entry)
         members |= {"kind": entry.kind, "actor": entry.actor}
         if entry.kind.startswith("redact/"):
-            members["held"] = "yes" if self._is_under_hold(entry) else "no"
+            members["held"] = self._judge_hold(entry)
         if entry.kind == "stop/1":
             is_overrun = members.get("reason") == "budget" and entry.actor in OVERRUN_ACTORS
             members["cause"] = OVERRUN if is_overrun else members.get("reason", "")
@@ -271,7 +316,7 @@ class PeriodTally:
         else:
             self._holds.pop(name, None)
 
-    def _is_under_hold(self, entry: PartEntry) -> bool:
+    def _judge_hold(self, entry: PartEntry) -> str:
         """Return whether a redaction names an entry of a run that a hold keeps."""
         if entry.kind == "redact/1":
             targets = [str(entry.facts.get("entry", ""))]
@@ -279,7 +324,12 @@ class PeriodTally:
             places = {str(body).partition("/")[0] for body in entry.facts.get("bodies", ())}
             targets = [p for number, p in enumerate(entry.parents) if str(number) in places]
         runs = {self._run_of[target] for target in targets if target in self._run_of}
-        return any(not held or runs.intersection(held) for held in self._holds.values())
+        runs.update(map(str, entry.facts.get("runs", ())))
+        if any(not held or runs.intersection(held) for held in self._holds.values()):
+            return "yes"
+        is_known = not self._holds or all(target in self._run_of for target in targets)
+        # Release 0.2 called a target that it did not have one of no run.
+        return "no" if is_known or self._is_old else Unknown.UNKNOWN
 
     def _add_event(self, index: int, entry: PartEntry) -> None:
         """List an event of the period, or one before it that still has an effect."""

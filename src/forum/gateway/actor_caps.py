@@ -34,7 +34,8 @@ class ActorCaps:
             charged = replace(source, effects=(*source.effects, *charges))
             return self.forum.ledger.open_run(run, actor, charged, new=True)
 
-        return self.forum.runs.budgets.spend(self.limits, Spend(runs=1), commit)
+        budgets = self.forum.runs.budgets
+        return budgets.spend((*budgets.quota, *self.limits), Spend(runs=1), commit)
 
     async def spend(
         self, amount: Spend, commit: Callable[[tuple[BudgetSliceCharge, ...]], Awaitable[T]]

@@ -69,7 +69,17 @@ from forum.work.report_drafts import (
     find_overrun,
     names_body,
 )
-from forum.work.report_kinds import Operation, ReportBeginFacts, ReportStepFacts, derive_label
+from forum.work.report_kinds import (
+    A_MODEL,
+    A_PATH,
+    Names,
+    Operation,
+    ReportBeginFacts,
+    ReportStepFacts,
+    derive_label,
+    derive_name,
+    label_name,
+)
 from forum.work.strict_json import show_name
 
 MAX_CALL_SECONDS: Final = 3600.0
@@ -321,7 +331,7 @@ class _Exchange:
             name=self._label(model),
             span=self.span,
             within=self.run.within,
-            model=derive_label(model) if model else "",
+            model=derive_name(model or "", A_MODEL),
             provider=self.route.provider.value,
             usd=plan.amount.usd,
             tokens=plan.amount.tokens,
@@ -335,7 +345,7 @@ class _Exchange:
         """Return the bodies of the entry before the call: the request as it is sent."""
         kept, _ = self._request_body(plan.body, self.media_type)
         named = _json_body("attributes", self._sent_parts())
-        return [kept, named, *names_body(plan.request.model or "")]
+        return [kept, named, *self._names(plan.request.model or "")]
 
     async def refuse(self, refusal: CallRefused, body: bytes) -> None:
         """Record a refusal, then answer with it."""
@@ -347,7 +357,7 @@ class _Exchange:
         facts = ReportStepFacts(
             op=Operation.MODEL,
             name=self._label(model),
-            model=derive_label(model) if model else "",
+            model=derive_name(model or "", A_MODEL),
             outcome=Outcome.DENIED,
             span=self.span,
             within=self.run.within,
@@ -359,7 +369,8 @@ class _Exchange:
         )
         error = Attachment("error", BytesContent(refusal.message.encode(errors="replace")))
         named = {"path": show_name(self.route.path), "method": self.request.method}
-        await self.run.record_refusal(facts, [kept, error, _json_body("attributes", named)])
+        bodies = [kept, error, _json_body("attributes", named), *self._names(model)]
+        await self.run.record_refusal(facts, bodies)
         await send_refusal(self.request, refusal)
 
     async def make_free_call(self, plan: CallPlan) -> None:
@@ -626,7 +637,17 @@ class _Exchange:
         return bodies
 
     def _label(self, model: str) -> str:
-        return derive_label(model or self.route.path.strip("/") or self.route.provider.value)
+        """Return the name of the call in facts: that of its model, or of a path that is known."""
+        path = self.route.path.strip("/")
+        if model:
+            return derive_name(model, A_MODEL)
+        if self.route.operation is ApiOperation.UNKNOWN:
+            return label_name(path, A_PATH)
+        return derive_label(path)
+
+    def _names(self, model: str) -> tuple[Attachment, ...]:
+        """Return the body with the model, unless the facts say the same."""
+        return names_body(Names(model=model))
 
     def _request_body(self, body: bytes, media_type: str) -> tuple[Attachment, int]:
         """Return a request as it is recorded, and the number of bytes that were left out."""

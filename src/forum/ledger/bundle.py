@@ -19,18 +19,20 @@ from msgspec.structs import replace
 from forum import errors, tlog
 from forum.ledger import log, zip_archive
 from forum.ledger.body import StoredBody
-from forum.ledger.entry import LOG_RUN, leaf_of
+from forum.ledger.entry import LOG_RUN, is_label, leaf_of, peek_kind
 from forum.ledger.key_rotation import find_key_rotations, find_rotation_checkpoints
-from forum.ledger.kinds import Kinds, RunOpenFacts
+from forum.ledger.kinds import HoldAct, Kinds, RunOpenFacts
 from forum.ledger.ports import Reader
 from forum.ledger.redaction import REDACTION_STRANDS, is_redaction, redacted_bodies
+from forum.ledger.retention import RETENTION_STRAND
+from forum.ledger.witness_records import find_records
 
 FORMAT: Literal["forum/bundle/1"] = "forum/bundle/1"
 WIDE_FORMAT: Literal["forum/bundle/2"] = "forum/bundle/2"
 """The format of a bundle whose archive needs ZIP64; the files in it are the same."""
 
-MAX_PAST = 67
-"""How many earlier checkpoints are read: one for each of 64 hand-overs, and three of the run."""
+MAX_PAST = 69
+"""How many earlier checkpoints are read: one for each of 64 hand-overs, and five of the run."""
 
 _MANIFEST = "manifest.json"
 _ENTRY = re.compile(r"entries/([0-9]{16})\.json").fullmatch
@@ -181,6 +183,9 @@ class BundleReader:
             raise errors.Malformed(
                 "bundle", "altered: its files are not those that its manifest lists"
             )
+        # No entry could have them: they are there only to be shown to a reader.
+        if not (is_label(manifest.origin) and is_label(manifest.run)):
+            raise errors.Malformed("bundle", "altered: its origin or its run is no label")
         return manifest
 
     def _is_listing(self, listed: bytes) -> bool:
@@ -264,7 +269,8 @@ def gather_bundle(
             else errors.NoSuchEntry(f"the log has no run {run}")
         )
     if fixed is None:
-        data = _find_witnessed_checkpoint(reader, policy, max(index for index, _ in own)) or newest
+        last = max(index for index, _ in own)
+        data = _find_witnessed_checkpoint(reader, policy, above=last) or newest
     else:
         # A redaction may be later than the run: without it, an erased body would be a finding.
         redacted = _redactions(reader, kinds, [entry for _, entry in own])
@@ -275,9 +281,14 @@ def gather_bundle(
     run_entries = [entry for _, entry in own]
     # A reader whose policy pins an earlier or later key of this log needs the key rotations.
     handed_over = [e for e in find_key_rotations(reader, kinds) if (e.index or 0) < view.size]
+    redactions = list(_redactions(reader, kinds, run_entries))
+    rotated = find_rotation_checkpoints(reader, handed_over)
+    past = tuple(_past_checkpoints(reader, view, policy, run_entries, rotated))
     others = [
+        *_witness_records(reader, kinds, past),
         *_external_causes(reader, kinds, run_entries),
-        *_redactions(reader, kinds, run_entries),
+        *redactions,
+        *(_holds(reader, kinds, run) if redactions else ()),
         *handed_over,
     ]
     entries = {
@@ -292,11 +303,7 @@ def gather_bundle(
         entries=entries,
         proofs={i: _proof(view, i, data, note) for i, data in entries.items()},
         bodies=dict(_bodies(reader, run, run_entries)),
-        past=tuple(
-            _past_checkpoints(
-                reader, view, run_entries, find_rotation_checkpoints(reader, handed_over)
-            )
-        ),
+        past=past,
         extras={
             "README.txt": README.encode(),
             "policy": policy.without_marks().encode(),
@@ -345,14 +352,14 @@ def _check_unsequenced(reader: Reader, located: log.LocatedEntry) -> None:
 
 
 def _find_witnessed_checkpoint(
-    reader: Reader, policy: tlog.WitnessPolicy, last: int
+    reader: Reader, policy: tlog.WitnessPolicy, *, above: int = 0, most: int | None = None
 ) -> bytes | None:
-    """Return the newest checkpoint that includes index `last` and that the policy accepts."""
-    data = reader.checkpoint()
+    """Return the newest checkpoint of more than `above` entries that the policy accepts."""
+    data = reader.checkpoint(most)
     while data is not None:
         note = tlog.Note.parse(data)
         size = tlog.Checkpoint.parse(note.text).size
-        if size <= last:
+        if size <= above:
             return None
         if tlog.is_witnessed(note, policy):
             return data
@@ -375,6 +382,19 @@ def _external_causes(
         yield log.find_entry(reader, kinds, parent)
 
 
+def _witness_records(
+    reader: Reader, kinds: Kinds, past: Iterable[PastCheckpoint]
+) -> Iterator[log.LocatedEntry]:
+    """Yield the entries that record the cosignatures of these checkpoints."""
+    for earlier in past:
+        size = tlog.parse_checkpoint(earlier.note).size
+        for record in find_records(reader, kinds, size):
+            if record.facts.size != size:
+                break  # they are in the order of the sizes
+            with suppress(errors.NoSuchEntry):  # without an index yet
+                yield log.find_entry(reader, kinds, f"{LOG_RUN}/{record.strand}/{record.n}")
+
+
 def _redactions(
     reader: Reader, kinds: Kinds, own: Iterable[log.LocatedEntry]
 ) -> Iterator[log.LocatedEntry]:
@@ -385,6 +405,20 @@ def _redactions(
             continue  # most entries are exports: skip them without parsing
         if any(body.entry in ids for body in redacted_bodies(kinds.read(data))):
             with suppress(errors.NoSuchEntry):  # not sequenced yet, so the body is not erased yet
+                yield log.find_entry(reader, kinds, leaf_of(data).hex())
+
+
+def _holds(reader: Reader, kinds: Kinds, run: str) -> Iterator[log.LocatedEntry]:
+    """Yield what placed and released the holds on a run: no redaction may stand between the two."""
+    names: set[str] = set()
+    for data in reader.read_strand(LOG_RUN, RETENTION_STRAND):
+        if peek_kind(data) != b"hold/1":
+            continue
+        facts = kinds.read(data).facts
+        if facts.act is HoldAct.PLACE and (not facts.runs or run in facts.runs):
+            names.add(facts.hold)
+        if facts.hold in names:
+            with suppress(errors.NoSuchEntry):  # not sequenced yet
                 yield log.find_entry(reader, kinds, leaf_of(data).hex())
 
 
@@ -400,17 +434,25 @@ def _bodies(
 
 
 def _past_checkpoints(
-    reader: Reader, view: tlog.TreeView, own: list[log.LocatedEntry], signed: Iterable[bytes]
+    reader: Reader,
+    view: tlog.TreeView,
+    policy: tlog.WitnessPolicy,
+    own: list[log.LocatedEntry],
+    signed: Iterable[bytes],
 ) -> Iterator[PastCheckpoint]:
     """Yield the checkpoints that bound the run in time, with their consistency proofs.
 
     These are the one that the run's opening names, the last one before the run, the first one that
-    includes all of it, and those (`signed`) with which earlier keys signed their own rotation.
+    includes all of it, the last and the first such that the policy accepts, and those (`signed`)
+    with which earlier keys signed their own rotation.
     """
     indexes = [entry.index or 0 for entry in own]
     named = [e.entry.facts.after_size for e in own if isinstance(e.entry.facts, RunOpenFacts)]
     notes = [reader.checkpoint(size) for size in (*named, min(indexes))]
     notes += [next(reader.checkpoints(max(indexes) + 1), None), *signed]
+    # Only a witnessed one proves a time: while witnesses could not be reached, another one does.
+    notes.append(_find_witnessed_checkpoint(reader, policy, most=min(indexes)))
+    notes.append(_find_first_checkpoint(reader, policy, max(indexes) + 1))
     for note in dict.fromkeys(note for note in notes if note is not None):
         size = tlog.parse_checkpoint(note).size
         if 0 < size < view.size:

@@ -8,10 +8,13 @@ from forum.ledger.entry import LOG_RUN, MAIN_STRAND, peek_kind
 from forum.ledger.ports import EntryRow
 from forum.ledger.write_tags import WriteKeys
 
-CONTROL_STRANDS = frozenset({"keys", "evidence", "retention"})
+CONTROL_STRANDS = frozenset({"keys", "evidence", "retention", "carried"})
 """Strands of the log's own run that the signing machine alone writes."""
 
-_MAIN_KINDS = (b"log.epoch/", b"log.seal/")
+REQUESTS_STRAND = "requests"
+"""The strand of the log's own run in which other processes ask for control entries."""
+
+_MAIN_KINDS = (b"log.epoch/", b"log.seal/", b"redact/")
 """The beginnings of the kinds that it alone writes in the strand `main`."""
 
 

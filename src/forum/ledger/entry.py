@@ -73,12 +73,43 @@ _SHAPE = re.compile(
 ).fullmatch
 
 
+_NUMBER = r"(?:[1-8][0-9]{15}|[1-9][0-9]{0,14}+)"
+match_plain_entry = re.compile(
+    rb'\{"v":"forum/entry/1","log":"LABEL","run":"LABEL","strand":"LABEL"'
+    rb',"n":NUMBER,"prev":"[0-9a-f]{64}","step":"LABEL","ts":NUMBER,"actor":"LABEL"'
+    rb',"kind":"([a-z][a-z.]*+/[1-9][0-9]*+)","parents":\[(?:"[0-9a-f]{64}")?+\]'
+    rb',"facts":(\{.*\}),"bodies":\{\}\}'.replace(b"LABEL", _LABEL.encode()).replace(
+        b"NUMBER", _NUMBER.encode()
+    ),
+).fullmatch
+"""Match an entry without bodies, with at most one parent, that is not the first one of its strand.
+
+The groups are kind and facts: whoever needs to know that very many entries can be read checks these
+two and the size.  All else is valid in what matches.
+"""
+
+
 class Commitment(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     """The commitment of an entry to a body stored elsewhere: hash, length and media type."""
 
     h: str
     size: Count
     type: str
+
+
+def change_texts(value: Any, change: Callable[[str], str]) -> Any:  # noqa: ANN401  of any form
+    """Return facts, or a member of them, with each free text changed; the same if none is."""
+    match value:
+        case msgspec.Struct():
+            members = {name: getattr(value, name) for name in value.__struct_fields__}
+            changed = {name: change_texts(member, change) for name, member in members.items()}
+            return type(value)(**changed) if changed != members else value
+        case list() | tuple():
+            return type(value)(change_texts(member, change) for member in value)
+        case str() if type(value) is str:  # not a string enum, whose values are fixed
+            return change(value)
+        case _:
+            return value
 
 
 class Entry(msgspec.Struct, Generic[F_co], frozen=True, forbid_unknown_fields=True, gc=False):
@@ -97,6 +128,11 @@ class Entry(msgspec.Struct, Generic[F_co], frozen=True, forbid_unknown_fields=Tr
     parents: tuple[str, ...]
     facts: F_co
     bodies: dict[str, Commitment]
+
+
+def is_label(text: str) -> bool:
+    """Return whether a text is a label, such as the name of a log or of a run."""
+    return _ONE_LABEL(text) is not None
 
 
 def _check_entry(entry: Entry[Any]) -> None:
@@ -259,18 +295,22 @@ def _check_raw(facts: msgspec.Raw) -> None:
 
 
 def _is_plain(value: object, nesting: int = 1) -> bool:
-    match value:
-        case bool() | None | float():
-            return False
-        case str():
-            return True
-        case int():
-            return -_MAX_EXACT_INT < value < _MAX_EXACT_INT
-        case list() | dict():
-            within = value if isinstance(value, list) else value.values()
-            return nesting <= MAX_NESTING and all(_is_plain(v, nesting + 1) for v in within)
-        case _:
-            return False
+    # A level at a time: a call for each value would make hostile entries costly.
+    level = [value]
+    while level:
+        within: list[object] = []
+        for item in level:
+            if isinstance(item, list | dict):
+                if nesting > MAX_NESTING:
+                    return False
+                within += item if isinstance(item, list) else item.values()
+            elif type(item) is int:
+                if not -_MAX_EXACT_INT < item < _MAX_EXACT_INT:
+                    return False
+            elif type(item) is not str:
+                return False
+        level, nesting = within, nesting + 1
+    return True
 
 
 def leaf_of(data: bytes) -> Hash:

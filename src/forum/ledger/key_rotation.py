@@ -29,6 +29,12 @@ from forum.tlog import (
 KEYS_STRAND = "keys"
 """The strand of the run `log` that records key rotations."""
 
+MAX_ROTATIONS = 64
+"""How many hand-overs of a bundle or a pack are followed: each may cost signatures.
+
+Bundles hold all hand-overs of their log, so no more are recorded.
+"""
+
 ROTATION = "key.rotate/2"
 KEY_ADDITION = "key.add/2"
 
@@ -132,10 +138,16 @@ def read_key_addition(facts: KeyAddV2Facts) -> KeyPair:
 
 
 def find_key_rotations(reader: Reader, kinds: Kinds) -> Iterator[LocatedEntry]:
-    """Yield the sequenced entries of a log that record key rotations."""
-    for data in reader.read_strand(LOG_RUN, KEYS_STRAND):
+    """Yield the sequenced entries of a log that record key rotations.
+
+    A gap in the strand, which the verifier reports, takes nothing from those that are there: what
+    follows from each is signed.
+    """
+    for row in reader.strand_rows(LOG_RUN, KEYS_STRAND):
+        if not reader.check.is_settled(row):
+            continue
         with suppress(Malformed, NoSuchEntry):  # altered, or without an index yet
-            located = find_entry(reader, kinds, leaf_of(data).hex())
+            located = find_entry(reader, kinds, leaf_of(row.data).hex())
             if isinstance(located.entry.facts, KeyRotationFacts | KeyRotationV2Facts):
                 yield located
 

@@ -14,11 +14,13 @@ from msgspec.structs import replace
 
 from forum.errors import Malformed
 from forum.ledger.entry import (
+    MAX_ENTRY_SIZE,
     Count,
     Entry,
     Facts,
     Limit,
     check_bytes,
+    match_plain_entry,
     peek_kind,
     read_entry,
     write_entry,
@@ -133,6 +135,19 @@ class Kinds:
             self._check_body_names(entry)
         return entry
 
+    def is_readable(self, data: bytes) -> bool:
+        """Return whether `read` takes these bytes; most are not decoded for that."""
+        plain = match_plain_entry(data)
+        if plain is not None and len(data) <= MAX_ENTRY_SIZE:
+            facts = plain.groups()
+            if facts in self._known or self.has_valid_facts(*facts):
+                return True
+        try:
+            self.read(data)
+        except Malformed:
+            return False
+        return True
+
     def has_valid_facts(self, kind: bytes, facts: bytes) -> bool:
         """Return whether these bytes are the canonical encoding of facts of a known kind."""
         if (kind, facts) in self._known:
@@ -231,6 +246,16 @@ class LogEpochFacts(Facts, frozen=True):
     held_root: str = ""
 
 
+class CarryFacts(Facts, frozen=True):
+    """The entries of a strand of the earlier epoch were recorded again at the same place."""
+
+    run: str
+    strand: str
+    entries: Count = 0
+    head: str = ""
+    """The id of the last of them, as it is in the earlier log."""
+
+
 class KeyRotationFacts(Facts, frozen=True):
     """A signing key names its successor, as release 0.2 wrote it: neither key has signed this."""
 
@@ -307,6 +332,21 @@ class RedactionBatchFacts(Facts, frozen=True):
     """The subject of the retention rule by which their period is over, if that is the reason."""
 
 
+class RedactionV3Facts(Facts, frozen=True):
+    """Many bodies are to be erased; their runs are named, so that a hold on them can be seen.
+
+    The first parents are the entries that commit to the bodies; the exports of their runs follow.
+    """
+
+    bodies: tuple[str, ...]
+    """Each as PARENT/NAME: the place of its entry among the parents, and the name of the body."""
+    runs: tuple[str, ...]
+    """The run of each of the first parents, in their order."""
+    reason: RedactionReason
+    rule: str = ""
+    """The subject of the retention rule by which their period is over, if that is the reason."""
+
+
 class RetentionFacts(Facts, frozen=True):
     """How long bodies are kept after their entry was recorded."""
 
@@ -330,6 +370,34 @@ class HoldFacts(Facts, frozen=True):
     act: HoldAct
     runs: tuple[str, ...] = ()
     """Empty: all runs, also those to come."""
+
+
+class ControlAct(StrEnum):
+    """What a process asks for that does not sign the log."""
+
+    PLACE = "hold-place"
+    RELEASE = "hold-release"
+    RETENTION = "retention"
+
+
+class ControlRequestFacts(Facts, frozen=True):
+    """A process asks the machine that signs for a hold or a rule of retention.
+
+    It gives no authority: every writer can make one.  An operator of that machine grants it with
+    the entry that it asks for, or refuses it; either has the request as its first parent.
+    """
+
+    act: ControlAct
+    hold: str = ""
+    runs: tuple[str, ...] = ()
+    """Of a hold; empty: all runs."""
+    subject: str = ""
+    """Of a rule."""
+    seconds: Count = 0
+
+
+class ControlRefusalFacts(Facts, frozen=True):
+    """A request is not granted."""
 
 
 class TagEnforcementFacts(Facts, frozen=True):
@@ -384,6 +452,31 @@ class RunCloseFacts(Facts, frozen=True):
 
     outcome: Outcome
     strands: Count
+
+
+class WitnessedFacts(Facts, frozen=True):
+    """What witnesses had cosigned of a checkpoint when the next batch got its indexes.
+
+    The sequencer writes it, in the strand `witnessed` of the log's own run.
+    """
+
+    size: Count
+    root: str
+    cosignatures: tuple[str, ...] = ()
+    """Lines of the signed note; none if no witness had cosigned it by then."""
+
+
+class RunsOpenedFacts(Facts, frozen=True):
+    """Runs whose first entries got their indexes in one batch, in the order of these indexes.
+
+    The sequencer writes it, in the strand `runs` of the log's own run.
+    """
+
+    first: Count
+    """The number of runs that the entries before it in its strand name."""
+    runs: tuple[str, ...]
+    since: Count = 0
+    """In the first one of a log: the index from which on every opening is named."""
 
 
 class JoinFacts(Facts, frozen=True):
@@ -496,6 +589,7 @@ LEDGER_KINDS = Kinds(
         Kind("export/1", ExportFacts),
         Kind("run.open/1", RunOpenFacts),
         Kind("run.close/1", RunCloseFacts, frozenset({"strands"})),
+        Kind("runs.open/1", RunsOpenedFacts),
         Kind("join/1", JoinFacts),
         Kind("note/1", NoteFacts, frozenset({"text"})),
         Kind("access.grant/1", AccessGrantFacts),
@@ -508,10 +602,15 @@ LEDGER_KINDS = Kinds(
         Kind("log.epoch/1", LogEpochFacts, frozenset({"reason"})),
         Kind("key.rotate/1", KeyRotationFacts),
         Kind("redact/2", RedactionBatchFacts),
+        Kind("redact/3", RedactionV3Facts),
         Kind("retention/1", RetentionFacts),
         Kind("hold/1", HoldFacts, frozenset({"reason"})),
+        Kind("control.request/1", ControlRequestFacts, frozenset({"reason"})),
+        Kind("control.refuse/1", ControlRefusalFacts),
         Kind("archive/1", ArchiveFacts),
         Kind("key.add/2", KeyAddV2Facts),
         Kind("key.rotate/2", KeyRotationV2Facts),
+        Kind("witnessed/1", WitnessedFacts),
+        Kind("log.carry/1", CarryFacts),
     ]
 )

@@ -24,16 +24,17 @@ from forum.ledger.kinds import (
     Kinds,
     LogOpenFacts,
     Outcome,
-    RedactionFacts,
     RedactionReason,
+    RedactionV3Facts,
     RunCloseFacts,
     RunOpenFacts,
     TagEnforcementFacts,
 )
 from forum.ledger.redaction import ArchiveEraser, BodyEraser
-from forum.ledger.retention import read_retention
+from forum.ledger.retention import RETENTION_STRAND, read_retention
 from forum.ledger.secret_mask import SecretMask
 from forum.ledger.strand import (
+    TAGGED_STRANDS,
     TAGS_STRAND,
     WRITE_KEY_MARK,
     Attachment,
@@ -102,7 +103,11 @@ class Ledger:
         tags: WriteKeys | None = None,
         control: WriteKeys | None = None,
         may_control: bool = True,
+        dating_clock: ports.Clock | None = None,
+        set_aside: Callable[[], None] = lambda: None,
     ) -> None:
+        """Use `set_aside` to move rows out of the way that no writer of this log wrote."""
+        self._set_aside = set_aside
         self.store, self.kinds, self.mask, self.tags = store, kinds, mask, tags
         append = append or store.append
         append_async = append_async or _append_inline(append)
@@ -117,6 +122,7 @@ class Ledger:
             tags=tags,
             control=control,
             may_control=may_control,
+            dating_clock=dating_clock,
         )
 
     @property
@@ -161,6 +167,10 @@ class Ledger:
         """Return the time in microseconds since 1970, by the clock of this writer."""
         return self.writer.clock()
 
+    def check_clock(self) -> None:
+        """Raise `ClockOff` if this writer's clock is too wrong to date entries."""
+        self.writer.read_date()
+
     def initialize(
         self,
         program: str,
@@ -173,8 +183,8 @@ class Ledger:
         A log that continues another one names the last checkpoint of the old log (`left`) and gives
         the reason (`epoch`).  After a crash between two entries, a second call adds the rest.
         """
-        last = self.store.last_entry(LOG_RUN, MAIN_STRAND)
-        if last is not None and self.kinds.read(last).n > (1 if epoch else 0):
+        # Counted and not read: the reason of an epoch may wait for its signature.
+        if self.store.strand_lengths(LOG_RUN).get(MAIN_STRAND, 0) > (2 if epoch else 1):
             return
         strand = self.open_strand(LOG_RUN)
         opening = LogOpenFacts(program)
@@ -293,14 +303,25 @@ class Ledger:
             draft = replace(draft, parents=(self._opening,))
         while True:
             try:
-                return self.open_strand_at_end(LOG_RUN, strand).append(draft)[0]
+                return self.open_log_strand(strand).append(draft)[0]
             except (errors.ConcurrentUpdate, errors.StepMismatch):
                 continue  # another writer took the position: append after its entry
+
+    def open_log_strand(self, name: str) -> Strand:
+        """Return a strand of the log's own run, positioned after its last entry.
+
+        A forged row there is set aside first: it must not keep others from writing.
+        """
+        try:
+            return self.open_strand_at_end(LOG_RUN, name)
+        except errors.TamperDetected:
+            self._set_aside()
+            return self.open_strand_at_end(LOG_RUN, name)
 
     @cached_property
     def _opening(self) -> tlog.Hash:
         """The first entry of the log: the parent of entries that name no other cause."""
-        return leaf_of(next(self.store.read_strand(LOG_RUN, MAIN_STRAND)))
+        return leaf_of(read_opening(self.store))
 
     def request_redaction(
         self, target: LocatedEntry, body: str, actor: str, reason: RedactionReason
@@ -313,13 +334,21 @@ class Ledger:
         """
         if body not in target.entry.bodies:
             raise errors.NoSuchEntry(f"{target.leaf.hex()} has no body {body!r}")
-        # A hold that is placed right after this check stops the erasure.
-        if read_retention(self.store, self.kinds).is_held(target.entry.run):
-            raise errors.BodyHeld(target.entry.run)
-        exports = self.join_causes([r.leaf for r in self._exports(target.entry.run)])
+        run = target.entry.run
+        exports = self.join_causes([r.leaf for r in self._exports(run)])
         step = f"redact/{target.leaf.hex()}/{body}"
-        facts = RedactionFacts(target.leaf.hex(), body, reason)
-        return self.append_log_entry(Draft(step, actor, facts, (target.leaf, *exports)))
+        facts = RedactionV3Facts((f"0/{body}",), (run,), reason)
+        draft = Draft(step, actor, facts, (target.leaf, *exports))
+        while True:
+            strand = self.open_log_strand(RETENTION_STRAND)
+            if read_retention(self.store, self.kinds).is_held(run):
+                raise errors.BodyHeld(run)
+            try:
+                # The position is the fence: if somebody placed a hold since the strand was read,
+                # the append fails, and the hold is seen in the next round.
+                return strand.append_exclusive(draft)[0]
+            except errors.ConcurrentUpdate:
+                continue
 
     def erase_redacted(self, archive: ArchiveEraser | None = None) -> list[ports.Position]:
         """Erase every body whose redaction is in a signed checkpoint; return their positions.
@@ -386,6 +415,15 @@ class Ledger:
                 yield recorded
 
 
+def read_opening(reader: ports.Reader) -> bytes:
+    """Return the first entry of a log.  Raises `NoSuchEntry` for a log without any."""
+    data = next(reader.read_strand(LOG_RUN, MAIN_STRAND), None)
+    if data is None:
+        why = "the database of this log is empty; put the newest one back, or begin: forum init"
+        raise errors.NoSuchEntry(f"{LOG_RUN}/{MAIN_STRAND}/0 ({why})")
+    return data
+
+
 def _check_name(run: str) -> None:
     if "/" in run or len(run) > MAX_RUN_NAME_LENGTH:
         raise errors.Malformed(
@@ -434,7 +472,8 @@ def read_strand_entries(
 def find_entry(reader: ports.Reader, kinds: Kinds, what: str) -> LocatedEntry:
     """Return the entry with this index, id (or its first digits), or position run/strand/n.
 
-    Raises `NoSuchEntry`, `AmbiguousEntry`, `Malformed`.
+    The run of a position may be the index of one of its entries.  Raises `NoSuchEntry`,
+    `AmbiguousEntry`, `Malformed`.
     """
     if what.isdecimal() and len(what) < 16:
         # The first digits of an id may all be decimal.  An index that exists wins.
@@ -480,9 +519,9 @@ def check_strand_head(
 ) -> None:
     """Raise `TamperDetected` if a strand of the log's own run was truncated or replaced.
 
-    The strand must contain the head that its last writer tagged, and the head (position and id)
-    that this machine remembers.  The latter detects a replay: an attacker can restore an older head
-    row with its valid tag, but cannot change the memory of this machine.
+    The strand must contain the head that its last writer tagged, if heads are tagged there, and the
+    head (position and id) that this machine remembers.  The latter detects a replay: an attacker
+    can restore an older head row with its valid tag, but cannot change the memory of this machine.
     """
     heads = [remembered] if remembered else []
     stored = reader.strand_head(strand)
@@ -492,7 +531,12 @@ def check_strand_head(
                 f"the head of {LOG_RUN}/{strand}", "no writer of this log tagged it"
             )
         heads.append((stored.n, stored.leaf.hex()))
-    elif keys is not None and keys.is_enforced and reader.last_entry(LOG_RUN, strand) is not None:
+    elif (
+        strand in TAGGED_STRANDS
+        and keys is not None
+        and keys.is_enforced
+        and reader.last_entry(LOG_RUN, strand) is not None
+    ):
         raise errors.TamperDetected(f"the head of {LOG_RUN}/{strand}", "it was removed")
     for n, leaf in heads:
         data = next(reader.read_strand(LOG_RUN, strand, n), None)
@@ -575,6 +619,8 @@ def _find_by_position(reader: ports.Reader, kinds: Kinds, what: str) -> LocatedE
     strand, _, n = rest.rpartition("/")
     if not n.isdecimal() or len(n) > 15:
         raise errors.NoSuchEntry(f"{what} (a position is run/strand/n)")
+    if run.isdecimal() and len(run) < 16 and not reader.strand_lengths(run):
+        run = _find_by_index(reader, kinds, int(run)).entry.run
     for data in reader.read_strand(run, strand, int(n)):
         entry = kinds.read(data)
         if entry.n == int(n):

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from forum.ledger.body import Body, StoredBody
+from forum.ledger.database_memory import Lineage
 from forum.tlog import Hash, TileId, hash_leaves
 
 Clock = Callable[[], int]
@@ -261,6 +262,13 @@ class EntryWrite(NamedTuple):
     """The writer's MAC over the entry, checked by the sequencer (`forum.ledger.write_tags`)."""
 
 
+MAX_LEASE_S = 300
+"""The longest lease of a worker that others wait for, by the store's clock: no worker takes more.
+
+A later end was written by somebody else, and must not keep the runs of that worker from others.
+"""
+
+
 class EntryRow(NamedTuple):
     """An entry as stored in the database, with the columns by which readers find it.
 
@@ -284,6 +292,12 @@ class RowCheck(Protocol):
 
     def check_row(self, row: EntryRow) -> None:
         """Check a row found by its position or index.  Raises `TamperDetected`."""
+
+    def is_settled(self, _row: EntryRow, /) -> bool:
+        """Return whether a row counts already.
+
+        One about the log itself does not where nobody can tell yet who wrote it.
+        """
 
     def check_index(self, index: int, leaf: Hash) -> None:
         """Check that the entry with this leaf hash has this index.  Raises `TamperDetected`."""
@@ -310,6 +324,15 @@ class RunArchive(Protocol):
 
         Raises `ArchiveUnreachable`, `TamperDetected`.
         """
+
+
+class CatalogueCheck(NamedTuple):
+    """How the catalogue of the database differs from what the migrations of this release make."""
+
+    differences: tuple[str, ...] = ()
+    """A sentence for each object that differs."""
+    not_checked: str = ""
+    """Why it was not compared; empty if it was."""
 
 
 class TableCounts(NamedTuple):
@@ -381,6 +404,9 @@ class Reader(Protocol):
 
     archive: RunArchive | None
     """Where archived runs are; None if this process has no access to archives."""
+
+    lineage: Lineage
+    """The identity of the database: what is remembered of it hangs on this."""
 
     check: RowCheck
     """The check of every row read as bytes; by default, columns must agree with the bytes."""
@@ -476,8 +502,8 @@ class Reader(Protocol):
         A row without bytes is in an archive that cannot be reached.
         """
 
-    def strand_rows(self, run: str, strand: str) -> Iterator[EntryRow]:
-        """Yield the rows of a strand, unchecked."""
+    def strand_rows(self, run: str, strand: str, start: int = 0) -> Iterator[EntryRow]:
+        """Yield the rows of a strand from position `start`, unchecked."""
 
     def strand_head(self, strand: str) -> TaggedHead | None:
         """Return the stored head of one of the log's own strands, unchecked."""
@@ -512,6 +538,13 @@ class Reader(Protocol):
     def quarantined_rows(self) -> list[QuarantinedRow]:
         """Return the rows in quarantine, oldest first."""
 
+    def check_catalogue(self) -> CatalogueCheck:
+        """Compare what the database consists of with what the migrations of this release make.
+
+        A view, rule, trigger or policy answers each statement as it likes: rows that verification
+        reads say nothing then of the rows that others read.
+        """
+
 
 class WorkSignal(Protocol):
     """Wakes a worker when a timer was set to be due, by any process."""
@@ -526,8 +559,45 @@ class WorkSignal(Protocol):
         """End the signal; others no longer see this worker live by it."""
 
 
+class StoreState(NamedTuple):
+    """What a monitor reads of a log and its database at once."""
+
+    size: int
+    """Of the tree; 0 if the database does not have the log any more."""
+    oldest_pending: int | None
+    """The place of the oldest entry without an index in its queue."""
+    signed: int
+    """The size of the newest signed tree; 0 if none was signed."""
+    now: int
+    """The time by the store's own clock, in microseconds since 1970."""
+    is_standby: bool = False
+    is_read_only: bool = False
+
+
+class SequencerSession(NamedTuple):
+    """The session of a database that holds the lock of the sequencer of a log."""
+
+    process: int
+    client: str
+    """The address of its machine, or `this machine`."""
+
+
 class Store(Reader, Protocol):
     """Read and write access to one log."""
+
+    def find_sequencer(self) -> SequencerSession | None:
+        """Return the session that holds the lock of the sequencer, if one does."""
+
+    def read_state(self) -> StoreState:
+        """Return what a monitor looks at, in one statement that ends within seconds."""
+
+    def try_writing(self) -> None:
+        """Find out whether the database can be written, without a change of the log.
+
+        Raises the `StoreFailed` of the cause, within seconds.  It shows that a lock for writers is
+        free, that the disk takes some more pages, and, in Postgres, that a commit ends.  It cannot
+        show the next fault: a quota, or a disk with room for less than the next append.
+        """
 
     def append(self, records: Sequence[EntryWrite]) -> None:
         """Commit all of these entries with their bodies and effects, or none, durably.
@@ -556,6 +626,9 @@ class Store(Reader, Protocol):
 
     def overruns(self) -> dict[str, int]:
         """Return how often calls under shared caps were billed above their bound, by scope."""
+
+    def count_open_runs(self, limit: int) -> int:
+        """Count the runs that were accepted and have not ended, but at most `limit`."""
 
     def count_pending_gates(self, limit: int) -> int:
         """Count the gates without a decision, up to a limit."""
@@ -598,6 +671,8 @@ class Store(Reader, Protocol):
     def beat(self, worker: str, lease_s: float, early_s: float) -> list[str]:
         """Renew the lease of a worker, and return the workers that are lost, by their last beats.
 
+        Leases of others that end after more than `MAX_LEASE_S` are cut to that.
+
         Lost is a worker whose lease has expired; or has less than `early_s` left while its signal
         is closed, if it has claimed runs.  The worker itself is among them if it was away.
         """
@@ -639,11 +714,19 @@ class Store(Reader, Protocol):
         """
 
     def advance_head(
-        self, old: TreeHead, new: TreeHead, batch: PendingEntries, tiles: Mapping[TileId, bytes]
+        self,
+        old: TreeHead,
+        new: TreeHead,
+        batch: PendingEntries,
+        tiles: Mapping[TileId, bytes],
+        own: Sequence[EntryWrite] = (),
     ) -> None:
         """Assign indexes to the batch, store the tiles, replace `old` by `new`: all or nothing.
 
-        Raises `ConcurrentUpdate` when the stored head is no longer `old`.
+        `own` are entries without bodies that the sequencer adds; they are stored in the same
+        transaction, get the indexes after the batch, and are never pending.  Raises
+        `ConcurrentUpdate` when the stored head is no longer `old`, and `PositionTaken` when another
+        row has the position of one of them.
         """
 
     def move_to_quarantine(self, batch: PendingEntries) -> None:
@@ -683,7 +766,10 @@ class Store(Reader, Protocol):
         """Store summaries of closed runs, in place of those that they may have."""
 
     def save_checkpoint(self, size: int, note: bytes) -> None:
-        """Store a signed note; one with more cosignatures replaces the note of the same size."""
+        """Store a signed note; signatures by other keys below the stored one of this size stay.
+
+        Of two notes with the same signers, or with different texts, the longer one is stored.
+        """
 
     def erase_bodies(self, places: Sequence[tuple[Position, str]]) -> None:
         """Erase bodies and their salts: all or none.
@@ -693,6 +779,15 @@ class Store(Reader, Protocol):
 
     def backlog(self) -> int:
         """Return the approximate number of entries without an index."""
+
+    def restore_budget_use(self, uses: Sequence[BudgetUse]) -> None:
+        """Count what was used of shared caps in the earlier epoch of the log."""
+
+    def require_history(self, head: TreeHead) -> None:
+        """Write nothing unless the tree continues this one, which was seen before."""
+
+    def check_history(self) -> None:
+        """Raise `CommitsLost` if the database lacks commits that were seen before."""
 
     def try_lead(self) -> bool:
         """Return whether this process is the leader that sequences.  For liveness, not for safety.

@@ -18,7 +18,8 @@ RETENTION_STRAND = "retention"
 ALL_BODIES = "*"
 STRUCTURAL_BODIES = frozenset({"run.close/strands"})
 """Bodies that no period ends: they hold names and hashes, and verification needs them."""
-_RULE_KINDS = frozenset({b"retention/1", b"hold/1"})
+RULE_KINDS = frozenset({b"retention/1", b"hold/1"})
+"""The kinds of the rules and holds."""
 
 
 class BodyName(NamedTuple):
@@ -69,6 +70,37 @@ class RetentionState(msgspec.Struct, frozen=True):
         return subject if subject is not None and self.periods[subject] else None
 
 
+class HoldOrder:
+    """The holds and rules in force at a place of the log; fed with its entries in their order."""
+
+    def __init__(self) -> None:
+        self._holds: dict[str, frozenset[str]] = {}
+        self._periods: dict[str, int] = {}
+        self.has_any = False
+        """Whether a hold was placed so far."""
+
+    def add(self, entry: Entry[Any]) -> None:
+        """Follow an entry, if it sets a rule, or places or releases a hold."""
+        facts = entry.facts
+        if (entry.run, entry.strand) != (LOG_RUN, RETENTION_STRAND):
+            return
+        if isinstance(facts, RetentionFacts):
+            self._periods[facts.subject] = facts.seconds
+        elif isinstance(facts, HoldFacts) and facts.act is HoldAct.PLACE:
+            self._holds[facts.hold], self.has_any = frozenset(facts.runs), True
+        elif isinstance(facts, HoldFacts):
+            self._holds.pop(facts.hold, None)
+
+    def has_rule(self, subject: str) -> bool:
+        """Return whether a rule ends the period of this subject."""
+        return self._periods.get(subject, 0) > 0
+
+    def find_hold(self, run: str) -> str | None:
+        """Return the name of a hold that keeps what a run has recorded, or None."""
+        names = (name for name, runs in self._holds.items() if not runs or run in runs)
+        return min(names, default=None)
+
+
 def fold_retention(entries: Iterable[Entry[Any]], state: RetentionState) -> RetentionState:
     """Return the rules and holds after these further entries of the strand.
 
@@ -100,6 +132,6 @@ def read_retention(
     rules, length = [], state.length
     for data in reader.read_strand(LOG_RUN, RETENTION_STRAND, state.length):
         length += 1
-        if peek_kind(data) in _RULE_KINDS:  # most entries are redactions
+        if peek_kind(data) in RULE_KINDS:  # most entries are redactions
             rules.append(kinds.read(data))
     return msgspec.structs.replace(fold_retention(rules, state), length=length)

@@ -11,7 +11,7 @@ import msgspec
 
 from forum import errors
 from forum.ledger.entry import LOG_RUN, MAIN_STRAND
-from forum.ledger.kinds import ExportFacts, RedactionBatchFacts, RedactionReason
+from forum.ledger.kinds import ExportFacts, RedactionReason, RedactionV3Facts
 from forum.ledger.log import (
     SYSTEM_ACTOR,
     Ledger,
@@ -187,9 +187,15 @@ class RetentionScan:
         """Record the redaction of a batch, but for what is held; return the number of bodies."""
         ledger = self._ledger
         while True:
-            strand = ledger.open_strand_at_end(LOG_RUN, RETENTION_STRAND)
+            strand = ledger.open_log_strand(RETENTION_STRAND)
             state = read_retention(ledger.store, ledger.kinds, self._state)
-            kept = [due for due in batch if not state.is_held(due.entry.entry.run)]
+            # A rule that was changed since is looked at by the next step, from the beginning.
+            kept = [
+                due
+                for due in batch
+                if not state.is_held(due.entry.entry.run)
+                and state.periods.get(due.rule) == self._state.periods.get(due.rule)
+            ]
             if not kept:
                 return 0
             try:
@@ -203,8 +209,10 @@ class RetentionScan:
     def _draft(self, batch: Sequence[DueBody]) -> Draft:
         leaves = list(dict.fromkeys(due.entry.leaf for due in batch))
         places = {leaf: place for place, leaf in enumerate(leaves)}
-        facts = RedactionBatchFacts(
+        runs = {due.entry.leaf: due.entry.entry.run for due in batch}
+        facts = RedactionV3Facts(
             bodies=tuple(f"{places[due.entry.leaf]}/{due.name}" for due in batch),
+            runs=tuple(runs[leaf] for leaf in leaves),
             reason=RedactionReason.RETENTION,
             rule=batch[0].rule,
         )

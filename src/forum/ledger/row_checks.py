@@ -9,8 +9,10 @@ contains them.
 from collections.abc import Iterable
 
 from forum import errors, tlog
+from forum.ledger.control_key import is_allowed, is_control_row
+from forum.ledger.database_memory import DatabaseMemory
 from forum.ledger.entry import leaf_of, strand_prefix
-from forum.ledger.ports import EntryRow, Reader
+from forum.ledger.ports import EntryRow, Reader, TreeHead
 from forum.ledger.write_tags import ReloadKeys, WriteKeys
 
 _MAX_PROOFS = 2_000
@@ -27,6 +29,29 @@ def has_matching_columns(origin: str, row: EntryRow) -> bool:
     return data.startswith(strand_prefix(origin, run, strand) + b"%d," % n)
 
 
+def is_continued(reader: Reader, earlier: tlog.Checkpoint, head: TreeHead) -> bool:
+    """Return whether the stored tree begins with the tree of a checkpoint."""
+    if not earlier.size:
+        return True
+    if earlier.size > head.size:
+        return False
+    try:
+        view = tlog.TreeView(head.size, reader.read_tile)
+        proof = tlog.prove_consistency(view, earlier.size)
+        tlog.check_consistency(proof, earlier.size, earlier.root, head.size, head.root)
+    except errors.ProofRejected:
+        return False
+    return True
+
+
+def has_tree(read_tile: tlog.ReadTile, tree: tlog.Checkpoint | TreeHead) -> bool:
+    """Return whether stored tiles give the root of a tree, whatever the head says."""
+    try:
+        return tlog.TreeView(tree.size, read_tile).root() == tree.root
+    except errors.Malformed:
+        return False
+
+
 class PositionCheck:
     """Accepts every row whose columns agree with its bytes."""
 
@@ -40,6 +65,10 @@ class PositionCheck:
                 f"entry {row.position}", "its bytes are those of another position"
             )
 
+    def is_settled(self, _row: EntryRow) -> bool:
+        """Accept every row: without a key nobody can tell who wrote it."""
+        return True
+
     def check_index(self, index: int, leaf: tlog.Hash) -> None:
         """Accept any index: without a key there is no trusted tree to compare with."""
 
@@ -49,6 +78,10 @@ class NoRowCheck:
 
     def check_row(self, row: EntryRow) -> None:
         """Accept any row."""
+
+    def is_settled(self, _row: EntryRow) -> bool:
+        """Accept any row."""
+        return True
 
     def check_index(self, index: int, leaf: tlog.Hash) -> None:
         """Accept any index."""
@@ -61,7 +94,9 @@ class SignedTree:
         self._reader, self._keys = reader, tuple(keys)
         # Together, because threads share them: a checkpoint with the view of another size would
         # reject every entry between the two.
-        self._signed: tuple[tlog.Checkpoint, tlog.TreeView] | None = None
+        self._signed: DatabaseMemory[tuple[tlog.Checkpoint, tlog.TreeView] | None] = DatabaseMemory(
+            reader.lineage, lambda: None
+        )
         self._proofs = 0
 
     def has_leaf(self, leaf: tlog.Hash) -> bool:
@@ -98,7 +133,7 @@ class SignedTree:
 
     def _tree_covering(self, index: int) -> tuple[tlog.Checkpoint, tlog.TreeView] | None:
         """Return a signed tree that covers an index, or None if the newest does not."""
-        signed = self._signed
+        signed = self._signed.value
         if signed is not None and index < signed[0].size:
             return signed
         newest = self._newest_checkpoint()
@@ -117,12 +152,16 @@ class SignedTree:
 
     def _use_checkpoint(self, checkpoint: tlog.Checkpoint) -> tuple[tlog.Checkpoint, tlog.TreeView]:
         signed = (checkpoint, tlog.TreeView(checkpoint.size, self._reader.read_tile))
-        self._signed, self._proofs = signed, 0
+        self._signed.value, self._proofs = signed, 0
         return signed
 
 
 class WriterCheck:
-    """Accepts a row that a writer of this log has tagged, or that a signed tree contains."""
+    """Accepts a row that a writer of this log has tagged, or that a signed tree contains.
+
+    Of an entry about the log itself the writer is the machine that signs.  There, such an entry
+    needs the second tag.  Elsewhere nobody can check that, so it counts when a signed tree has it.
+    """
 
     def __init__(
         self,
@@ -130,7 +169,9 @@ class WriterCheck:
         write_keys: WriteKeys | None,
         log_keys: Iterable[tlog.VerifierKey],
         reload: ReloadKeys = lambda: None,
+        control: WriteKeys | None = None,
     ) -> None:
+        self._control = control
         self._position = PositionCheck(reader.origin)
         self._tree = SignedTree(reader, log_keys)
         self._keys, self._reload = write_keys, reload
@@ -138,10 +179,13 @@ class WriterCheck:
     def check_row(self, row: EntryRow) -> None:
         """Check a row found by its position or index.  Raises `TamperDetected`."""
         self._position.check_row(row)
-        if self._is_tagged(row):
-            return
-        if self._keys is not None and not self._keys.is_enforced and row.tag is None:
-            return  # written by a process of the previous release, which makes no tags
+        if self._control is None and is_control_row(row):
+            self._check_control_row(row)
+        if is_allowed(row, self._control):
+            if self._is_tagged(row):
+                return
+            if self._keys is not None and not self._keys.is_enforced and row.tag is None:
+                return  # written by a process of the previous release, which makes no tags
         if self._tree.has_leaf(leaf_of(row.data)):
             return
         # Without the write key a tag cannot be verified.  A row outside every signed tree is then
@@ -150,6 +194,22 @@ class WriterCheck:
             return
         why = "no writer of this log wrote it, and no signed tree holds it"
         raise errors.TamperDetected(f"entry {row.position}", why)
+
+    def _check_control_row(self, row: EntryRow) -> None:
+        """Check a control entry where no tag tells who wrote it.  Raises `TamperDetected`.
+
+        One that waits for its signature does not count yet.  One in the place of a signed entry
+        never will: what follows it must not seem to wait with it.
+        """
+        if not self._tree.has_leaf(leaf_of(row.data)) and not self._tree.is_newer_than_tree(row):
+            why = "the signed tree has another entry in its place"
+            raise errors.TamperDetected(f"entry {row.position}", why)
+
+    def is_settled(self, row: EntryRow) -> bool:
+        """Return whether a checked row counts: see the class."""
+        if self._control is not None or not is_control_row(row):
+            return True
+        return self._tree.has_leaf(leaf_of(row.data))
 
     def _is_tagged(self, row: EntryRow) -> bool:
         if self._keys is None:

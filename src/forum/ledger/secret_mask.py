@@ -20,7 +20,7 @@ import msgspec
 import re2
 
 from forum.ledger.body import CHUNK_SIZE, Content
-from forum.ledger.entry import Facts
+from forum.ledger.entry import Facts, change_texts
 
 MIN_SECRET_LENGTH = 8
 """Length in bytes below which a value is not masked."""
@@ -97,7 +97,7 @@ class SecretMask:
 
     def mask_facts(self, facts: F) -> F:
         """Return facts with the secrets in their strings masked."""
-        hidden: F = self._mask_value(facts)
+        hidden: F = change_texts(facts, self.mask_text)
         return hidden
 
     def mask_chunks(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
@@ -143,19 +143,6 @@ class SecretMask:
                 return True
             before = window[1 - self._longest :]
         return False
-
-    def _mask_value(self, value: Any) -> Any:  # noqa: ANN401  a member of facts
-        match value:
-            case msgspec.Struct():
-                members = {name: getattr(value, name) for name in value.__struct_fields__}
-                hidden = {name: self._mask_value(member) for name, member in members.items()}
-                return type(value)(**hidden) if hidden != members else value
-            case list() | tuple():
-                return type(value)(map(self._mask_value, value))
-            case str() if type(value) is str:  # not a string enum, whose values are fixed
-                return self.mask_text(value)
-            case _:
-                return value
 
 
 class _MaskedContent(msgspec.Struct, frozen=True):

@@ -7,14 +7,31 @@ leads to.  The swap is a compare-and-set: two concurrent sequencers may waste wo
 make two trees.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 
 import msgspec
+from msgspec.structs import replace
 
 from forum import errors, tlog
 from forum.ledger import ports
 from forum.ledger.control_key import is_allowed, is_control_row
-from forum.ledger.row_checks import has_matching_columns
+from forum.ledger.database_memory import DatabaseMemory
+from forum.ledger.entry import LOG_RUN, MAIN_STRAND, leaf_of
+from forum.ledger.kinds import Kinds, RunsOpenedFacts, WitnessedFacts
+from forum.ledger.own_entries import (
+    REMEMBERED_STRANDS,
+    WITNESSED_STRAND,
+    Batch,
+    Composer,
+    OwnEntries,
+    is_foreign_to_own,
+    stray_row,
+)
+from forum.ledger.row_checks import has_matching_columns, has_tree, is_continued
+from forum.ledger.strand import RUNS_STRAND, WriterContext
+from forum.ledger.witness_records import merge_cosignatures
 from forum.ledger.write_tags import ReloadKeys, WriteKeys
 
 MAX_BATCH_ENTRIES = 10_000
@@ -27,10 +44,45 @@ _MAX_LOOKBACK = 16
 """How many checkpoints are searched backwards for a cosignature time that is not in the future."""
 
 
+_is_root = re.compile(r"[0-9a-f]{64}").fullmatch
+
+
+class ReadableEntries:
+    """Tells which entries can be read, so that nobody is stopped by one later.
+
+    An entry of an unknown kind, of a later release, can be read.  What the sequencer has read, the
+    signer of the same process need not read again.
+    """
+
+    def __init__(self, kinds: Kinds) -> None:
+        self._kinds, self.is_readable = kinds, kinds.is_readable
+        self._leaves: set[bytes] = set()
+
+    def read_facts(self, row: ports.EntryRow) -> object:
+        """Return the facts of an entry, or None if it cannot be read."""
+        with suppress(errors.Malformed):
+            return self._kinds.read(row.data).facts
+        return None
+
+    def remember(self, leaves: Sequence[bytes]) -> None:
+        """Remember entries that can be read."""
+        if len(self._leaves) > MAX_BATCH_ENTRIES:
+            self._leaves = set()
+        self._leaves.update(leaves)
+
+    def find_unreadable(
+        self, rows: Sequence[ports.EntryRow], leaves: Sequence[bytes]
+    ) -> ports.EntryRow | None:
+        """Return the first of these entries that cannot be read, or None."""
+        known, pairs = self._leaves, zip(rows, leaves, strict=True)
+        unread = (row for row, leaf in pairs if leaf not in known)
+        return next((row for row in unread if not self.is_readable(row.data)), None)
+
+
 class Sequencer:
     """Assigns indexes to the entries of one log."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  all but the first have a default
         self,
         store: ports.Store,
         keys: WriteKeys | None = None,
@@ -38,15 +90,25 @@ class Sequencer:
         control: WriteKeys | None = None,
         *,
         is_signer: bool = True,
+        writer: WriterContext | None = None,
+        composers: Sequence[Composer] = (),
+        readable: ReadableEntries | None = None,
     ) -> None:
         """With `control`, set aside control entries that the signing machine has not tagged.
 
-        A sequencer on another machine cannot tell, and leaves them to the machine that signs.
+        A sequencer on another machine cannot tell, and leaves them to the machine that signs.  With
+        composers, add to each batch the entries that they make for it, in the name of the writer,
+        and set aside what others have put into their strands.  With `readable`, set aside what
+        nobody can read.
         """
         self._store, self._keys, self._reload, self._control = store, keys, reload, control
         self._is_signer = is_signer
-        self._tree: tlog.Tree | None = None
-        self._head: ports.TreeHead | None = None
+        self._writer, self._own = writer, OwnEntries(composers)
+        self._has_own, self._readable = bool(composers), readable
+        self._done: DatabaseMemory[tuple[tlog.Tree, ports.TreeHead] | None] = DatabaseMemory(
+            store.lineage, lambda: None
+        )
+        """The tree after the last batch of this sequencer, and its head."""
 
     def sequence_batch(self, limit: int = MAX_BATCH_ENTRIES) -> int:
         """Assign indexes to up to `limit` pending entries, and return how many got one.
@@ -63,19 +125,58 @@ class Sequencer:
         if not leaves:
             return 0
         self._check_no_second_index(batch, leaves, limit)
+        if self._readable is not None:
+            self._readable.remember(leaves)
         old = self._store.head()
+        try:
+            return self._advance(old, batch, leaves)
+        except errors.PositionTaken:
+            # Only the sequencer writes to its strands, and this batch did not change.
+            self._free_own_positions()
+            raise errors.ConcurrentUpdate(f"the tree of {self._store.origin}") from None
+
+    def _advance(
+        self, old: ports.TreeHead, batch: ports.PendingEntries, leaves: Sequence[bytes]
+    ) -> int:
+        done = self._done.value
+        is_next = done is not None and old == done[1]
         tree = self._load(old)
         # `extend` changes the cached tree before the store commits.  The cache is dropped first, so
-        # that after a failed swap the next call loads the tree from the store.
-        self._tree = self._head = None
-        tiles = tree.extend(leaves)
+        # that after a failed swap the next call loads the tree, and the ends of own strands, from
+        # the store.
+        self._done.value = None
+        # Composed after the head was read: while it is in place, nobody else adds to own strands.
+        try:
+            own = self._compose(Batch(batch.rows, leaves, old.size, is_next))
+        except errors.Malformed as error:
+            what = f"the end of a strand that only sequencers of {self._store.origin} write"
+            raise errors.SigningRefused(what, str(error)) from None
+        tiles = tree.extend([*leaves, *(write.leaf for write in own)])
         new = ports.TreeHead(tree.size, tree.root())
         # A crash before the commit changes nothing.  After the commit, even if the acknowledgement
         # is lost in a crash, the entries have their indexes and are no longer pending, and the next
         # sequencer starts from the new head.
-        self._store.advance_head(old, new, batch, tiles)
-        self._tree, self._head = tree, new
+        self._store.advance_head(old, new, batch, tiles, own)
+        self._done.value = (tree, new)
         return len(leaves)
+
+    def _compose(self, batch: Batch) -> list[ports.EntryWrite]:
+        """Return the entries that this sequencer adds to a batch."""
+        if self._writer is None:
+            return []
+        # The write key may have been rotated since this process started.
+        return self._own.compose(replace(self._writer, tags=self._keys), batch)
+
+    def _free_own_positions(self) -> None:
+        """Move waiting rows in own strands to quarantine.  Raises `TamperDetected` without any.
+
+        Such a row in the batch was set aside before.  One behind the batch would stop the log.
+        """
+        pending = self._store.pending_entries(2**31)
+        foreign = [at for at, row in enumerate(pending.rows) if is_foreign_to_own(row)]
+        if not foreign:
+            raise stray_row(self._store.origin)
+        self._store.move_to_quarantine(pending.select(foreign))
 
     def _quarantine_foreign(self, batch: ports.PendingEntries) -> ports.PendingEntries:
         """Return the rows that writers of this log wrote, after moving all others to quarantine.
@@ -121,7 +222,12 @@ class Sequencer:
             return False
         if not is_allowed(row, self._control):
             return False
-        return self._keys is None or self._keys.accepts_new_entry(row.data, row.tag)
+        if self._has_own and is_foreign_to_own(row):
+            return False
+        if self._keys is not None and not self._keys.accepts_new_entry(row.data, row.tag):
+            return False
+        # An entry that nobody can read would keep all from reading what follows it, for ever.
+        return self._readable is None or self._readable.is_readable(row.data)
 
     def drain(self) -> int:
         """Sequence every entry that is pending now, and return how many this process sequenced.
@@ -143,9 +249,10 @@ class Sequencer:
         return done
 
     def _load(self, head: ports.TreeHead) -> tlog.Tree:
-        if self._tree is None or head != self._head:
+        done = self._done.value
+        if done is None or head != done[1]:
             return tlog.Tree.load(head.size, self._store.read_tile)
-        return self._tree
+        return done[0]
 
 
 class Publication(msgspec.Struct, frozen=True):
@@ -169,7 +276,7 @@ class Publisher:
     consistent with that note, so a database restored from an old backup cannot fork the log.
     """
 
-    def __init__(  # noqa: PLR0913  the last three have a default
+    def __init__(  # noqa: PLR0913  the last six have a default
         self,
         store: ports.Store,
         key: tlog.SigningKey,
@@ -179,13 +286,24 @@ class Publisher:
         *,
         follows: Collection[tlog.VerifierKey] = (),
         clock: ports.Clock | None = None,
+        keys: WriteKeys | None = None,
+        reload: ReloadKeys = lambda: None,
         control: WriteKeys | None = None,
+        cosigned: ports.CheckpointStore | None = None,
+        readable: ReadableEntries | None = None,
+        remember: Callable[[Mapping[str, tuple[int, str]]], None] = lambda _ends: None,
     ) -> None:
         """Use `key` to sign; `follows` are the keys that signed for the log before it.
 
-        With `control`, a tree with a control entry that this machine has not tagged is refused.
+        With `keys`, a tree with an entry that no writer has tagged is refused; with `control`, one
+        with a control entry that this machine has not tagged; with `readable`, one with an entry
+        that nobody can read, or that no sequencer can have composed.  `cosigned` keeps the last
+        note with its cosignatures, until they are recorded.  `remember` is called with the last
+        entries (position and id) of those of the log's own strands that decide something.
         """
-        self._control = control
+        self._cosigned, self._readable = cosigned, readable
+        self._remember = remember
+        self._keys, self._reload, self._control = keys, reload, control
         self._store, self._key, self._guard = store, key, guard
         self._policy, self._cosigners, self._clock = policy, cosigners, clock
         self._own = (key.verifier(), *follows)
@@ -204,7 +322,8 @@ class Publisher:
     def publish(self) -> Publication:
         """Sign the current tree and ask every witness for its cosignature.
 
-        A witness that refuses or cannot be reached is reported in the result, not raised.
+        A witness that refuses or cannot be reached is reported in the result, not raised.  Raises
+        `ClockOff` if this machine's clock is off.
         """
         publication = self._publish()
         if publication.refused and self._store.head().size > publication.checkpoint.size:
@@ -213,7 +332,10 @@ class Publisher:
         return publication
 
     def _publish(self) -> Publication:
-        note = signed = self.sign()
+        if self._clock is not None:
+            # A witness on this machine has the same clock, and dates a cosignature only once.
+            self._clock()
+        note = signed = self._restore_cosignatures(self.sign())
         refused, unreachable = [], []
         for cosigner in self._cosigners:
             try:
@@ -224,7 +346,9 @@ class Publisher:
                 unreachable.append(error)
         parsed = tlog.Note.parse(note)
         checkpoint = tlog.Checkpoint.parse(parsed.text)
-        # After a crash before this line, the next publication asks the witnesses again.
+        self._keep_cosigned(note)
+        # After a crash before this line, the next publication asks the witnesses again, if it was
+        # before the line above, too.
         self._store.save_checkpoint(checkpoint.size, note)
         witnessed = tlog.is_witnessed(parsed, self._policy)
         return Publication(
@@ -238,6 +362,20 @@ class Publisher:
             ),
             witnessing=tlog.describe_witnessing(parsed, self._policy),
         )
+
+    def _restore_cosignatures(self, note: bytes) -> bytes:
+        """Return a note with the cosignatures of it that are kept outside the database."""
+        kept = self._cosigned.latest() if self._cosigned is not None else None
+        return merge_cosignatures(note, kept, self._policy.witness_keys)
+
+    def _keep_cosigned(self, note: bytes) -> None:
+        if self._cosigned is None:
+            return
+        kept = self._cosigned.latest()
+        if kept != note and self._verify_cosignatures(note):
+            # If another process keeps a note at the same time, that one is as new.
+            with suppress(errors.ConcurrentUpdate):
+                self._cosigned.advance(kept, note)
 
     def _check_clock(self, note: tlog.Note, before: tlog.Note, size: int) -> Iterator[str]:
         """Yield a warning for each clock that disagrees with the clock of this machine.
@@ -271,6 +409,7 @@ class Publisher:
         # The order of these reads matters.  A note is in the guard before it is in the store, and
         # the tree only grows.  In another order, a concurrent signer's progress between two reads
         # would look like a lost guard, or like a database that was rolled back.
+        self._store.check_history()
         stored = self._store.checkpoint()
         last = self._guard.latest()
         head = self._store.head()
@@ -284,10 +423,13 @@ class Publisher:
                 return last
             return stored
         self._check_key(last)
-        if self._control is not None:
-            self._check_control(tlog.parse_checkpoint(last).size if last else 0, head)
+        ends: Mapping[str, tuple[int, str]] = {}
+        if self._keys is not None or self._control is not None:
+            ends = self._check_rows(self._find_signed_size(last, stored, head), head)
         checkpoint = tlog.Checkpoint(self._store.origin, head.size, head.root)
         note = tlog.sign_checkpoint(checkpoint, self._key).encode()
+        # These entries are durable and have their indexes, whatever becomes of this signature.
+        self._remember(ends)
         # Guard first, store second.  After a crash in between, the next signer finds the note in
         # the guard and stores it, or signs a tree that continues it.  In the other order a note
         # could be published and, after a restore of the database, be contradicted by the next one.
@@ -295,28 +437,125 @@ class Publisher:
         self._store.save_checkpoint(head.size, note)
         return note
 
-    def _check_control(self, start: int, head: ports.TreeHead) -> None:
-        """Raise `TamperDetected` for a control entry that this machine has not tagged.
+    def _find_signed_size(
+        self, last: bytes | None, stored: bytes | None, head: ports.TreeHead
+    ) -> int:
+        """Return the size of the largest tree that this key has signed and this one continues.
 
+        The stored note counts where the guard is older: it was restored from a backup.
+        """
+        size = tlog.parse_checkpoint(last).size if last else 0
+        if stored is not None and tlog.parse_checkpoint(stored).size > size:
+            try:
+                newest, _ = tlog.open_checkpoint(stored, (self._key.verifier(),))
+                if newest.origin == self._store.origin and newest.size <= head.size:
+                    self._continues(stored, head)
+                    return newest.size
+            except (errors.Malformed, errors.SignatureRejected, errors.RollbackDetected):
+                pass  # an altered note; the entries behind the guard's note are looked at again
+        return size
+
+    def _check_rows(self, start: int, head: ports.TreeHead) -> Mapping[str, tuple[int, str]]:
+        """Return the last entries from an index on of the remembered strands, by strand.
+
+        Raises `SigningRefused` for an entry from that index on that no writer of this log wrote.
         Whoever can write to the database can sequence, too, so the sequencer's check is not enough.
         """
         tree = tlog.Tree.load(start, self._store.read_tile)
-        leaves: list[tlog.Hash] = []
+        rows: list[ports.EntryRow] = []
+        ends: dict[str, ports.EntryRow] = {}
+        opened: set[str] = set()
         for index, row in enumerate(self._store.rows(start, head.size), start):
             if row is None:
-                raise errors.TamperDetected(f"entry {index}", "it is missing")
-            if not is_allowed(row, self._control):
-                why = "it was not written on the machine that signs"
-                raise errors.TamperDetected(f"entry {index} ({row.position})", why)
-            leaves.append(tlog.hash_leaf(row.data))
-            if len(leaves) == MAX_BATCH_ENTRIES:
-                tree.extend(leaves)
-                leaves = []
-        tree.extend(leaves)
+                raise errors.SigningRefused(f"entry {index}", "it is missing")
+            if why := self._find_fault(index, row):
+                raise errors.SigningRefused(f"entry {index} ({row.position})", why)
+            rows.append(row)
+            if not row.n and row.strand == MAIN_STRAND:
+                opened.add(row.run)
+            if row.run == LOG_RUN and row.strand in REMEMBERED_STRANDS:
+                ends[row.strand] = row
+                self._check_own(index, row, start, opened)
+            if len(rows) == MAX_BATCH_ENTRIES:
+                self._add_rows(tree, rows)
+                rows = []
+        self._add_rows(tree, rows)
         # Otherwise the tree could hold another entry than the row that was looked at.
         if tree.root() != head.root:
             why = f"the entries from {start} on do not give its root"
-            raise errors.TamperDetected(f"the tree of size {head.size}", why)
+            raise errors.SigningRefused(f"the tree of size {head.size}", why)
+        return {strand: (row.n, leaf_of(row.data).hex()) for strand, row in ends.items()}
+
+    def _check_own(
+        self, index: int, row: ports.EntryRow, signed: int, opened: Collection[str]
+    ) -> None:
+        """Raise `SigningRefused` for an entry in an own strand that no sequencer composed."""
+        if self._readable is None or not is_foreign_to_own(row):
+            return
+        if why := self._find_own_fault(row, signed, opened):
+            raise errors.SigningRefused(f"entry {index} ({row.position})", why)
+
+    def _add_rows(self, tree: tlog.Tree, rows: Sequence[ports.EntryRow]) -> None:
+        """Extend a tree by entries.  Raises `SigningRefused` for one that nobody can read."""
+        leaves = tlog.hash_leaves([row.data for row in rows])
+        tree.extend(leaves)
+        bad = self._readable.find_unreadable(rows, leaves) if self._readable is not None else None
+        if bad is not None:
+            raise errors.SigningRefused(f"entry {bad.position}", "nobody can read it")
+
+    def _find_fault(self, index: int, row: ports.EntryRow) -> str:
+        """Return why an entry must not be signed, or nothing."""
+        if not has_matching_columns(self._store.origin, row):
+            return "its bytes are those of another position"
+        if not is_allowed(row, self._control):
+            return "it was not written on the machine that signs"
+        if not self._is_tagged(index, row):
+            # The write key may have been rotated since this process started.
+            self._keys = self._reload() or self._keys
+            if not self._is_tagged(index, row):
+                return "no writer of this log wrote it"
+        return ""
+
+    def _find_own_fault(self, row: ports.EntryRow, signed: int, opened: Collection[str]) -> str:
+        """Return why no sequencer composed an entry in one of its strands, or nothing.
+
+        Every holder of the write key can put one there and give it an index.  One that claims more
+        than there is would end what the sequencers of this log record.  `signed` is the size of the
+        tree that was signed before, `opened` the runs that were opened since.
+        """
+        facts = self._readable.read_facts(row) if self._readable is not None else None
+        if row.strand == RUNS_STRAND and isinstance(facts, RunsOpenedFacts):
+            if facts.first != self._count_named_before(row):
+                return "it does not continue the directory of runs"
+            others = [run for run in facts.runs if run not in opened]
+            ghost = next((run for run in others if not self._is_opened(run)), None)
+            return f"it names run {ghost}, which was not opened" if ghost else ""
+        if row.strand == WITNESSED_STRAND and isinstance(facts, WitnessedFacts):
+            root = bytes.fromhex(facts.root) if _is_root(facts.root) else b""
+            if root and facts.size <= signed:
+                named = tlog.Checkpoint(self._store.origin, facts.size, tlog.Hash(root))
+                return "" if has_tree(self._store.read_tile, named) else "it names another tree"
+            return "this log signed no such checkpoint"
+        return "it does not belong into this strand"
+
+    def _is_opened(self, run: str) -> bool:
+        return self._store.entries_at(run, [(MAIN_STRAND, 0)])[0] is not None
+
+    def _count_named_before(self, row: ports.EntryRow) -> int | None:
+        """Return how many runs the directory names before one of its entries, if that is known."""
+        if not row.n:
+            return 0
+        before = next(self._store.strand_rows(LOG_RUN, RUNS_STRAND, row.n - 1), None)
+        facts = self._readable.read_facts(before) if before and self._readable else None
+        return facts.first + len(facts.runs) if isinstance(facts, RunsOpenedFacts) else None
+
+    def _is_tagged(self, index: int, row: ports.EntryRow) -> bool:
+        keys = self._keys
+        # Before the index from which tags are demanded, entries may have none, or have the tag of a
+        # key that was lost.
+        if keys is None or index < (keys.tagged_from or 0):
+            return True
+        return keys.accepts_new_entry(row.data, row.tag)
 
     def _check_key(self, last: bytes | None) -> None:
         """Raise `LogKeyRetired` if the last note is signed by a successor of this key."""
@@ -330,12 +569,8 @@ class Publisher:
         Raises `RollbackDetected` if it does not continue the tree last signed.
         """
         signed = tlog.parse_checkpoint(last)
-        try:
-            if signed.size:
-                proof = self._prove(signed.size, head.size) if signed.size <= head.size else []
-                tlog.check_consistency(proof, signed.size, signed.root, head.size, head.root)
-        except errors.ProofRejected:
-            raise errors.RollbackDetected(self._store.origin, signed.size, head.size) from None
+        if not is_continued(self._store, signed, head):
+            raise errors.RollbackDetected(self._store.origin, signed.size, head.size)
         return signed.size == head.size
 
     def _prove(self, old: int, new: int) -> Sequence[tlog.Hash]:

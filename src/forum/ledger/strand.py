@@ -6,7 +6,8 @@ overtaken: it adopts the recorded entry if that is the step it was about to reco
 raises.  So a writer that was paused, or declared dead too early, cannot append to a strand that its
 successor has continued, and no notification of the old writer is needed.
 
-Every draft of every writer passes `Strand._prepare`, which replaces secrets by their names.
+Every draft of every writer passes `Strand._prepare`, which replaces secrets by their names and
+hidden characters in facts by U+FFFD.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -22,11 +23,12 @@ from forum.ledger import ports
 from forum.ledger.access import ACCESS_STRAND
 from forum.ledger.body import Body, Content
 from forum.ledger.control_key import is_control_entry
-from forum.ledger.entry import FORMAT, LOG_RUN, Entry, Facts, leaf_of
+from forum.ledger.entry import FORMAT, LOG_RUN, Entry, Facts, change_texts, leaf_of
 from forum.ledger.kinds import Kinds
 from forum.ledger.secret_mask import SecretMask
 from forum.ledger.write_tags import WriteKeys
 from forum.tlog import Hash
+from forum.untrusted_text import replace_hidden
 
 T = TypeVar("T")
 
@@ -36,10 +38,17 @@ TAGS_STRAND = "tags"
 WRITE_KEY_MARK = "write-key"
 """The name under which the store keeps a head tagged with the writers' current write key."""
 
-TAGGED_STRANDS = frozenset({ACCESS_STRAND})
+LOST_COMMITS_MARK = "lost-commits"
+"""The name under which the store keeps how far the log was seen when commits were found lost."""
+
+RUNS_STRAND = "runs"
+"""The strand of the log's own run that names the runs in the order of their openings."""
+
+TAGGED_STRANDS = frozenset({ACCESS_STRAND, RUNS_STRAND})
 """Strands of the log's own run whose head is tagged, so that a truncation is detected.
 
-Removing the last entry of the access strand could undo the revocation of a key.
+Removing the last entry of the access strand could undo the revocation of a key; removing that of
+the directory would hide the newest runs.
 """
 
 
@@ -127,6 +136,12 @@ class WriterContext(msgspec.Struct, frozen=True):
     """The key for the tags of control entries, on the machine that signs."""
     may_control: bool = True
     """Whether this process may write control entries; others are refused them."""
+    dating_clock: ports.Clock | None = None
+    """The clock that dates entries, if it is not `clock`: one that refuses to be wrong."""
+
+    def read_date(self) -> int:
+        """Return the time for an entry.  Raises `ClockOff` if this machine's clock is off."""
+        return (self.dating_clock or self.clock)()
 
     def tag_entry(self, position: ports.Position, data: bytes) -> bytes | None:
         """Return the tag of an entry.  Raises `NotSigner` for one that is not ours to write."""
@@ -220,6 +235,15 @@ class Strand:
             self._skip_to_end()
         elif not new:  # a new strand has no entries, so the query is saved
             self._load()
+
+    @classmethod
+    def following(
+        cls, pen: WriterContext, run: str, name: str, last: RecordedEntry | None
+    ) -> "Strand":
+        """Return a strand positioned after its last entry, which the caller has read."""
+        strand = cls(pen, run, name, new=True)
+        strand._move_behind(last)
+        return strand
 
     @property
     def head(self) -> Hash | None:
@@ -335,6 +359,10 @@ class Strand:
             bodies = self._salt_bodies(draft.bodies) if draft.bodies else ()
             entry = self._entry(n, prev, draft, bodies)
             data = self._pen.kinds.write(entry)
+            if not data.isascii():  # only texts in facts can be of other characters
+                # What nobody sees, or what turns the figures beside it around, is made visible.
+                entry = replace(entry, facts=change_texts(entry.facts, replace_hidden))
+                data = self._pen.kinds.write(entry)
             leaf = leaf_of(data)
             effects = self._tag_effects(draft.effects, n, leaf)
             tag = self._pen.tag_entry(self._position(n), data)
@@ -382,7 +410,7 @@ class Strand:
         commitments = {body.name: body.commitment() for body in bodies}
         kind = pen.kinds.kind_of(facts).name
         place = (FORMAT, pen.store.origin, self.run, self.name, n, prev, draft.step)
-        return Entry(*place, pen.clock(), draft.actor, kind, parents, facts, commitments)
+        return Entry(*place, pen.read_date(), draft.actor, kind, parents, facts, commitments)
 
     def _salt_bodies(self, attachments: Sequence[Attachment]) -> tuple[Body, ...]:
         names = sorted(attachment.name for attachment in attachments)
@@ -410,7 +438,9 @@ class Strand:
 
     def _skip_to_end(self) -> None:
         """Position this writer after the last entry, without loading the others."""
-        last = self._pen.last_entry(self.run, self.name)
+        self._move_behind(self._pen.last_entry(self.run, self.name))
+
+    def _move_behind(self, last: RecordedEntry | None) -> None:
         if last is not None:
             self._n, self._head = last.entry.n + 1, last.leaf.hex()
 

@@ -16,6 +16,7 @@ import msgspec
 from forum import errors
 from forum.engine import ENGINE, SharedBudgets, find_gate
 from forum.ledger.body import BytesContent
+from forum.ledger.database_memory import DatabaseMemory
 from forum.ledger.entry import LOG_RUN, MAIN_STRAND
 from forum.ledger.kinds import Outcome, RunCloseFacts
 from forum.ledger.log import Ledger, StrandEnd, read_strand_entries
@@ -56,8 +57,14 @@ from forum.work.report_drafts import (
     step_draft,
 )
 from forum.work.report_kinds import (
+    A_MODEL,
+    A_PROVIDER,
+    A_RUN,
+    AN_AGENT,
+    AN_ERROR,
     SPAN_PREFIX,
     GapReason,
+    Names,
     Operation,
     ReportBeginFacts,
     ReportGapFacts,
@@ -67,7 +74,9 @@ from forum.work.report_kinds import (
     derive_label,
     derive_reporter_label,
     is_derived_run_id,
+    label_name,
     looks_like_run_id,
+    plain_name,
     span_strand,
 )
 from forum.work.shared_caps import Limit
@@ -86,6 +95,7 @@ _LOSSES = frozenset(
 )
 """Why a step that was handed in may be missing; the other reasons are no losses."""
 _STOP_STEP = "stop"
+_GATE_PREFIX = gate_strand("")
 _GATE_MARGIN_US = 10_000
 """Microseconds within which an entry is expected to be committed after its draft was made."""
 
@@ -125,11 +135,23 @@ class ReportWriter:
         self._ledger, self._by = ledger, derive_reporter_label(by)
         self._reserved, self._may_approve = reserved, may_approve
         self._remembers = is_only_writer
-        self._open: dict[str, OpenRun] = {}
+        self._remembered_runs: DatabaseMemory[dict[str, OpenRun]] = DatabaseMemory(
+            ledger.store.lineage, dict
+        )
         self._recorded: Counter[str] = Counter()
-        self._ends: dict[str, dict[str, StrandEnd]] = {}
+        self._remembered_ends: DatabaseMemory[dict[str, dict[str, StrandEnd]]] = DatabaseMemory(
+            ledger.store.lineage, dict
+        )
         """By run: the ends of its spans.  A run that is not in it is read when it is closed."""
         self._lock = Lock()
+
+    @property
+    def _open(self) -> dict[str, OpenRun]:
+        return self._remembered_runs.value
+
+    @property
+    def _ends(self) -> dict[str, dict[str, StrandEnd]]:
+        return self._remembered_ends.value
 
     def open_run(self, start: RunStart) -> OpenRun:
         """Open a run unless it is open.
@@ -162,7 +184,7 @@ class ReportWriter:
             tokens=start.tokens,
             calls=start.calls,
         )
-        actor, draft = derive_label(start.name), source_draft(start.run, start.name, source)
+        actor, draft = label_name(start.name, A_RUN), source_draft(start.run, start.name, source)
         try:
             main = self._ledger.open_run(start.run, actor, draft, new=True)
         except (errors.StepMismatch, errors.ConcurrentUpdate):
@@ -190,6 +212,12 @@ class ReportWriter:
             return None
         if self._ledger.is_closed(run):
             raise errors.ReportRefused(run, "it is closed")
+        if found := self._find_own(run):
+            return found
+        raise errors.ReportRefused(run, "it belongs to another reporter")
+
+    def _find_own(self, run: str) -> OpenRun | None:
+        """Return a run of this reporter, which may be closed, or None if it is not."""
         for leaf, entry in read_strand_entries(self._ledger, run, MAIN_STRAND, start=1):
             facts = entry.facts
             if (
@@ -201,7 +229,7 @@ class ReportWriter:
             ):
                 return OpenRun(run, facts, leaf)
             break
-        raise errors.ReportRefused(run, "it belongs to another reporter")
+        return None
 
     def record_steps(self, steps: Sequence[tuple[OpenRun, StepReport]]) -> list[bool]:
         """Record steps without a `begin` in one commit; return which were not recorded before."""
@@ -257,9 +285,37 @@ class ReportWriter:
         budgets = SharedBudgets(self._ledger.store, (), _SYSTEM_ACTOR)
         budgets.spend_each(amounts, lambda charges: self.begin_step(run, begin, charges))
 
-    def has_gate(self, run: OpenRun, subject: str) -> bool:
-        """Return whether a person was asked about a subject."""
-        return self._ledger.store.last_entry(run.run, gate_strand(subject)) is not None
+    def gates_about(self, run: OpenRun, shown: str) -> list[str]:
+        """Return the subjects of the gates that show a text, in the order of their opening."""
+        content, found = BytesContent(shown.encode(errors="replace")), []
+        for strand in self._ledger.store.strands(run.run):
+            if not strand.startswith(_GATE_PREFIX):
+                continue
+            entries = [e for _, e in read_strand_entries(self._ledger, run.run, strand)]
+            # The last text, which a person may have edited, is what was or will be decided.
+            *_, last = (entry for entry in entries if "shown" in entry.bodies)
+            if holds_same_body(self._ledger, last, "shown", content):
+                found.append((entries[0].ts, strand.removeprefix(_GATE_PREFIX)))
+        return [subject for _, subject in sorted(found)]
+
+    def find_open_step(
+        self, run: OpenRun, op: Operation, name: str, given: msgspec.Raw
+    ) -> str | None:
+        """Return the span of the first step that has begun with this input and has not ended."""
+        content, found = to_attachment("input", bytes(given)).content, []
+        for strand in self._ledger.store.strands(run.run):
+            if not strand.startswith(SPAN_PREFIX):
+                continue
+            begun, *ended = (e for _, e in read_strand_entries(self._ledger, run.run, strand))
+            facts = begun.facts
+            if (
+                not ended
+                and isinstance(facts, ReportBeginFacts)
+                and (facts.op, facts.name) == (op, label_name(name, op))
+                and holds_same_body(self._ledger, begun, "input", content)
+            ):
+                found.append((begun.ts, facts.span))
+        return min(found)[1] if found else None
 
     def has_begun(self, run: OpenRun, begin: StepBegin) -> bool:
         """Return whether this very step has begun before.
@@ -277,17 +333,15 @@ class ReportWriter:
             raise errors.ReportRefused(run.run, f"span {begin.span} has another content on record")
         return True
 
-    def count_span(self, run: OpenRun, span: str) -> int:
-        """Return how many entries a span has: none, its begin, or also its end."""
-        return len(list(read_strand_entries(self._ledger, run.run, span_strand(span))))
-
     def finish_step(self, run: OpenRun, step: StepReport) -> bool:
         """Record the end of a step that has begun; return whether it was not recorded before."""
         strand = self._ledger.open_strand(run.run, span_strand(step.span))
         begun = strand.loaded_entries[0].entry.facts if strand.loaded_entries else None
         if not isinstance(begun, ReportBeginFacts):
             raise errors.ReportRefused(run.run, f"span {step.span} has not begun")
-        if (begun.op, begun.name) != (step.op, derive_label(step.name)):
+        # Release 0.2 made labels of parts of names; a step that it began ends under that label.
+        names = (label_name(step.name, step.op), derive_label(step.name))
+        if begun.op != step.op or begun.name not in names:
             # A verifier rejects such a span.
             why = f"span {step.span} began as {begun.op} {begun.name}"
             raise errors.ReportRefused(run.run, why)
@@ -343,24 +397,25 @@ class ReportWriter:
                 main.append_exclusive(Draft(_STOP_STEP, _SYSTEM_ACTOR, facts))
                 return
 
-    def end_run(self, end: RunEnd) -> None:
+    def end_run(self, end: RunEnd) -> bool:
         """Close a run, with a gap for each reason for which steps are missing.
 
-        Nothing happens if the run is closed already.  Raises `Malformed` if the reasons are no
-        losses: steps that were handed in were not left out by rule.
+        Returns False if the run of this reporter is closed already; nothing happens then.  Raises
+        `ReportRefused` for the run of another, and `Malformed` if the reasons are no losses: steps
+        that were handed in were not left out by rule.
         """
         for why in (end.dropped_why, end.missing_why):
             if why not in _LOSSES:
                 raise errors.Malformed("report", f"steps that were handed in are not {why}")
-        actor = derive_label(end.name)
+        actor = label_name(end.name, A_RUN)
         try:
             run = self.find_run(end.run)
             if run is None:
                 # Not even the opening was recorded before the process died.
                 run = self.open_run(RunStart(run=end.run, name=end.name))
         except errors.ReportRefused:
-            if self._ledger.is_closed(end.run):
-                return
+            if self._find_own(end.run) and self._ledger.is_closed(end.run):
+                return False
             raise
         is_remembered = end.run in self._ends
         recorded, gaps = (
@@ -371,6 +426,7 @@ class ReportWriter:
         self._open.pop(end.run, None)
         self._ends.pop(end.run, None)
         self._recorded.pop(end.run, None)
+        return True
 
     def _remember_end(
         self, run: str, strand: str, n: int, entry: RecordedEntry | None, *, ends: bool = False
@@ -516,8 +572,7 @@ class ReportWriter:
                     self._require_same(run, item)
                 result.count([is_new])
             case RunEnd():
-                self.end_run(item)
-                result.count([True])
+                result.count([self.end_run(item)])
             case GateQuestion():
                 run = _require_open(self.find_run(item.run), item.run)
                 result.gates.append(GateState(number, self.ask_gate(run, item)))
@@ -640,22 +695,23 @@ def _spent(step: StepReport) -> Amount:
 def _step_draft(run: OpenRun, step: StepReport, begun: ReportBeginFacts | None = None) -> Draft:
     # Before any other code: a bill above the bound stops the run, however the step ended.
     is_overrun = begun and find_overrun(begun.reserved, _spent(step), run.source.limited)
+    code = label_name(step.code, AN_ERROR) if step.code else ""
     facts = ReportStepFacts(
         op=step.op,
-        name=derive_label(step.name),
+        name=begun.name if begun else label_name(step.name, step.op),
         outcome=step.outcome,
         span=step.span,
         within=step.within,
         began=step.began,
         micros=step.micros,
-        agent=derive_label(step.agent) if step.agent else "",
-        model=step.model,
-        provider=step.provider,
+        agent=label_name(step.agent, AN_AGENT) if step.agent else "",
+        model=plain_name(step.model, A_MODEL),
+        provider=plain_name(step.provider, A_PROVIDER),
         input_tokens=step.input_tokens,
         output_tokens=step.output_tokens,
         usd=step.usd,
         prices=step.prices,
-        code=OVERRUN if is_overrun else step.code,
+        code=OVERRUN if is_overrun else code,
         cut=step.cut,
     )
     raws = {
@@ -668,7 +724,8 @@ def _step_draft(run: OpenRun, step: StepReport, begun: ReportBeginFacts | None =
         # Its account would not know of it.
         why = f"span {step.span} has a cost, and the run a cap: report its begin first"
         raise errors.Malformed("report", why)
-    bodies = _bodies(step.name, step.agent, raws)
+    names = Names(step.name, step.agent, step.model, step.provider, code=step.code)
+    bodies = _bodies(names, raws)
     draft = step_draft(run.run, facts, bodies, begun=begun, capped=run.is_capped)
     # The second entry of a strand follows from the first; only a first one needs a cause.
     return draft if begun else msgspec.structs.replace(draft, parents=(run.cause,))
@@ -677,26 +734,27 @@ def _step_draft(run: OpenRun, step: StepReport, begun: ReportBeginFacts | None =
 def _begin_draft(run: OpenRun, begin: StepBegin) -> Draft:
     facts = ReportBeginFacts(
         op=begin.op,
-        name=derive_label(begin.name),
+        name=label_name(begin.name, begin.op),
         span=begin.span,
         within=begin.within,
-        agent=derive_label(begin.agent) if begin.agent else "",
-        model=begin.model,
-        provider=begin.provider,
+        agent=label_name(begin.agent, AN_AGENT) if begin.agent else "",
+        model=plain_name(begin.model, A_MODEL),
+        provider=plain_name(begin.provider, A_PROVIDER),
         usd=begin.usd,
         tokens=begin.tokens,
         calls=begin.calls,
         prices=begin.prices,
         cut=begin.cut,
     )
-    bodies = _bodies(begin.name, begin.agent, {"input": begin.input})
+    names = Names(begin.name, begin.agent, begin.model, begin.provider)
+    bodies = _bodies(names, {"input": begin.input})
     return begin_draft(run.run, facts, bodies, capped=run.is_capped)
 
 
-def _bodies(name: str, agent: str, raws: dict[str, Json]) -> tuple[Attachment, ...]:
+def _bodies(names: Names, raws: dict[str, Json]) -> tuple[Attachment, ...]:
     present = {key: raw for key, raw in raws.items() if isinstance(raw, msgspec.Raw)}
     attached = (to_attachment(key, bytes(raw)) for key, raw in present.items())
-    return (*names_body(name, agent), *attached)
+    return (*names_body(names), *attached)
 
 
 def _require(value: ResultT | None) -> ResultT:

@@ -17,7 +17,11 @@ from forum.deliberation.symposium.findings import (
     SessionFindings,
     read_session_findings,
 )
-from forum.deliberation.symposium.kinds import MessageFacts, SymposiumCloseFacts
+from forum.deliberation.symposium.kinds import (
+    MessageFacts,
+    SymposiumCloseFacts,
+    SymposiumCloseV2Facts,
+)
 from forum.ledger.kinds import Outcome
 from forum.sdk.typed_values import AnswerType
 from forum.work.acceptance_criteria import Check
@@ -252,7 +256,7 @@ def _read_session(view: RunView) -> CouncilOutcome | None:
                 return _read_report(report) if report else CouncilOutcome(accord)
             case MessageFacts(type=kind) if kind in DECISIVE_MESSAGES:
                 messages.append(bodies.get("message", b""))
-            case SymposiumCloseFacts():
+            case SymposiumCloseFacts() | SymposiumCloseV2Facts():
                 with suppress(errors.Malformed):  # a message was erased
                     found = read_session_findings([read_message(body) for body in messages])
                     return _read_findings(found) if found else None

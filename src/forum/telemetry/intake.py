@@ -27,6 +27,7 @@ from forum.work.report_closing import CLOSE_TIMER, DEFAULT_PATIENCE, ReportPatie
 from forum.work.report_comparison import says_same
 from forum.work.report_drafts import gap_draft, source_draft, step_draft
 from forum.work.report_kinds import (
+    A_RUN,
     MAX_REPORTER_CHARS,
     GapReason,
     ReportBatchFacts,
@@ -34,7 +35,7 @@ from forum.work.report_kinds import (
     ReportProvenance,
     ReportSourceFacts,
     ReportStepFacts,
-    derive_label,
+    label_name,
     span_strand,
 )
 
@@ -361,7 +362,7 @@ class _RunWriter:
         facts = ReportSourceFacts(
             told=ReportProvenance.REPORTED,
             by=origin.by,
-            framework=derive_label(framework) if framework else "",
+            framework=framework,
             trace=state.trace if origin.has_trace else "",
             continues=state.continues,
         )
@@ -386,7 +387,7 @@ class _Origin(msgspec.Struct, frozen=True):
     @property
     def actor(self) -> str:
         """The actor of the entries in `main`: the program, as it names itself."""
-        return derive_label(self.source.service)
+        return label_name(self.source.service, A_RUN)
 
 
 def _told(facts: ReportStepFacts) -> ReportStepFacts:

@@ -1,10 +1,12 @@
 """Make steps of log records that are events: those of Claude Code, and those of the conventions.
 
 A record without the name of an event that is known here is not recorded; the intake counts it.
-An event has no id of its own.  Its digest takes that place, so that a record that is sent again is
-the same step.
+An event has no id of its own.  A digest of when and where it was takes that place, so that a record
+that is sent again is the same step.  What the event says has no part in it: the id stays when the
+bodies are erased.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from hashlib import sha256
 from typing import Final
@@ -49,6 +51,7 @@ def read_log_events(
     request: ExportLogsServiceRequest, price: PriceCall
 ) -> Iterator[ReportedSpan | SkippedRecord]:
     """Yield the steps of a request, and the records that are none."""
+    equal = Counter[str]()
     for group in request.resource_logs:
         resource = read_attributes(group.resource.attributes)
         service = str(resource.get("service.name") or "unknown")
@@ -56,7 +59,7 @@ def read_log_events(
         for scope_logs in group.scope_logs:
             source = SpanSource(service, scope_logs.scope.name)
             for record in scope_logs.log_records:
-                yield _read_record(record, source, resource, price, sampled=sampled)
+                yield _read_record(record, source, resource, price, equal, sampled=sampled)
 
 
 def _read_record(
@@ -64,23 +67,28 @@ def _read_record(
     source: SpanSource,
     resource: dict[str, Value],
     price: PriceCall,
+    equal: Counter[str],
     *,
     sampled: bool,
 ) -> ReportedSpan | SkippedRecord:
     attributes = AttributeReader(read_attributes(record.attributes))
-    digest = sha256(record.SerializeToString(deterministic=True)).hexdigest()[:16]
     trace = record.trace_id.hex() if is_trace_id(record.trace_id) else ""
     event = _full_name(record.event_name or attributes.take_text(("event.name",)), source)
     session = attributes.take_text(dialects.SESSION) or str(resource.get("session.id") or "")
+    identity = _identify(
+        record,
+        (source.service, trace, session, event, str(attributes.rest.get("event.sequence", ""))),
+        equal,
+    )
     known = event in dialects.LOG_EVENTS or (event.startswith("gen_ai.") and bool(trace))
     if not known or not (trace or session):
-        return SkippedRecord(trace, digest, source)
+        return SkippedRecord(trace, identity, source)
     if session:
         attributes.rest["session.id"] = session
     facts_of = _read_details if event.startswith("gen_ai.") else _read_plain
     if record.HasField("body"):
         attributes.rest.setdefault("body", read_value(record.body))
-    span = facts_of(record, event, digest, attributes, price)
+    span = facts_of(record, event, identity, attributes, price)
     return msgspec.structs.replace(
         span,
         # Where there is no trace, the session is what belongs together.
@@ -91,6 +99,14 @@ def _read_record(
     )
 
 
+def _identify(record: LogRecord, place: tuple[str, ...], equal: Counter[str]) -> str:
+    """Return the id of a record; of those that nothing tells apart, a request has an order."""
+    times = record.time_unix_nano, record.observed_time_unix_nano
+    known = msgspec.json.encode((place, record.span_id.hex(), times)).decode()
+    equal[known] += 1
+    return sha256(f"{known}{equal[known]}".encode()).hexdigest()[:16]
+
+
 def _full_name(event: str, source: SpanSource) -> str:
     """Return the name of an event with its family, which Claude Code may leave out."""
     if event and "." not in event and source.framework.startswith(dialects.PLAIN_SCOPE):
@@ -99,7 +115,7 @@ def _full_name(event: str, source: SpanSource) -> str:
 
 
 def _read_details(
-    record: LogRecord, event: str, digest: str, attributes: AttributeReader, price: PriceCall
+    record: LogRecord, event: str, identity: str, attributes: AttributeReader, price: PriceCall
 ) -> ReportedSpan:
     """Return an event of the conventions: a part of the span that it names.
 
@@ -108,11 +124,13 @@ def _read_details(
     reader = StepReader(attributes, "")
     name = attributes.rest.pop("body", None)
     reader.read_events([(event, name if isinstance(name, dict) else {"body": name})])
-    return _finish(record, reader, Operation.STEP, event, Outcome.OK, digest=digest, price=price)
+    return _finish(
+        record, reader, Operation.STEP, event, Outcome.OK, identity=identity, price=price
+    )
 
 
 def _read_plain(
-    record: LogRecord, event: str, digest: str, attributes: AttributeReader, price: PriceCall
+    record: LogRecord, event: str, identity: str, attributes: AttributeReader, price: PriceCall
 ) -> ReportedSpan:
     """Return an event of Claude Code."""
     reader = StepReader(attributes, dialects.PLAIN_SCOPE)
@@ -125,7 +143,7 @@ def _read_plain(
     )
     outcome = Outcome.DENIED if refused else Outcome.FAILED if failed else Outcome.OK
     op = dialects.LOG_EVENTS[event]
-    return _finish(record, reader, op, event, outcome, digest=digest, price=price)
+    return _finish(record, reader, op, event, outcome, identity=identity, price=price)
 
 
 def _finish(  # noqa: PLR0913  each is a part of the event
@@ -135,7 +153,7 @@ def _finish(  # noqa: PLR0913  each is a part of the event
     event: str,
     outcome: Outcome,
     *,
-    digest: str,
+    identity: str,
     price: PriceCall,
 ) -> ReportedSpan:
     milliseconds, code, error = reader.take_plain_end()
@@ -147,7 +165,7 @@ def _finish(  # noqa: PLR0913  each is a part of the event
         outcome=outcome,
         code=code,
         error=error,
-        span=digest,
+        span=identity,
         within=record.span_id.hex(),
         began=min(max(ended - micros, 0), MAX_COUNT),
         micros=micros,
@@ -156,7 +174,7 @@ def _finish(  # noqa: PLR0913  each is a part of the event
     )
     return ReportedSpan(
         trace="",
-        id=digest,
+        id=identity,
         facts=facts,
         bodies=bodies,
         source=SpanSource("", ""),

@@ -22,7 +22,17 @@ from forum.telemetry.attributes import (
     to_count,
 )
 from forum.work.report_drafts import names_body
-from forum.work.report_kinds import Operation, ReportStepFacts, derive_label
+from forum.work.report_kinds import (
+    A_MODEL,
+    A_PROVIDER,
+    AN_AGENT,
+    AN_ERROR,
+    Names,
+    Operation,
+    ReportStepFacts,
+    derive_name,
+    label_name,
+)
 
 _TRACE_BYTES, _SPAN_BYTES = 16, 8
 _SAMPLING_THRESHOLD = "th:"
@@ -283,25 +293,26 @@ class StepReader:
         usage = self._take_usage() if op is Operation.MODEL else TokenUsage(0, 0, 0, 0)
         cost = price(model, provider, usage) if model and any(usage) else Cost(0, "")
         bodies, cut = self._bodies(error)
+        names = Names(name, agent, model, provider, code=code)
         facts = ReportStepFacts(
             op=op,
-            name=derive_label(name),
+            name=label_name(name, op),
             outcome=outcome,
             span=span,
             within=within,
             began=began,
             micros=micros,
-            agent=derive_label(agent) if agent else "",
-            model=derive_label(model) if model else "",
-            provider=derive_label(provider) if provider else "",
+            agent=label_name(agent, AN_AGENT) if agent else "",
+            model=derive_name(model, A_MODEL),
+            provider=derive_name(provider, A_PROVIDER),
             input_tokens=usage.input,
             output_tokens=usage.output,
             usd=cost.usd,
             prices=cost.prices,
-            code=derive_label(code) if code else "",
+            code=label_name(code, AN_ERROR) if code else "",
             cut=to_count(dropped + cut),
         )
-        return facts, (*bodies, *names_body(name, agent))
+        return facts, (*bodies, *names_body(names))
 
     def _plain(self, names: Sequence[str]) -> tuple[Sequence[str], ...]:
         return (names,) if self._is_plain else ()

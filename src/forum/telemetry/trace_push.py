@@ -6,7 +6,7 @@ same ids.
 """
 
 import gzip
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from hashlib import sha256
 from itertools import islice
 from typing import Final
@@ -160,36 +160,42 @@ class TracePusher:
         return lambda located, name: read_body(self._forum.store, located.entry, name)
 
     def _send(self, spans: list[Span]) -> int:
-        """Send spans, and return how many the endpoint has dropped."""
-        remaining: Iterator[Span] = iter(spans)
-        rejected = 0
-        while part := list(islice(remaining, _MAX_REQUEST_SPANS)):
-            rejected += self._post(build_request(self._forum.origin, part).SerializeToString())
-        return rejected
+        return post_spans(self._client, self._target, self._forum.origin, spans)
 
-    def _post(self, message: bytes) -> int:
-        headers = {
-            **self._target.headers,
-            "Content-Type": PROTOBUF,
-            "Content-Encoding": "gzip",
-            "User-Agent": "forum-otel",
-        }
-        try:
-            response = self._client.post(
-                self._target.url, content=gzip.compress(message, 6, mtime=0), headers=headers
-            )
-        except httpx2.HTTPError as error:
-            raise TracesNotSent(self._target.endpoint, type(error).__name__) from None
-        if response.status_code != 200:
-            raise TracesNotSent(self._target.endpoint, f"it answers {response.status_code}")
-        # A partial success must not be repeated (OTLP, section "Partial Success"), so it is no
-        # error: the endpoint would drop the same spans again.
-        answer = ExportTraceServiceResponse()
-        try:
-            answer.ParseFromString(response.content)
-        except DecodeError:
-            return 0  # some endpoints answer with a text of their own
-        return int(answer.partial_success.rejected_spans)
+
+def post_spans(
+    client: httpx2.Client, target: PushTarget, origin: str, spans: Iterable[Span]
+) -> int:
+    """Send spans of a log, and return how many the endpoint dropped.  Raises `TracesNotSent`."""
+    remaining, rejected = iter(spans), 0
+    while part := list(islice(remaining, _MAX_REQUEST_SPANS)):
+        rejected += _post(client, target, build_request(origin, part).SerializeToString())
+    return rejected
+
+
+def _post(client: httpx2.Client, target: PushTarget, message: bytes) -> int:
+    headers = {
+        **target.headers,
+        "Content-Type": PROTOBUF,
+        "Content-Encoding": "gzip",
+        "User-Agent": "forum-otel",
+    }
+    try:
+        response = client.post(
+            target.url, content=gzip.compress(message, 6, mtime=0), headers=headers
+        )
+    except httpx2.HTTPError as error:
+        raise TracesNotSent(target.endpoint, type(error).__name__) from None
+    if response.status_code != 200:
+        raise TracesNotSent(target.endpoint, f"it answers {response.status_code}")
+    # A partial success must not be repeated (OTLP, section "Partial Success"), so it is no
+    # error: the endpoint would drop the same spans again.
+    answer = ExportTraceServiceResponse()
+    try:
+        answer.ParseFromString(response.content)
+    except DecodeError:
+        return 0  # some endpoints answer with a text of their own
+    return int(answer.partial_success.rejected_spans)
 
 
 def open_client(target: PushTarget) -> httpx2.Client:

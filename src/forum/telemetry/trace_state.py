@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from forum.ledger.database_memory import DatabaseMemory
 from forum.ledger.entry import MAIN_STRAND, Entry
 from forum.ledger.kinds import RunCloseFacts
 from forum.ledger.log import Ledger, read_body
@@ -137,30 +138,39 @@ def _read_main_entry(ledger: Ledger, state: TraceState, entry: Entry[Any]) -> bo
     return isinstance(facts, RunCloseFacts)
 
 
+class _CachedStates:
+    """States of traces, and how many ids of spans they hold."""
+
+    def __init__(self) -> None:
+        self.states: OrderedDict[tuple[str, str], TraceState] = OrderedDict()
+        """By trace and reporter."""
+        self.size = 0
+
+
 class TraceCache:
     """The states of the traces that were reported last."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
-        self._states: OrderedDict[tuple[str, str], TraceState] = OrderedDict()
-        """By trace and reporter."""
-        self._size = 0
+        self._cached = DatabaseMemory(ledger.store.lineage, _CachedStates)
 
     def take(self, trace: str, by: str) -> TraceState:
         """Remove and return the state of a trace of a reporter.
 
         It is removed so that a failure before `put` leaves no state that runs ahead of the record.
         """
-        state = self._states.pop((trace, by), None)
+        cached = self._cached.value
+        state = cached.states.pop((trace, by), None)
         if state is None:
             return read_trace_state(self._ledger, trace, by)
-        self._size -= state.size
+        cached.size -= state.size
         return state
 
     def put(self, state: TraceState) -> None:
         """Keep a state that agrees with the record, and drop the oldest if there are too many."""
-        self._states[state.trace, state.by] = state
-        self._size += state.size
-        while self._size > _MAX_CACHED_IDS and len(self._states) > 1:
-            _, oldest = self._states.popitem(last=False)
-            self._size -= oldest.size
+        cached = self._cached.value
+        cached.states[state.trace, state.by] = state
+        cached.size += state.size
+        while cached.size > _MAX_CACHED_IDS and len(cached.states) > 1:
+            _, oldest = cached.states.popitem(last=False)
+            cached.size -= oldest.size

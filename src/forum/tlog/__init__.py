@@ -29,7 +29,7 @@ from forum.tlog.cosignature import (
 )
 from forum.tlog.hashing import EMPTY_ROOT, Hash, hash_children, hash_leaf, hash_leaves
 from forum.tlog.keys import ED25519, ED25519_COSIGNATURE, SigningKey, VerifierKey
-from forum.tlog.note import Note, Signature, sign_note, verify_note
+from forum.tlog.note import Note, Signature, add_signatures, sign_note, verify_note
 from forum.tlog.proof_file import TlogProof
 from forum.tlog.proofs import check_consistency, check_inclusion, prove_consistency, prove_inclusion
 from forum.tlog.tiles import (

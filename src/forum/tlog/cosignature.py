@@ -44,16 +44,14 @@ def cosign(checkpoint_text: str, key: SigningKey, time: int) -> Signature:
 
 
 def verify_cosignatures(note: Note, witnesses: Iterable[VerifierKey]) -> tuple[Cosignature, ...]:
-    """Return the verified cosignatures of known witnesses; other signatures are ignored.
+    """Return the first cosignature of each known witness; other signatures are ignored.
 
-    Raises `SignatureRejected` if a cosignature of a known witness is invalid.
+    Raises `SignatureRejected` if one of these is invalid.
     """
     keys = [key for key in witnesses if key.algorithm == ED25519_COSIGNATURE]
     return tuple(
         _verify_cosignature(note.text, signature.blob, key)
-        for signature in note.signatures
-        for key in keys
-        if signature.claims_key(key)
+        for key, signature in note.signatures_by(keys)
     )
 
 

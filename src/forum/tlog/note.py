@@ -80,10 +80,40 @@ class Note:
             raise Malformed("note", f"{len(lines)} signatures")
         return cls(text + "\n", tuple(Signature.parse(line) for line in lines))
 
+    def signatures_by(self, keys: Iterable[VerifierKey]) -> list[tuple[VerifierKey, Signature]]:
+        """Return the first signature that names each of these keys; it may still be invalid.
+
+        Others by the same key say nothing more, and verifying each would be costly: whoever has a
+        key can make as many valid signatures of one text as fit into a note.
+        """
+        first: dict[VerifierKey, Signature] = {}
+        known = tuple(keys)
+        for signature in self.signatures:
+            for key in known:
+                if signature.claims_key(key):
+                    first.setdefault(key, signature)
+        return list(first.items())
+
     def encode(self) -> bytes:
         """Return the bytes of the note."""
         lines = "".join(f"{signature}\n" for signature in self.signatures)
         return f"{self.text}\n{lines}".encode()
+
+
+def add_signatures(data: bytes, other: bytes) -> bytes:
+    """Return a note with the signatures of another one of the same text by keys that it lacks.
+
+    Returns the note as it is if one of the two is malformed, or if the other is of another text.
+    """
+    try:
+        note, more = Note.parse(data), Note.parse(other)
+    except Malformed:
+        return data
+    keys = {(signature.name, signature.key_id) for signature in note.signatures}
+    added = [s for s in more.signatures if (s.name, s.key_id) not in keys]
+    if not added or note.text != more.text:
+        return data
+    return Note(note.text, (*note.signatures, *added)[:MAX_SIGNATURES]).encode()
 
 
 def sign_note(text: str, key: SigningKey) -> Signature:
@@ -98,17 +128,14 @@ def sign_note(text: str, key: SigningKey) -> Signature:
 def verify_note(note: Note, keys: Iterable[VerifierKey]) -> tuple[VerifierKey, ...]:
     """Return the keys that signed a note, each once.  Raises `SignatureRejected`.
 
-    Signatures by unknown keys are ignored.  An invalid signature by a known key rejects the whole
-    note, because the note was altered.
+    Signatures by unknown keys are ignored.  An invalid first signature by a known key rejects the
+    whole note, because the note was altered.
     """
     trusted = [key for key in keys if key.algorithm == ED25519]
-    signers: list[VerifierKey] = []
-    for signature in note.signatures:
-        for key in trusted:
-            if signature.claims_key(key):
-                key.verify(note.text.encode(), signature.blob)
-                signers.append(key)
-    if not signers:
+    signatures = note.signatures_by(trusted)
+    for key, signature in signatures:
+        key.verify(note.text.encode(), signature.blob)
+    if not signatures:
         names = ", ".join(key.name for key in trusted) or "no key"
         raise SignatureRejected(names, "the note is not signed by a key that the reader trusts")
-    return tuple(dict.fromkeys(signers))
+    return tuple(key for key, _ in signatures)

@@ -20,6 +20,12 @@ NONE = "none"
 LOCAL_WITNESS = "forum.local/witness/"
 """The name prefix of witnesses on the writer's own machine."""
 
+MAX_BYTES, MAX_LINES = 1 << 20, 1000
+"""The size of a trust file, and its number of lines that are neither empty nor comments.
+
+A pack encloses one, which anybody can have written.
+"""
+
 # tlog-policy, section Character set: tab, newline, and everything except control characters.
 _OCTETS = bytes([0x09, 0x0A, *range(0x20, 0x7F), *range(0x80, 0x100)])
 
@@ -223,15 +229,21 @@ def _url_words(url: str | None) -> list[str]:
 
 def _parse_lines(data: bytes) -> Iterator[list[str]]:
     """Yield the words of each line that is neither empty nor a comment."""
+    if len(data) > MAX_BYTES:
+        raise Malformed("trust file", f"longer than {MAX_BYTES} bytes")
     if data.translate(None, _OCTETS):
         raise Malformed("trust file", "holds a control character")
     *lines, rest = data.decode(errors="surrogateescape").split("\n")
     if rest:
         raise Malformed("trust file", "its last line does not end in a newline")
+    count = 0
     for line in lines:
         # Not split(), which would also split at other Unicode spaces.
         words = [word for word in line.replace("\t", " ").split(" ") if word]
         if words and not words[0].startswith("#"):
+            count += 1
+            if count > MAX_LINES:
+                raise Malformed("trust file", f"more than {MAX_LINES} lines")
             yield words
 
 

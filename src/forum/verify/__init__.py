@@ -25,20 +25,25 @@ from forum.verify.pack_audit import (
     record_check,
     verify_pack,
 )
+from forum.verify.pack_page import draw_pack_page
 from forum.verify.report import (
     Bodies,
     Claim,
     ClaimResult,
     Coverage,
     EpochSummary,
+    ExplainedTimes,
     Finding,
     GapCount,
+    Interval,
     Problem,
     Report,
     Sighting,
     State,
     WitnessState,
 )
+from forum.verify.run_list_audit import MAX_LISTED_ENTRIES, ProvenRuns, check_run_list
+from forum.verify.run_tally import tally_run
 from forum.verify.segment_checker import StoredRunProgress
 from forum.verify.segment_summary import Segment, SegmentSummary, VerifiedCheckpoint
 from forum.verify.session_checker import SessionSummary

@@ -6,6 +6,7 @@ finding.
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 from forum import tlog
 from forum.deliberation.record_comparison import IndexedEntry
@@ -14,11 +15,12 @@ from forum.ledger.body import StoredBody
 from forum.ledger.bundle import BundleReader
 from forum.ledger.kinds import Kinds
 from forum.ledger.ports import Position
+from forum.ledger.witness_records import WitnessRecords
 from forum.ledger.zip_archive import ByteSource
 from forum.verify import report
 from forum.verify.checkpoint_times import CheckpointTimes
 from forum.verify.entry_checker import EntryChecker, describe_unknown_kinds
-from forum.verify.log_keys import read_bundle_log_keys
+from forum.verify.log_keys import is_proven, read_bundle_log_keys
 from forum.verify.report_checker import ReportChecker, coverage_of
 from forum.verify.run_tally import RunTallies
 from forum.verify.session_checker import SessionChecker
@@ -75,7 +77,7 @@ class _BundleAudit:
         self._keys = read_bundle_log_keys(bundle, kinds, trust)
         trust = self._keys.trust
         self._bundle, self._kinds, self._trust = bundle, kinds, trust
-        self._findings = findings = report.Findings()
+        self._findings = findings = trust.collect_findings(bundle.origin)
         self._unknown: Counter[str] = Counter()
         # Without the reader's clock: the report on a bundle must not depend on when it is checked.
         self._times = CheckpointTimes()
@@ -169,7 +171,7 @@ class _BundleAudit:
 
         An earlier checkpoint counts only if the newest one is consistent with it.
         """
-        checkpoints = [newest]
+        checkpoints, records = [newest], self._read_records(newest)
         self._times.add(newest.size, self._trust.quorum_time(cosignatures))
         for past in self._bundle.past:
             checkpoint = self._open(past.note)
@@ -185,11 +187,24 @@ class _BundleAudit:
                 continue
             checkpoints.append(checkpoint)
             cosigned = self._trust.verify_cosignatures(past.note, self._findings)
+            below = tlog.Note.parse(past.note).signatures
+            recorded = records, checkpoint, below, self._findings
+            cosigned += self._trust.restore_cosignatures(*recorded)
             self._times.add(checkpoint.size, self._trust.quorum_time(cosigned))
         self._times.drop_inconsistent()
         for checkpoint in checkpoints:
             time = self._times.time_of(checkpoint.size)
             self._chronicle.times[checkpoint.size, checkpoint.root.hex()] = time
+
+    def _read_records(self, newest: tlog.Checkpoint) -> WitnessRecords:
+        """Return the cosignatures that proven entries of the bundle record."""
+        records = WitnessRecords(self._bundle.origin)
+        for index in self._bundle.indexes:
+            data = self._bundle.entry(index)
+            if b'"witnessed/1"' in data and is_proven(self._bundle, index, data, newest):
+                with suppress(Malformed):  # reported when the entry is checked
+                    records.add_entry(self._kinds.read(data), index)
+        return records
 
     def _check_memories(self, newest: tlog.Checkpoint) -> None:
         """Compare the newest checkpoint with remembered checkpoints of the same size.
@@ -244,6 +259,8 @@ class _BundleAudit:
             reason = "the run was open, or its list of strands redacted, when this was exported"
             complete = report.ClaimResult(report.State.NOT_CHECKED, reason)
         independent = self._trust.judge_independence(cosignatures, findings)
+        interval = self._interval()
+        unbounded = interval.list_not_checked() if self._trust.policy and self._own else ()
         return report.Report(
             origin=self._bundle.origin,
             size=checkpoint.size if checkpoint else 0,
@@ -256,16 +273,28 @@ class _BundleAudit:
             not_checked=(
                 *describe_unknown_kinds(self._unknown.items()),
                 *self._sessions.list_not_checked(),
+                *unbounded,
             ),
             entries=count,
             runs=chronicle.runs,
             open_runs=chronicle.open_runs(),
             bodies=bodies,
             sightings=self._trust.list_sightings(cosignatures),
-            notices=(*self._keys.notices, *self._times.notices()),
+            notices=(*self._keys.notices, *self._times.notices(), *findings.list_explained()),
             coverage=coverage,
             witnessing=self._trust.judge_witnessing(independent, cosignatures),
+            interval=interval,
         )
+
+    def _interval(self) -> report.Interval:
+        """Return when the run was written, as far as witnessed checkpoints prove it."""
+        if not self._own:
+            return report.Interval()
+        # The root that the opening names cannot be known before its tree is there.
+        named = self._chronicle.floor_of(self._bundle.run)
+        after = max(named, self._times.time_before(self._own[0]))
+        before = self._times.time_with(self._own[-1])
+        return report.Interval(after // 1_000_000 or None, before // 1_000_000 or None)
 
     def _check_spending(self) -> None:
         """Compare what a closed run has spent with its cap.

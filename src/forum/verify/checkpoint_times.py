@@ -63,6 +63,14 @@ class CheckpointTimes:
         place = bisect_right(self._sizes, index)
         return self._floors[place], self._ceilings[place]
 
+    def time_before(self, index: int) -> int:
+        """Return the latest selected time of a tree without the entry at an index, or 0."""
+        return self._floors[bisect_right(self._sizes, index)]
+
+    def time_with(self, index: int) -> int:
+        """Return the earliest selected time of a tree with the entry at an index, or 0."""
+        return next(filter(None, self._kept[bisect_right(self._sizes, index) :]), 0)
+
     def notices(self) -> tuple[str, ...]:
         """Return a notice about ignored times that are off by more than the tolerance."""
         wrong = [

@@ -25,8 +25,10 @@ from forum.ledger.entry import (
 )
 from forum.ledger.kinds import Kinds, LogOpenFacts, RunCloseFacts, RunOpenFacts
 from forum.ledger.log import StrandEnd
+from forum.ledger.own_entries import OWN_STRANDS
 from forum.ledger.ports import EntryRow, Position
-from forum.ledger.redaction import redacted_bodies
+from forum.ledger.redaction import find_redaction_fault, redacted_bodies
+from forum.ledger.retention import HoldOrder
 from forum.verify.checkpoint_times import MAX_CLOCK_SKEW_US, MAX_TIME_US
 from forum.verify.report import Bodies, Findings, Problem
 from forum.verify.run_tally import COUNTED_KINDS
@@ -35,7 +37,16 @@ from forum.work.report_kinds import REPORT_KINDS
 
 _MAX_RECENT_ENTRIES = 200_000
 _STRUCTURAL = frozenset(
-    {b"run.open/1", b"run.close/1", b"redact/1", b"redact/2", b"score/1"}
+    {
+        b"run.open/1",
+        b"run.close/1",
+        b"runs.open/1",
+        b"redact/1",
+        b"redact/2",
+        b"redact/3",
+        b"hold/1",
+        b"score/1",
+    }
     | {name.encode() for name in COUNTED_KINDS}
     | {kind.name.encode() for kind in COUNCIL_KINDS | SYMPOSIUM_KINDS | REPORT_KINDS}
 )
@@ -88,9 +99,17 @@ class EntryChecker:
         self._old: set[bytes] = set()
         self._absent: dict[tuple[str, str], tuple[int, str]] = {}
         self._redacted: set[tuple[str, str]] = set()
+        self._holds = HoldOrder()
+        self._own: set[str] = set()
+        """The ids of the entries with bodies of the only run whose strands are complete."""
         self.times: dict[tuple[int, str], int] = {}
         """The cosignature time of each signed checkpoint by size and root; 0 if it is unknown."""
         self._earliest, self._latest = -MAX_CLOCK_SKEW_US, MAX_TIME_US + MAX_CLOCK_SKEW_US
+        self._witnessed = 0
+        """The time by which witnesses saw the next entries; 0 if they did not yet."""
+        self._floor = 0
+        self._lowest = MAX_TIME_US + MAX_CLOCK_SKEW_US
+        """The earliest time of an entry so far."""
         self.entries = self.runs = self.ok = self.mismatch = 0
         self.archived = 0
         """The number of bodies that were found in an archive, and not in the database."""
@@ -124,8 +143,15 @@ class EntryChecker:
             or not kinds.has_valid_facts(kind, facts)
             or len(data) > MAX_ENTRY_SIZE
             or (parents and not self._are_recent(parents))
+            # Whatever stands in a strand of the sequencer is compared with what it is about.
+            or (run == LOG_RUN and name in OWN_STRANDS)
         ):
             return False
+        if time < self._lowest:  # noqa: PLR1730  a call for each entry would cost more
+            self._lowest = time
+        bound = self._earliest + MAX_CLOCK_SKEW_US
+        if time > bound and self._witnessed > bound:  # a call for each entry would cost more
+            self._raise_earliest(time)
         strand.n += 1
         strand.head = leaf
         self.entries += 1
@@ -166,17 +192,59 @@ class EntryChecker:
                 self._check_parents(index, entry)
             for name, commitment in entry.bodies.items():
                 self._check_body(index, leaf, entry, name, commitment)
+        if self._whole is not None:
+            self._check_holds(index, leaf, entry)
         self._redacted.update(redacted_bodies(entry))
         self._remember(leaf)
 
-    def set_time_bounds(self, floor: int, ceiling: int) -> None:
+    @property
+    def has_redactions(self) -> bool:
+        """Whether an entry so far redacts a body."""
+        return bool(self._redacted)
+
+    def _check_holds(self, index: int, leaf: bytes, entry: Entry[Any]) -> None:
+        """Report a redaction of the only run that stands behind a hold on it."""
+        if entry.run == self._whole and entry.bodies:
+            self._own.add(leaf.decode())
+        self._holds.add(entry)
+        fault = find_redaction_fault(
+            entry, self._holds, lambda target: self._whole if target in self._own else None
+        )
+        self.report_redaction(fault, index, entry)
+
+    def report_redaction(
+        self, fault: tuple[bool, str] | None, index: int, entry: Entry[Any]
+    ) -> None:
+        """Add the finding for a fault of a redaction, if there is one."""
+        if fault is not None:
+            problem = Problem.HOLD_BROKEN if fault[0] else Problem.PARENT_UNKNOWN
+            self._add_finding(problem, fault[1], index, entry)
+
+    def set_time_bounds(self, floor: int, ceiling: int, witnessed: int = 0) -> None:
         """Set the time range in which the next entries must have been written.
 
         They were indexed after a checkpoint cosigned at `floor`, and before one cosigned at
         `ceiling` or before now.  An entry waits only moments for its index, so its own time must be
-        in this range too, up to the allowed clock skew.
+        in this range too, up to the allowed clock skew.  With the time `witnessed` of the
+        checkpoint behind them, their own times bound those of the entries after them.
         """
-        self._earliest, self._latest = floor - MAX_CLOCK_SKEW_US, ceiling + MAX_CLOCK_SKEW_US
+        self._floor, self._witnessed = floor, witnessed
+        self._latest = ceiling + MAX_CLOCK_SKEW_US
+        # Floors never fall, so what the order of the log has shown before still holds.
+        self._earliest = max(self._earliest, floor - MAX_CLOCK_SKEW_US)
+
+    def _raise_earliest(self, time: int) -> None:
+        """Let the time of an entry bound those behind it, as far as witnesses confirm it.
+
+        A clock that is ahead counts up to the next cosigned checkpoint only.  Otherwise the entries
+        of all others would be impossible from then on.
+        """
+        low = min(time, self._witnessed) - MAX_CLOCK_SKEW_US
+        self._earliest = max(self._earliest, low)
+
+    def allows_times(self, summary: SegmentSummary) -> bool:
+        """Return whether the times of a segment fit the entries before it."""
+        return summary.lowest >= self._earliest
 
     def finish(self) -> Bodies:
         """Report missing bodies that no redaction explains, and return the counts of bodies.
@@ -252,6 +320,7 @@ class EntryChecker:
 
     def merge_summary(self, summary: SegmentSummary) -> None:
         """Add the counts, missing bodies and redactions of a segment that was checked elsewhere."""
+        self._earliest = max(self._earliest, summary.earliest)
         self.entries += summary.entries
         self.runs += len(summary.opened)
         self.ok += summary.bodies
@@ -295,6 +364,9 @@ class EntryChecker:
         strand.n, strand.head = max(strand.n, entry.n + 1), leaf
         if not max(strand.floor, self._earliest) <= entry.ts <= self._latest:
             self._report_impossible_time(index, entry, max(strand.floor, self._earliest))
+        else:
+            self._raise_earliest(entry.ts)
+        self._lowest = min(self._lowest, entry.ts)
         if entry.strand == MAIN_STRAND and isinstance(entry.facts, RunCloseFacts):
             self._check_close(index, entry)
 
@@ -406,6 +478,13 @@ class EntryChecker:
         late = entry.ts > self._latest
         bound = self._latest - MAX_CLOCK_SKEW_US if late else earliest + MAX_CLOCK_SKEW_US
         seconds = abs(entry.ts - bound) // 1_000_000
+        if not late and bound > self._floor and earliest == self._earliest:
+            detail = (
+                f"its time is {seconds} s below that of an entry before it in the log, which "
+                "witnesses confirm. The clock of the machine that wrote it was probably behind"
+            )
+            self._add_finding(Problem.TIME_IMPOSSIBLE, detail, index, entry)
+            return
         detail = (
             f"its time is {seconds} s too late: it was there before then. "
             "The clock of the machine that wrote it was probably ahead"

@@ -6,16 +6,19 @@ soon as the next one exists.  So the verification of the newest log includes all
 to the first, and compares each with the commitment of its successor.
 """
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack
+from itertools import islice
 
 import msgspec
 from msgspec.structs import replace
 
 from forum.errors import Malformed
-from forum.ledger.entry import LOG_RUN, MAIN_STRAND
-from forum.ledger.kinds import Kinds, LogEpochFacts, LogOpenFacts
+from forum.ledger.carried import CARRIED_STRAND, find_difference, read_source
+from forum.ledger.entry import LOG_RUN, MAIN_STRAND, leaf_of
+from forum.ledger.kinds import CarryFacts, Kinds, LogEpochFacts, LogOpenFacts
 from forum.ledger.ports import Reader
+from forum.ledger.strand import RecordedEntry
 from forum.tlog import Checkpoint, parse_checkpoint
 from forum.verify.ledger_audit import verify_ledger
 from forum.verify.report import Claim, ClaimResult, EpochSummary, Findings, Problem, Report, State
@@ -65,7 +68,11 @@ class _EpochAudit:
 
         Returns False if a log of the chain is missing, so that the first cannot be reached.
         """
-        name, (opening, epoch) = reader.origin, _read_opening(reader, self._kinds)
+        with ExitStack() as opened:
+            return self._verify_chain(reader, opened)
+
+    def _verify_chain(self, later: Reader, opened: ExitStack) -> bool:
+        name, (opening, epoch) = later.origin, _read_opening(later, self._kinds)
         self.seen.add(name)
         while opening is not None and opening.left_origin:
             origin = opening.left_origin
@@ -74,17 +81,19 @@ class _EpochAudit:
                 self.findings.add(Problem.HISTORY_REPLACED, detail)
                 return True
             self.seen.add(origin)
-            with self._logs.open_log(origin) as earlier:
-                if earlier is None or _is_empty(earlier, opening):
-                    detail = (
-                        f"{origin}, left at size {opening.left_size} for {name}, is not in the "
-                        "database; restore it from a backup"
-                    )
-                    self.findings.add(Problem.EPOCH_MISSING, detail)
-                    return False
-                if self._verify(earlier, _declared_loss(opening, epoch)):
-                    self._compare(origin, _newest(earlier), opening, epoch)
-                name, (opening, epoch) = origin, _read_opening(earlier, self._kinds)
+            earlier = opened.enter_context(self._logs.open_log(origin))
+            if earlier is None or _is_empty(earlier, opening):
+                detail = (
+                    f"{origin}, left at size {opening.left_size} for {name}, is not in the "
+                    "database; restore it from a backup"
+                )
+                self.findings.add(Problem.EPOCH_MISSING, detail)
+                return False
+            if self._verify(earlier, _declared_loss(opening, epoch)):
+                self._compare(origin, _newest(earlier), opening, epoch)
+            self._compare_carried(later, earlier)
+            name, (opening, epoch) = origin, _read_opening(earlier, self._kinds)
+            later = earlier
         return True
 
     def check_known(self, origin: str, newest: str, *, follows: bool) -> None:
@@ -120,6 +129,10 @@ class _EpochAudit:
         self._reports.append(report)
         for finding in report.findings:
             detail = f"in {earlier.origin}: {finding.detail}"
+            if held is not None and finding.problem is Problem.NOT_WITNESSED:
+                # The cosignature of the last checkpoint may be among what was lost.
+                self._not_checked.append(detail)
+                continue
             self.findings.add(finding.problem, detail, finding.index, finding.entry)
         self._not_checked += [
             f"in {earlier.origin}: {missing}"
@@ -156,6 +169,42 @@ class _EpochAudit:
             lost = f"entries {size} to {opening.left_size - 1} of {origin}"
             self._not_checked.append(f"{lost}: lost before the next epoch began, as that records")
 
+    def _compare_carried(self, later: Reader, earlier: Reader) -> None:
+        """Compare what a log says that it carried with the entries of the earlier log."""
+        carried = [facts for facts in self._read_carried(later) if facts.entries]
+        if not carried:
+            return
+        epoch = _read_epoch_id(later, self._kinds)
+        pairs: list[tuple[RecordedEntry, RecordedEntry]] = []
+        for facts in carried:
+            source = list(
+                islice(read_source(earlier, self._kinds, facts.run, facts.strand), facts.entries)
+            )
+            there = [
+                RecordedEntry(leaf_of(data), self._kinds.read(data))
+                for data in islice(later.read_strand(facts.run, facts.strand), facts.entries)
+            ]
+            head = source[-1].leaf.hex() if source else ""
+            if len(source) != facts.entries or len(there) != facts.entries or head != facts.head:
+                self._add_foreign_carry(later, f"{facts.run}/{facts.strand}", "its entries")
+                continue
+            pairs += zip(source, there, strict=True)
+        ids = {old.leaf.hex(): new.leaf.hex() for old, new in pairs}
+        for old, new in pairs:
+            if what := find_difference(old.entry, new.entry, ids, epoch):
+                place = f"{new.entry.run}/{new.entry.strand}/{new.entry.n}"
+                self._add_foreign_carry(later, place, what)
+
+    def _read_carried(self, reader: Reader) -> Iterator[CarryFacts]:
+        for data in reader.read_strand(LOG_RUN, CARRIED_STRAND):
+            facts = self._kinds.read(data).facts
+            if isinstance(facts, CarryFacts):
+                yield facts
+
+    def _add_foreign_carry(self, later: Reader, place: str, what: str) -> None:
+        detail = f"{later.origin}: {place} was not carried as it is in the earlier log: {what}"
+        self.findings.add(Problem.HISTORY_REPLACED, detail)
+
     def merge_report(self, report: Report) -> Report:
         """Return one report for all epochs."""
         if len(self.seen) < 2 and not self.findings.count:
@@ -182,14 +231,23 @@ class _EpochAudit:
 def _read_opening(reader: Reader, kinds: Kinds) -> tuple[LogOpenFacts | None, LogEpochFacts | None]:
     """Return the facts that open a log, and those about the log that it continues."""
     opening, epoch = None, None
-    for data, _ in zip(reader.read_strand(LOG_RUN, MAIN_STRAND), range(3), strict=False):
+    # The rows are not checked here: gaps and altered ones are reported when the log is verified.
+    for row in islice(reader.strand_rows(LOG_RUN, MAIN_STRAND), 3):
         try:
-            facts = kinds.read(data).facts
+            facts = kinds.read(row.data).facts
         except Malformed:
             break  # reported when the log itself is verified
         opening = facts if opening is None and isinstance(facts, LogOpenFacts) else opening
         epoch = facts if isinstance(facts, LogEpochFacts) else epoch
     return opening, epoch
+
+
+def _read_epoch_id(reader: Reader, kinds: Kinds) -> str:
+    """Return the id of the entry that begins an epoch, or an empty text."""
+    for data, _ in zip(reader.read_strand(LOG_RUN, MAIN_STRAND), range(3), strict=False):
+        if isinstance(kinds.read(data).facts, LogEpochFacts):
+            return leaf_of(data).hex()
+    return ""
 
 
 def _declared_loss(opening: LogOpenFacts, epoch: LogEpochFacts | None) -> int | None:

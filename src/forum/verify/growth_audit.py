@@ -83,7 +83,8 @@ class _GrowthAudit(ledger_audit.LedgerAudit):
         self, target: Checkpoint, last: segment_summary.VerifiedCheckpoint, state: StoredRunProgress
     ) -> GrowthReport:
         """Check the new entries segment by segment, then the sessions; return the report."""
-        if self._resume_tree(last, target):
+        self._check_catalogue()
+        if self._resume_tree(last, target) and self._resume(state, last.size):
             for segment in segment_summary.plan_segments(
                 _plan_ranges(last.size, target), ledger_audit.SEGMENT_ENTRIES
             ):
@@ -92,6 +93,8 @@ class _GrowthAudit(ledger_audit.LedgerAudit):
                     break
         if not self._findings.count:
             self._check_new_sessions(state)
+            self._check_holds(last.size)
+            self._finish_directory()
         bodies = self._chronicle.finish()
         findings = self._findings
         audited = segment_summary.VerifiedCheckpoint(
@@ -104,6 +107,13 @@ class _GrowthAudit(ledger_audit.LedgerAudit):
             findings=tuple(findings.listed),
             found=findings.count,
         )
+
+    def _resume(self, state: StoredRunProgress, size: int) -> bool:
+        """Continue the audited directory; add a finding if its end is not there."""
+        if self._resume_directory(state, size):
+            return True
+        self._findings.add(Problem.DIRECTORY_BROKEN, "its last audited entry is not there")
+        return False
 
     def _resume_tree(self, last: segment_summary.VerifiedCheckpoint, target: Checkpoint) -> bool:
         """Load the tree at the last checkpoint, and return whether it still has the same root.

@@ -74,12 +74,17 @@ class _IncrementalAudit(ledger_audit.LedgerAudit):
             return None
         self._chronicle.times = PastCheckpointTimes(self)
         self._first_floor = last.floor
+        self._check_catalogue()
         self._read_checkpoints(last.size)
         self.open_past(last.witnessed)
-        if not self._resume_tree(last) or not self._check_segments(last, state, progress):
+        if not self._resume_tree(last) or not self._resume_directory(state, last.size):
+            return None
+        if not self._check_segments(last, state, progress):
             return None
         size = self._signed[-1].size
         self._check_new_sessions(state)
+        self._check_holds(last.size)
+        self._finish_directory()
         if self._findings.count or self._chronicle.list_unexplained_bodies():
             return None
         pending = self._check_pending(size)
@@ -92,7 +97,7 @@ class _IncrementalAudit(ledger_audit.LedgerAudit):
         """Open the newest checkpoint of at most this size, if the log has one."""
         data = self._reader.checkpoint(size)
         if data is not None:
-            self._open_checkpoint(data)
+            self._open_checkpoint(data, "checkpoint")
             self._resolve_times()
 
     def _resume_tree(self, last: VerifiedCheckpoint) -> bool:

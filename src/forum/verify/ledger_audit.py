@@ -11,6 +11,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
+from itertools import chain
+from operator import itemgetter
 from typing import Any, Protocol
 
 from msgspec.structs import replace
@@ -19,18 +21,27 @@ from forum import tlog
 from forum.deliberation.record_comparison import IndexedEntry
 from forum.errors import ForumError, Malformed, ProofRejected
 from forum.ledger.body import StoredBody
-from forum.ledger.entry import Entry, leaf_of
-from forum.ledger.kinds import Kinds
+from forum.ledger.entry import LOG_RUN, Entry, leaf_of, peek_kind, peek_run
+from forum.ledger.kinds import Kinds, RunsOpenedFacts
 from forum.ledger.ports import EntryRow, Position, Reader
+from forum.ledger.redaction import (
+    REDACTION_STRANDS,
+    find_redaction_fault,
+    find_rule_fault,
+    is_redaction,
+)
+from forum.ledger.retention import RULE_KINDS, HoldOrder
+from forum.ledger.strand import RUNS_STRAND
+from forum.ledger.witness_records import WitnessRecords, find_records
 from forum.ledger.write_tags import WriteKeys
 from forum.verify import entry_checker, segment_checker, segment_summary
 from forum.verify.checkpoint_times import MAX_CLOCK_SKEW_US, CheckpointTimes
+from forum.verify.directory_checker import DirectoryChecker, DirectoryRecorder
 from forum.verify.log_keys import read_ledger_log_keys
 from forum.verify.report import (
     ONLY_RECORDED,
     Claim,
     ClaimResult,
-    Findings,
     Problem,
     Report,
     State,
@@ -110,7 +121,8 @@ def verify_ledger(  # noqa: PLR0913  the last three have a default
     audit = LedgerAudit(reader, kinds, trust, now, write_keys=write_keys, heads=heads)
     audit.left = left
     report = audit.run(progress, runner)
-    if keep is not None and not report.found and report.size:
+    # What was explained is listed each time, so nothing is remembered as checked.
+    if keep is not None and not (report.found or audit.has_explained) and report.size:
         audit.save_progress(keep)
     return report
 
@@ -151,11 +163,12 @@ class LedgerAudit:
         self._keys = read_ledger_log_keys(reader, kinds, trust)
         self._reader, self._kinds, self._now = reader, kinds, now
         self._trust, self.left = self._keys.trust, False
-        self._findings = Findings()
+        self._findings = trust.collect_findings(reader.origin)
         self._tree = tlog.Tree()
         self._unknown: Counter[str] = Counter()
         self._unreachable: Counter[str] = Counter()
         """The number of entries of each run that are in an archive that cannot be reached."""
+        self._records = WitnessRecords(reader.origin)
         self._seen: dict[int, tuple[tlog.Cosignature, ...]] = {}
         self._signed: list[tlog.Checkpoint] = []
         self._times = CheckpointTimes(now)
@@ -166,13 +179,21 @@ class LedgerAudit:
         self._tables = TableAudit(
             reader=reader, findings=self._findings, now=now, keys=write_keys, heads=heads or {}
         )
+        self._uncompared = ""
+        """Why the catalogue of the database was not compared with the migrations."""
         self._first_floor = 0
         """The cosignature time of the last checkpoint before the ones that are read."""
         self._sessions = SessionChecker(self._body, self._findings, self._signed_entries)
         self._reports = ReportChecker(self._findings, self._previous_of)
+        self._directory: DirectoryRecorder = DirectoryChecker(self._findings)
         self._chronicle = chronicle(
             reader.origin, self._findings, self._sessions.read_body, self._is_before
         )
+
+    @property
+    def has_explained(self) -> bool:
+        """Whether the reader has explained an impossible time."""
+        return self._findings.has_explained
 
     def run(self, progress: Progress, runner: SegmentRunner | None = None) -> Report:
         """Read the checkpoints, check everything else against them, and return the report.
@@ -185,13 +206,27 @@ class LedgerAudit:
             return empty_report(self._reader.origin, unknown, unknown, self._findings)
         if foreign := self._trust.describe_foreign(self._reader.origin, "ledger"):
             return foreign_report(self._reader.origin, foreign)
+        self._check_catalogue()
         self._read_checkpoints()
         size = self._signed[-1].size if self._signed else 0
         self._check_entries(progress, runner)
         self._check_sessions(size, runner)
+        self._check_holds()
+        self._finish_directory()
         pending = self._check_pending(size)
         self._check_memories()
         return self._report(size, pending)
+
+    def _check_catalogue(self) -> None:
+        """Check that the database answers every reader with the rows that it answers this one."""
+        check = self._reader.check_catalogue()
+        for difference in check.differences:
+            detail = (
+                f"{difference}. The migrations did not make it so: the database may show others "
+                "other rows than are verified here. Undo the change, or restore a backup"
+            )
+            self._findings.add(Problem.CATALOGUE_MISMATCH, detail)
+        self._uncompared = check.not_checked
 
     def _check_entries(self, progress: Progress, runner: SegmentRunner | None) -> None:
         """Check all entries in this process, or merge the summaries of other processes."""
@@ -239,19 +274,20 @@ class LedgerAudit:
             stop = checkpoint.size
             floor, ceiling = self._times.bounds(start)
             bounds = (max(floor, self._first_floor), ceiling)
+            witnessed = self._times.time_with(start)
             # The second of two checkpoints of the same size gets an empty range, so that its root
             # is compared too.
             for low in range(start, stop, _CHUNK_ENTRIES) or (stop,):
                 high = min(low + _CHUNK_ENTRIES, stop)
                 root = bytes(checkpoint.root) if high == stop else b""
-                yield segment_summary.EntryRange(low, high, *bounds, root)
+                yield segment_summary.EntryRange(low, high, *bounds, root, witnessed)
             start = stop
 
     def _check_own_segment(
         self, segment: segment_summary.Segment, progress: Progress, size: int
     ) -> None:
         for step in segment.steps:
-            self._chronicle.set_time_bounds(step.floor, step.ceiling)
+            self._chronicle.set_time_bounds(step.floor, step.ceiling, step.witnessed)
             if step.start < step.stop:
                 self._check_chunk(step.start, step.stop)
                 progress(step.stop, size)
@@ -265,6 +301,7 @@ class LedgerAudit:
         chronicle = self._chronicle
         assert isinstance(chronicle, segment_checker.SegmentEntryChecker)  # noqa: S101  chosen by the caller
         chronicle.times = times
+        self._directory = DirectoryRecorder()
         try:
             self._tree = tlog.Tree.load(segment.start, self._reader.read_tile)
             before = segment_checker.digest_edge(self._tree.edge)
@@ -286,6 +323,7 @@ class LedgerAudit:
             strands=self._tables.strands,
             tallies=self._tables.tallies.as_dict(),
             coverage=dict(self._reports.counts),
+            directory=tuple(self._directory.events),
         )
 
     def _merge_segment(
@@ -296,6 +334,8 @@ class LedgerAudit:
             return False
         if not segment_checker.can_apply_segment(state, summary):
             return False
+        if not self._chronicle.allows_times(summary):
+            return False
         segment_checker.apply_segment(state, summary)
         self._chronicle.merge_summary(summary)
         self._tree = tlog.Tree.resume(summary.stop, summary.edge)
@@ -303,6 +343,8 @@ class LedgerAudit:
         self._sessions.runs.update(dict.fromkeys(summary.sessions))
         self._sessions.unversioned += summary.unversioned
         self._reports.counts.update(summary.coverage)
+        for event in summary.directory:
+            self._directory.handle(event)
         return True
 
     def _merge_new_segment(
@@ -371,6 +413,8 @@ class LedgerAudit:
             if row is None:
                 self._findings.add(Problem.ENTRY_MISSING, "the log has no such entry", index)
             if row is None or not row.data:
+                if row is not None:
+                    self._directory.pass_unreachable(index, row)
                 continue
             name = hexlify(leaf)
             # Nearly all entries take the fast path, which decodes nothing.
@@ -408,6 +452,7 @@ class LedgerAudit:
             self._check_score(index, entry)
         self._sessions.detect_session(index, entry)
         self._reports.check_entry(index, entry)
+        self._directory.check_entry(index, entry)
         self._tables.add_entry(entry)
         if entry.kind not in self._kinds:
             self._unknown[entry.kind] += 1
@@ -430,6 +475,46 @@ class LedgerAudit:
             if data and leaf_of(data) == leaf:
                 with suppress(Malformed):  # reported when that entry was checked
                     return self._kinds.read(data)
+        return None
+
+    def _check_holds(self, start: int = 0) -> None:
+        """Report the redactions from an index on behind a hold on their run, or without a rule."""
+        if not self._chronicle.has_redactions:
+            return
+        holds = HoldOrder()
+        for index, entry in self._read_redactions():
+            holds.add(entry)
+            if index >= start and (missing := find_rule_fault(entry, holds)) is not None:
+                where = f"{entry.run}/{entry.strand}/{entry.n}"
+                self._findings.add(Problem.RULE_MISSING, missing, index, where)
+            # Where nothing was held yet, no entry is looked up.
+            if index >= start and holds.has_any:
+                fault = find_redaction_fault(entry, holds, self._run_of)
+                self._chronicle.report_redaction(fault, index, entry)
+
+    def _read_redactions(self) -> list[tuple[int, Entry[Any]]]:
+        """Return the signed redactions, rules and holds in the order of the log."""
+        rows = chain.from_iterable(
+            self._reader.strand_rows(LOG_RUN, strand) for strand in REDACTION_STRANDS
+        )
+        entries = [
+            row.data for row in rows if is_redaction(row.data) or peek_kind(row.data) in RULE_KINDS
+        ]
+        leaves = [leaf_of(data) for data in entries]
+        located = []
+        for leaf, index, data in zip(leaves, self._reader.indexes(leaves), entries, strict=True):
+            if index is not None and self._is_at(leaf, index):
+                with suppress(Malformed):  # reported when the entry was checked
+                    located.append((index, self._kinds.read(data)))
+        return sorted(located, key=itemgetter(0))
+
+    def _run_of(self, entry: str) -> str | None:
+        """Return the run of an entry of the tree by its id, or None if the tree has no such id."""
+        leaf = tlog.Hash.from_hex(entry)
+        for index in self._reader.find_by_prefix(leaf[:8]):
+            data = self._data_at(index) if self._is_at(leaf, index) else _NOTHING
+            if data:
+                return peek_run(data)
         return None
 
     def _previous_of(self, entry: Entry[Any]) -> Entry[Any] | None:
@@ -475,18 +560,42 @@ class LedgerAudit:
                 self._findings.add(Problem.LEAF_MISMATCH, detail, index)
 
     def _compare_root(self, size: int, root: bytes) -> None:
+        self._directory.sign(size)
         if self._tree.root() != root:
             detail = f"the entries do not have the root that was signed for size {size}"
             self._findings.add(Problem.ROOT_MISMATCH, detail)
 
     def _read_checkpoints(self, start: int = 0) -> None:
+        if self._trust.policy is not None:
+            for entry in find_records(self._reader, self._kinds, start):
+                self._records.add_entry(entry)
         opened = [self._open_row(*row) for row in self._reader.checkpoint_rows(start)]
         self._checkpoint_rows = len(opened)
         self._signed = [checkpoint for checkpoint in opened if checkpoint is not None]
         # The rows are ordered by the size column, which may differ from the size in the note.
         self._signed.sort(key=lambda checkpoint: checkpoint.size)
         self._add_unpublished()
+        self._restore_checkpoints()
         self._resolve_times()
+
+    def _restore_checkpoints(self) -> None:
+        """Take the times of recorded checkpoints that are not stored, each of which is a finding.
+
+        They count only if the stored tree has the root that was cosigned.
+        """
+        stored = {(checkpoint.size, checkpoint.root.hex()) for checkpoint in self._opened}
+        for size, root in self._records.checkpoints:
+            if (size, root) in stored:
+                continue
+            with suppress(Malformed, ValueError):  # no root: reported by nobody, and no evidence
+                checkpoint = tlog.Checkpoint(
+                    self._reader.origin, size, tlog.Hash(bytes.fromhex(root))
+                )
+                if self._has_tree(checkpoint):
+                    cosignatures = self._trust.restore_cosignatures(
+                        self._records, checkpoint, (), self._findings
+                    )
+                    self._times.add(size, self._trust.quorum_time(cosignatures))
 
     def _resolve_times(self) -> None:
         """Determine the cosignature times of the checkpoints opened so far."""
@@ -496,18 +605,18 @@ class LedgerAudit:
             self._chronicle.times[checkpoint.size, checkpoint.root.hex()] = time
 
     def _open_row(self, size: int, data: bytes) -> tlog.Checkpoint | None:
-        checkpoint = self._open_checkpoint(data)
+        checkpoint = self._open_checkpoint(data, f"the checkpoint stored for size {size}")
         if checkpoint is not None and checkpoint.size != size:
             detail = f"a checkpoint of size {checkpoint.size} is stored as one of size {size}"
             self._findings.add(Problem.COLUMN_MISMATCH, detail)
         return checkpoint
 
-    def _open_checkpoint(self, data: bytes) -> tlog.Checkpoint | None:
+    def _open_checkpoint(self, data: bytes, name: str) -> tlog.Checkpoint | None:
         """Return a checkpoint of this log, and record its cosignatures and their time.
 
         Returns None for an empty tree, and, with a finding, for an invalid or foreign checkpoint.
         """
-        checkpoint = self._trust.open_checkpoint(data, self._findings)
+        checkpoint = self._trust.open_checkpoint(data, self._findings, name)
         if checkpoint is None or not checkpoint.size:
             return None
         if checkpoint.origin != self._reader.origin:
@@ -519,6 +628,10 @@ class LedgerAudit:
         if not self._keys.check_signer(data, self._findings):
             return None
         cosignatures = self._trust.verify_cosignatures(data, self._findings)
+        if self._trust.policy is not None:
+            below = tlog.Note.parse(data).signatures
+            recorded = self._records, checkpoint, below, self._findings
+            cosignatures += self._trust.restore_cosignatures(*recorded)
         if self._trust.is_satisfied_by(cosignatures):
             self._seen[checkpoint.size] = cosignatures
             self._times.add(checkpoint.size, self._trust.quorum_time(cosignatures))
@@ -662,6 +775,30 @@ class LedgerAudit:
         # A time in the future is no evidence; it is reported as a finding of its own.
         return max(self._times.last, written if written <= self._now + MAX_CLOCK_SKEW_US else 0)
 
+    def _finish_directory(self) -> None:
+        """Report the runs that the directory leaves out."""
+        assert isinstance(self._directory, DirectoryChecker)  # noqa: S101  of a whole audit
+        self._notices += self._directory.finish()
+
+    def _resume_directory(self, state: segment_checker.RunProgress, size: int) -> bool:
+        """Continue the directory of a verified tree; return False if its end is not there."""
+        strand = state.find_strand(LOG_RUN, RUNS_STRAND)
+        named = None
+        if strand is not None:
+            row = next(self._reader.strand_rows(LOG_RUN, RUNS_STRAND, strand.n - 1), None)
+            if row is None or hexlify(leaf_of(row.data)) != strand.head:
+                return False
+            with suppress(Malformed):
+                facts = self._kinds.read(row.data).facts
+                named = (
+                    facts.first + len(facts.runs) if isinstance(facts, RunsOpenedFacts) else None
+                )
+            if named is None:
+                return False
+        assert isinstance(self._directory, DirectoryChecker)  # noqa: S101  of a whole audit
+        self._directory.resume(named, size)
+        return True
+
     def _check_memories(self) -> None:
         """Check that the log extends every remembered checkpoint: a log may only grow."""
         if not self._signed:
@@ -722,11 +859,31 @@ class LedgerAudit:
                 "the next write asks the witnesses again"
             )
         elif late or not newest:
-            detail = (
-                f"entries {newest} to {size - 1} are in no checkpoint that your trust file accepts"
-            )
+            detail = "there is no checkpoint that your trust file accepts"
+            if size:
+                detail = (
+                    f"entries {newest} to {size - 1} are in no checkpoint that your trust file "
+                    "accepts"
+                )
             self._findings.add(Problem.NOT_WITNESSED, detail)
         return self._seen.get(newest, ())
+
+    def _describe_unwitnessed(self) -> Iterator[str]:
+        """Yield a notice about checkpoints that nobody bounds, since cosignatures are recorded.
+
+        No finding: witnesses could not be reached, and the log says so, or a signer was stopped.
+        """
+        first, last = self._records.first_size, max(self._seen, default=0)
+        if first is None:
+            return
+        sizes = [c.size for c in self._signed if first <= c.size < last]
+        bare = sorted(set(sizes).difference(self._seen))
+        if bare:
+            listed = ", ".join(map(str, bare[:5])) + (", ..." if len(bare) > 5 else "")
+            yield (
+                f"{len(bare)} checkpoints (of size {listed}) are not cosigned as your trust file "
+                "asks, and the log recorded no more of them; they prove no time"
+            )
 
     def _is_unfinished(self, witnessed: int) -> bool:
         """Return whether only the last checkpoint of the signer lacks its cosignatures.
@@ -749,9 +906,14 @@ class LedgerAudit:
             return 0
 
     def _judge_complete(self, holds: str) -> ClaimResult:
-        """Return the claim Complete, which is not checked where an archive cannot be reached."""
+        """Return the claim Complete, which is not checked where something cannot be read."""
         result = self._findings.judge_claim(Claim.COMPLETE, holds)
-        if not self._unreachable or result.state is not State.HOLDS:
+        if result.state is not State.HOLDS:
+            return result
+        if self._uncompared:
+            reason = f"the catalogue of the database was not compared: {self._uncompared}"
+            return ClaimResult(State.NOT_CHECKED, reason)
+        if not self._unreachable:
             return result
         reason = (
             f"{self._unreachable.total()} entries of {len(self._unreachable)} runs are in an "
@@ -765,6 +927,10 @@ class LedgerAudit:
         more = len(self._unreachable) - _MAX_LISTED_RUNS
         if more > 0:
             yield f"the entries of {more} more runs in archives that cannot be reached"
+
+    def _list_uncompared(self) -> Iterator[str]:
+        if self._uncompared:
+            yield f"the catalogue of the database: {self._uncompared}"
 
     def _report(self, size: int, pending: int) -> Report:
         bodies = self._chronicle.finish()
@@ -796,6 +962,7 @@ class LedgerAudit:
                 *chronicle.not_checked,
                 *not_checked,
                 *self._list_unreachable(),
+                *self._list_uncompared(),
                 *self._sessions.list_not_checked(),
                 *self._tables.not_checked,
             ),
@@ -805,7 +972,13 @@ class LedgerAudit:
             bodies=bodies,
             pending=pending,
             sightings=self._trust.list_sightings(cosignatures),
-            notices=(*self._keys.notices, *self._notices, *self._times.notices()),
+            notices=(
+                *self._keys.notices,
+                *self._notices,
+                *self._times.notices(),
+                *self._describe_unwitnessed(),
+                *findings.list_explained(),
+            ),
             coverage=coverage,
             witnessing=self._trust.judge_witnessing(independent, cosignatures),
         )

@@ -18,7 +18,12 @@ from msgspec.structs import replace
 from forum import tlog
 from forum.errors import Malformed, ProofRejected, SignatureRejected
 from forum.ledger.bundle import BundleReader
-from forum.ledger.key_rotation import KeyRotation, find_key_rotations, read_key_rotation
+from forum.ledger.key_rotation import (
+    MAX_ROTATIONS,
+    KeyRotation,
+    find_key_rotations,
+    read_key_rotation,
+)
 from forum.ledger.kinds import Kinds
 from forum.ledger.ports import Reader
 from forum.verify.report import Findings, Problem
@@ -29,9 +34,6 @@ HasRotation = Callable[[KeyRotation, tlog.Checkpoint], bool]
 
 
 _NOT_FOLLOWED = "it was not followed, because a signature does not hold, or nothing leads to it"
-
-MAX_ROTATIONS = 64
-"""How many hand-overs of a bundle or a pack are followed: each may cost signatures."""
 
 
 class _SignedTrees:
@@ -176,7 +178,8 @@ class LogKeys:
         if len([key for key in self._pinned if key not in retired]) > 1:
             detail = (
                 f"checkpoint of size {size}: you pin several keys of this log, and no hand-over "
-                "between them is here; pin the newest one only"
+                "between them is here; pin the newest one only; if this was exported before the "
+                "hand-over, ask for a new export"
             )
         elif not self._followed or any(
             self.may_sign(key, size)
@@ -260,13 +263,22 @@ def _read_proven_rotation(
     bundle: BundleReader, kinds: Kinds, index: int, data: bytes, newest: tlog.Checkpoint
 ) -> KeyRotation | None:
     """Return the key rotation in an entry of a bundle if the entry is proven in its tree."""
+    if not is_proven(bundle, index, data, newest):
+        return None  # reported when the entry is checked
+    try:
+        return read_key_rotation(index, data, kinds.read(data), bundle.origin)
+    except Malformed:
+        return None
+
+
+def is_proven(bundle: BundleReader, index: int, data: bytes, newest: tlog.Checkpoint) -> bool:
+    """Return whether an entry is in the tree, which is checked before it costs more."""
     proof = bundle.proof(index)
     try:
-        entry = kinds.read(data)
         tlog.check_inclusion(proof.hashes, tlog.hash_leaf(data), index, newest.size, newest.root)
     except (ProofRejected, Malformed):
-        return None  # reported when the entry is checked
-    return read_key_rotation(index, data, entry, bundle.origin) if proof.index == index else None
+        return False
+    return proof.index == index
 
 
 def _is_continued_by(note: bytes, proof: Sequence[tlog.Hash], newest: tlog.Checkpoint) -> bool:
@@ -279,11 +291,7 @@ def _is_continued_by(note: bytes, proof: Sequence[tlog.Hash], newest: tlog.Check
 
 
 def _has_signed(key: tlog.VerifierKey, note: tlog.Note) -> bool:
-    claimed = next((s for s in note.signatures if s.claims_key(key)), None)
-    if claimed is None:
-        return False
     try:
-        key.verify(note.text.encode(), claimed.blob)
+        return bool(tlog.verify_note(note, [key]))
     except SignatureRejected:
         return False
-    return True

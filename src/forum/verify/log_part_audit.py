@@ -1,6 +1,7 @@
 """Verification of the log part of a pack: that it is all that a log recorded between two trees."""
 
 from collections.abc import Iterator
+from itertools import islice
 
 import msgspec
 
@@ -31,7 +32,7 @@ class LogPartCheck(msgspec.Struct, frozen=True):
     is_readable: bool
     """Whether every entry is well-formed, so that figures can be computed."""
     is_signed: bool
-    """Whether a key that the reader trusts has signed both trees."""
+    """Whether a key that the reader trusts has signed both trees, and those between them."""
     witnessing: report.WitnessState = report.WitnessState.NONE
 
     @property
@@ -56,7 +57,7 @@ class _LogPartAudit:
         self._times: list[tuple[int, int]] = []
         """The time and the index of the earliest and of the latest entry between the trees."""
         self._is_readable = self._read_entries()
-        notes = [note for note in (part.start, part.end, *self._past_notes()) if note]
+        notes = [n for n in (part.start, *part.seen, part.end, *self._past_notes()) if n]
         # A rotation counts only if a tree that the pinned key has signed contains it.  The trees
         # contain what is here if the roots agree, which `_check_trees` finds out.
         proves = self._check_trees()
@@ -69,7 +70,9 @@ class _LogPartAudit:
         """Check signatures and times, and return the claims."""
         findings, trust, part = self._findings, self._trust, self._part
         end = self._open(part.end)
-        is_signed = end is not None and (part.start is None or self._open(part.start) is not None)
+        # Each is opened, so that what is wrong with it is found.
+        others = [self._open(note) for note in (part.start, *part.seen) if note]
+        is_signed = None not in (end, *others)
         cosignatures = trust.verify_cosignatures(part.end, findings)
         if trust.policy is not None and not trust.is_satisfied_by(cosignatures):
             findings.add(
@@ -169,7 +172,7 @@ class _LogPartAudit:
         if len(part.entries) != count:
             detail = f"log/entries.jsonl has {len(part.entries)} entries, and not {count}"
             self._findings.add(report.Problem.ENTRY_MISSING, detail)
-        tree.extend(map(tlog.hash_leaf, part.entries))
+        self._extend_tree(tree)
         if tree.root() != end.root:
             self._findings.add(
                 report.Problem.ROOT_MISMATCH,
@@ -183,6 +186,20 @@ class _LogPartAudit:
         for detail, index in self._check_earlier(end):
             self._findings.add(report.Problem.PROOF_REJECTED, detail, index)
         return self._findings.count == before
+
+    def _extend_tree(self, tree: tlog.Tree) -> None:
+        """Append the entries to the tree of the start, and compare the checkpoints on the way."""
+        leaves = map(tlog.hash_leaf, self._part.entries)
+        for note in self._part.seen:
+            checkpoint, before = tlog.parse_checkpoint(note), tree.size
+            tree.extend(islice(leaves, max(0, checkpoint.size - before)))
+            is_later = before < checkpoint.size == tree.size
+            if not is_later or tree.root() != checkpoint.root:
+                detail = (
+                    f"the checkpoint of size {checkpoint.size} in log/seen is not of this log part"
+                )
+                self._findings.add(report.Problem.ROOT_MISMATCH, detail)
+        tree.extend(leaves)
 
     def _past_notes(self) -> Iterator[bytes]:
         """Yield the earlier checkpoints with which the tree of the end begins."""

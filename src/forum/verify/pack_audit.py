@@ -1,7 +1,8 @@
 """Verification of an evidence pack: every figure is computed again from the log part.
 
-The report, the page and the list of entries are functions of the log part, the maps and the
-arguments.  They are made again and compared, so that one changed figure is found and named.
+The report and the list of entries are functions of the log part, the maps and the arguments.  They
+are made again and compared, so that one changed figure is found and named.  Nothing in a pack says
+that anything holds: the page for people is drawn from the result of this verification.
 """
 
 import re
@@ -24,30 +25,32 @@ from forum.evidence.attestation import (
     make_statement,
     open_envelope,
 )
-from forum.evidence.control_maps import ControlMap, encode_map
+from forum.evidence.control_maps import ControlMap, encode_map, find_namesake
+from forum.evidence.counted_times import CountedBy, CountedTimes
 from forum.evidence.entry_list import list_entries
 from forum.evidence.log_part import LogPart, read_part_entry
 from forum.evidence.pack_file import PackReader
-from forum.evidence.page import draw_page
+from forum.evidence.page import draw_old_page
 from forum.evidence.queries import find_query_set
 from forum.evidence.report import (
     Arguments,
     PackReport,
     RecordCheck,
     RecordClaim,
-    SeedSource,
     encode_report,
-    find_seed_witnesses,
     make_report,
 )
+from forum.evidence.sample_seed import SeedSource, find_witness_seed
 from forum.ledger.bundle import BundleReader
 from forum.ledger.entry import LOG_RUN
 from forum.ledger.key_rotation import read_key_addition
 from forum.ledger.kinds import KeyAddFacts, KeyAddV2Facts, Kinds
 from forum.ledger.zip_archive import ByteSource
 from forum.verify.bundle_audit import verify_bundle
+from forum.verify.checkpoint_times import MAX_CLOCK_SKEW_US
 from forum.verify.log_keys import LogKeys
 from forum.verify.log_part_audit import LogPartCheck, check_log_part
+from forum.verify.period_audit import find_period_problem
 from forum.verify.report import NOTHING_CHECKED, ClaimResult, Findings, State, WitnessState
 from forum.verify.trust import Trust
 
@@ -65,9 +68,29 @@ SEED_OF_UNKNOWN_WITNESSES = (
     "whether the maker of the log influenced the draw of the sample: the seed comes from witnesses "
     "that you do not mark as independent"
 )
+SEED_OF_OTHERS = (
+    "whether the maker of the log influenced the draw of the sample: by your trust file, other "
+    "cosignatures draw it; bring a seed of your own (--seed)"
+)
 SEED_OF_WITNESSES = (
-    "how often the maker of the log asked the witnesses, who saw it each time: another cosignature "
-    "draws another sample"
+    "whether the maker of the log chose among later trees and cosignatures: the log part has no "
+    "record of those that draw the sample; bring a seed of your own (--seed), which excludes that"
+)
+SEED_OF_RECORD = (
+    "how often the maker of the log asked the witnesses before he recorded what they cosigned, and "
+    "whether he recorded all of it: bring a seed of your own (--seed), which excludes that"
+)
+CLAIMS_OF_MAKER = (
+    "what the enclosed report.html and report.json say that their maker found (check): read the "
+    "page that forum verify --page draws with your keys"
+)
+COUNTED_BY_WITNESSES = (
+    "whether the maker left out a checkpoint that witnesses saw near an end of the period: that "
+    "moves an entry only between the times at which they saw the enclosed ones"
+)
+COUNTED_BY_WRITERS = (
+    "when entries were written: at an end of the period, no witness decides which of them are in "
+    "it, but the time that the writer of each says"
 )
 _NO_REPORT = "no report follows from the log part"
 _NOT_SIGNED = "no key that you trust has signed both trees, so that no figure was computed"
@@ -83,12 +106,21 @@ class _FigureIds(msgspec.Struct, frozen=True):
     figures: tuple[_FigureId, ...]
 
 
+class SeedWitness(msgspec.Struct, frozen=True):
+    """A witness whose cosignature draws the sample, and whether the reader calls it independent."""
+
+    name: str
+    independent: bool
+
+
 class PackProblem(StrEnum):
     """What can be found wrong with a pack, beyond what is wrong with its log part."""
 
     PACK_ALTERED = "pack-altered"
     LOG_PART = "log-part"
     """A finding about the log part; the detail begins with its problem."""
+    PERIOD_CHANGED = "period-changed"
+    """Other checkpoints than those that decide which entries are in the period."""
     FIGURE_CHANGED = "figure-changed"
     PAGE_CHANGED = "page-changed"
     LIST_CHANGED = "list-changed"
@@ -129,6 +161,13 @@ class PackResult(msgspec.Struct, frozen=True):
     found: int
     not_checked: tuple[str, ...]
     witnessing: WitnessState = WitnessState.NONE
+    report: PackReport | None = None
+    """The report that follows from the entries; None if none does, or nobody has signed them."""
+    compared_maps: tuple[str, ...] = ()
+    """The maps that are equal to the reader's own of the same name."""
+    seed_witnesses: tuple[SeedWitness, ...] = ()
+    counted_by: str = ""
+    """What decides which entries are in the period; empty if no report was computed."""
 
     @property
     def is_unread(self) -> bool:
@@ -143,7 +182,7 @@ class PackResult(msgspec.Struct, frozen=True):
 
 
 def record_check(check: LogPartCheck) -> RecordCheck:
-    """Return a check of a log part as a report states it."""
+    """Return a check of a log part as a report of release 0.2 states it."""
 
     def state(claim: ClaimResult) -> RecordClaim:
         return RecordClaim(str(claim.state), claim.reason)
@@ -211,6 +250,8 @@ class _PackAudit:
         self._end = tlog.parse_checkpoint(self._part.end)
         self._findings: list[PackFinding] = []
         self._not_checked: list[str] = []
+        self._compared_maps: list[str] = []
+        self._seed_witnesses: tuple[SeedWitness, ...] = ()
         self._bundle_files: dict[str, str] = {}
         self._is_signed = False
 
@@ -247,6 +288,10 @@ class _PackAudit:
             found=len(self._findings),
             not_checked=tuple(self._not_checked),
             witnessing=check.witnessing,
+            report=report,
+            compared_maps=tuple(self._compared_maps),
+            seed_witnesses=self._seed_witnesses,
+            counted_by=(report.counted_by or CountedBy.WRITER) if report else "",
         )
 
     def _add(self, problem: PackProblem, row: str, detail: str) -> None:
@@ -255,18 +300,14 @@ class _PackAudit:
     def _compute_report(self) -> PackReport | None:
         """Return the report that follows from the log part, or None if none does."""
         try:
-            # The report states what its maker found with the enclosed policy.
-            policy = tlog.WitnessPolicy.parse(self._pack.read(pack_file.POLICY))
-            maker = Trust(policy=policy)
-            check = check_log_part(self._part, self._kinds, maker, self._arguments)
+            policy = self._read_policy()
             maps = self._pack.read_maps()
             named = tuple(control_map.name for control_map in maps)
             if named != self._arguments.maps:
                 self._add(PackProblem.MAP_CHANGED, "maps", f"the pack holds {', '.join(named)}")
             queries = find_query_set(self._read_figure_ids())
-            drawn_by = None if self._pack.is_old else policy
-            made = record_check(check)
-            return make_report(self._part, self._arguments, maps, made, drawn_by, queries)
+            basis = self._check_as_maker(policy) if self._pack.is_old else policy
+            return make_report(self._part, self._arguments, maps, basis, queries)
         except Malformed as error:
             self._add(PackProblem.PACK_ALTERED, error.what, error.why)
             return None
@@ -274,6 +315,15 @@ class _PackAudit:
             # A map that names no query, or a time that is none: no maker writes that.
             self._add(PackProblem.PACK_ALTERED, "report.json", f"cannot be computed: {error!r}")
             return None
+
+    def _read_policy(self) -> tlog.WitnessPolicy:
+        """Return the enclosed policy, which nobody need believe.  Raises `Malformed`."""
+        return tlog.WitnessPolicy.parse(self._pack.read(pack_file.POLICY))
+
+    def _check_as_maker(self, policy: tlog.WitnessPolicy) -> RecordCheck:
+        """Return what release 0.2 stated: what its maker found with the enclosed policy."""
+        maker = Trust(policy=policy)
+        return record_check(check_log_part(self._part, self._kinds, maker, self._arguments))
 
     def _read_figure_ids(self) -> list[str]:
         """Return the ids of the figures in report.json; none if it is malformed."""
@@ -288,17 +338,54 @@ class _PackAudit:
             return ClaimResult(State.NOT_CHECKED, _NO_REPORT if check.is_signed else _NOT_SIGNED)
         before = len(self._findings)
         self._compare_report(report)
-        self._compare_page(report)
-        if self._pack.read(pack_file.ENTRY_LIST) != list_entries(self._part, self._arguments):
-            row = self._first_changed_line(list_entries(self._part, self._arguments))
+        policy = None if self._pack.is_old else self._read_policy()
+        if self._pack.is_old:
+            self._compare_page(report)
+        times = CountedTimes(self._part, policy)
+        if policy and (detail := self._find_period_problem(times, policy)):
+            self._add(PackProblem.PERIOD_CHANGED, "log/seen", detail)
+        listed = list_entries(self._part, self._arguments, times)
+        if self._pack.read(pack_file.ENTRY_LIST) != listed:
+            row = self._first_changed_line(listed)
             self._add(PackProblem.LIST_CHANGED, f"entries.csv {row}", "not what the entries say")
         if len(self._findings) > before:
             return ClaimResult(State.FAILS, str(self._findings[before]))
-        if check.intact.state is not State.HOLDS or check.complete.state is State.FAILS:
-            reason = "they follow from the log part of this pack, which is not proven"
+        if reason := self._find_doubt(check, times):
             return ClaimResult(State.NOT_CHECKED, reason)
-        words = f"{len(report.figures)} figures, the page and the list follow from the entries"
-        return ClaimResult(State.HOLDS, words)
+        files = "figures, the page and the list" if self._pack.is_old else "figures and the list"
+        return ClaimResult(State.HOLDS, f"{len(report.figures)} {files} follow from the entries")
+
+    def _find_doubt(self, check: LogPartCheck, times: CountedTimes) -> str:
+        """Return why figures that follow from the entries do not hold, or nothing."""
+        if check.intact.state is not State.HOLDS or check.complete.state is State.FAILS:
+            return "they follow from the log part of this pack, which is not proven"
+        if strangers := self._find_strangers():
+            # The page of release 0.2 says that they cosigned: its maker may have invented them.
+            return f"report.html names a witness that your trust file does not: {strangers[0]}"
+        return "" if self._pack.is_old else self._doubt_period(times)
+
+    def _doubt_period(self, times: CountedTimes) -> str:
+        """Return why the witnesses of the reader do not show what is in the period, or nothing."""
+        policy = self._trust.policy
+        if policy is None:
+            return "you named no trust file, so that nothing shows which entries are in the period"
+        theirs = CountedTimes(self._part, policy)
+        if problem := self._find_period_problem(theirs, policy):
+            return f"by your trust file, other checkpoints decide what is in the period: {problem}"
+        pairs = zip(times.all, theirs.all, strict=True)
+        if any(abs(a - b) > MAX_CLOCK_SKEW_US for a, b in pairs if a):
+            return "the witnesses of your trust file saw the checkpoints at other times"
+        return ""
+
+    def _find_period_problem(self, times: CountedTimes, policy: tlog.WitnessPolicy) -> str:
+        return find_period_problem(self._part, times, policy, self._arguments)
+
+    def _find_strangers(self) -> list[str]:
+        """Return the witnesses that the page in a pack may name and the reader does not know."""
+        if not self._pack.is_old or self._trust.policy is None:
+            return []
+        known = set(self._trust.policy.witness_keys)
+        return [key.name for key in self._read_policy().witness_keys if key not in known]
 
     def _first_changed_line(self, computed: bytes) -> str:
         found = self._pack.read(pack_file.ENTRY_LIST).split(b"\r\n")
@@ -330,7 +417,7 @@ class _PackAudit:
 
     def _compare_page(self, report: PackReport) -> None:
         found = self._pack.read(pack_file.PAGE)
-        computed = draw_page(report).encode()
+        computed = draw_old_page(report).encode()
         if found == computed:
             return
         row = "report.html"
@@ -352,15 +439,22 @@ class _PackAudit:
             self._add(PackProblem.MAP_CHANGED, error.what, error.why)
             return
         for control_map in maps:
-            known = known_maps.get(control_map.name)
-            if known is None or known.version != control_map.version:
-                self._not_checked.append(
-                    f"the text of map {control_map.name}, version {control_map.version}: this "
-                    "program has no such map"
-                )
+            name, known = control_map.name, known_maps.get(control_map.name)
+            if known is None:
+                if namesake := find_namesake(control_map, known_maps.values()):
+                    detail = f"it has the title or a number of the source of map {namesake}"
+                    self._add(PackProblem.MAP_CHANGED, f"map {name}", detail)
+                self._not_checked.append(f"the text of map {name}, unknown to this program")
                 continue
+            if known.version != control_map.version:
+                # Otherwise its maker could soften a text, and call that another version.
+                detail = "this program knows no such version of this map"
+                self._add(PackProblem.MAP_CHANGED, f"map {name}", detail)
+                continue
+            if control_map == known:
+                self._compared_maps.append(name)
             pairs = [msgspec.json.decode(encode_map(m)) for m in (control_map, known)]
-            for row, there, here in _differences(f"map {control_map.name}", *pairs):
+            for row, there, here in _differences(f"map {name}", *pairs):
                 detail = f"the pack says {there}; the map of this version says {here}"
                 self._add(PackProblem.MAP_CHANGED, row, detail)
 
@@ -510,22 +604,40 @@ class _PackAudit:
         match source:
             case SeedSource.AUDITOR:
                 return f"who brought the seed {self._arguments.seed!r}: compare it with yours"
-            case SeedSource.WITNESSES:
-                enclosed = tlog.WitnessPolicy.parse(self._pack.read(pack_file.POLICY))
-                drawn_by = find_seed_witnesses(self._part.end, enclosed)
-                policy, keys = self._trust.policy, self._trust.keys
-                # His own witness gives the maker as many cosignatures as he likes.
-                if policy and set(drawn_by).issubset(policy.independent_keys(keys)):
-                    return SEED_OF_WITNESSES
-                return SEED_OF_UNKNOWN_WITNESSES
+            case SeedSource.RECORDED | SeedSource.WITNESSES:
+                return self._judge_witness_seed()
             case SeedSource.CHECKPOINT:
                 return SEED_OF_MAKER
             case _:
                 assert_never(source)
 
+    def _judge_witness_seed(self) -> str:
+        """Return what cannot be said about a seed that follows from cosignatures."""
+        policy, until = self._trust.policy, self._arguments.until
+        drawn = find_witness_seed(self._part, until, self._read_policy())
+        marked = policy.independent_keys(self._trust.keys) if policy else ()
+        keys = drawn.keys if drawn else ()
+        self._seed_witnesses = tuple(SeedWitness(key.name, key in marked) for key in keys)
+        # His own witness gives the maker as many cosignatures as he likes.
+        if policy is None or not all(witness.independent for witness in self._seed_witnesses):
+            return SEED_OF_UNKNOWN_WITNESSES
+        # The maker chooses the enclosed policy: one that leaves out a witness draws another sample.
+        theirs = find_witness_seed(self._part, until, policy)
+        if drawn is None or theirs is None or drawn.seed != theirs.seed:
+            return SEED_OF_OTHERS
+        return SEED_OF_RECORD if theirs.source is SeedSource.RECORDED else SEED_OF_WITNESSES
+
     def _list_not_checked(self, report: PackReport | None) -> None:
         if report is not None:
             self._not_checked.append(self._judge_seed(report.sample.seed_from))
+            is_witnessed = report.counted_by is CountedBy.WITNESSED
+            words = COUNTED_BY_WITNESSES if is_witnessed else COUNTED_BY_WRITERS
+            self._not_checked.append(words)
+            self._not_checked += [
+                f"figure {figure.id}: entries that it follows from are not in the pack"
+                for figure in report.figures
+                if figure.value is None
+            ]
         if self._part.start is not None:
             self._not_checked.append(
                 "whether other runs were open when the period began and recorded nothing in it"
@@ -538,10 +650,9 @@ class _PackAudit:
             "bodies, and the rules between entries, of runs that have no bundle here: "
             "forum ledger verify checks the whole log"
         )
-        self._not_checked.append(
-            f"the enclosed {', '.join(pack_file.EXTRAS)} and {pack_file.SCHEMA}: take them "
-            "from a release"
-        )
+        if self._pack.is_old:
+            self._not_checked.append(CLAIMS_OF_MAKER)
+        self._not_checked.append(f"the enclosed {pack_file.NOT_EVIDENCE}")
 
 
 def _differences(row: str, there: Any, here: Any) -> Iterator[tuple[str, str, str]]:  # noqa: ANN401

@@ -6,6 +6,7 @@ they are only the reader can say: `WitnessState` tells whether one of them is ma
 trust file as run by another organization.
 """
 
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 
 import msgspec
@@ -68,6 +69,7 @@ class Problem(StrEnum):
     SESSION_SURPLUS = "session-surplus"
     SESSION_ANSWER = "session-answer"
     RUN_COURSE = "run-course"
+    CHILD_FOREIGN = "child-foreign"
     SCORE_INVALID = "score-invalid"
     REPORT_INVALID = "report-invalid"
 
@@ -79,16 +81,21 @@ class Problem(StrEnum):
     AFTER_CLOSE = "after-close"
     STRAND_UNCLOSED = "strand-unclosed"
     BODY_MISSING = "body-missing"
+    HOLD_BROKEN = "hold-broken"
+    RULE_MISSING = "rule-missing"
     SESSION_MISSING = "session-missing"
+    DIRECTORY_BROKEN = "directory-broken"
     TAIL_CUT = "tail-cut"
     EPOCH_MISSING = "epoch-missing"
     LEFT_UNSEQUENCED = "left-unsequenced"
+    CATALOGUE_MISMATCH = "catalogue-mismatch"
     NOTHING_SIGNED = "nothing-signed"
 
     HISTORY_REPLACED = "history-replaced"
     NOT_WITNESSED = "not-witnessed"
     TIME_IMPOSSIBLE = "time-impossible"
     PAST_UNKNOWN = "past-unknown"
+    COSIGNATURE_MISSING = "cosignature-missing"
 
     @property
     def claim(self) -> Claim:
@@ -136,6 +143,23 @@ class Sighting(msgspec.Struct, frozen=True):
     """Whether the reader's trust file marks it as run by another organization."""
 
 
+class Interval(msgspec.Struct, frozen=True):
+    """The proven interval of a run, in seconds since 1970 by the clocks of the reader's witnesses.
+
+    A side is None if no witnessed checkpoint bounds the run there: then it was not checked.
+    """
+
+    after: int | None = None
+    """The run was recorded after this moment: a tree without it was witnessed then."""
+    before: int | None = None
+    """The run was recorded before this moment: a tree with all of it was witnessed then."""
+
+    def list_not_checked(self) -> tuple[str, ...]:
+        """Return a line for each side on which nothing bounds the run."""
+        sides = ((self.after, UNBOUNDED_BELOW), (self.before, UNBOUNDED_ABOVE))
+        return tuple(line for time, line in sides if time is None)
+
+
 class Bodies(msgspec.Struct, frozen=True):
     """How the bodies that were committed to are found now."""
 
@@ -165,6 +189,14 @@ class GapCount(msgspec.Struct, frozen=True):
     steps: int
 
 
+UNBOUNDED_BELOW = (
+    "when the run began: it is not bounded below, because no tree before it is cosigned as your "
+    "trust file asks; it may be newer than its times say"
+)
+UNBOUNDED_ABOVE = (
+    "when the run was there: it is not bounded above, because no tree with all of it is cosigned "
+    "as your trust file asks"
+)
 _EVERYTHING = ("everything in it",)
 NOTHING_CHECKED = "nothing was checked"
 ONLY_RECORDED = "; what was not recorded cannot be missing here, see coverage"
@@ -229,6 +261,8 @@ class Report(msgspec.Struct, frozen=True):
     """Observations that are not findings: work that a crash left undone, a wrong clock."""
     coverage: Coverage = Coverage()
     witnessing: WitnessState = WitnessState.NONE
+    interval: Interval | None = None
+    """When the run of a bundle was written, as witnesses prove it; None for a whole ledger."""
 
     def __repr__(self) -> str:
         found = "".join(f"; {finding}" for finding in self.findings[:_MAX_SHOWN_FINDINGS])
@@ -268,25 +302,67 @@ _CLAIM_WORDS = {
 }
 
 
+class ExplainedTimes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Entries of a log whose times the reader knows to be wrong, because a clock was off."""
+
+    log: str
+    first: int
+    last: int
+    reason: str
+
+
 class Findings:
-    """A collector of findings; beyond a thousand, it only counts them."""
+    """A collector of findings; beyond a thousand, it only counts them.
+
+    An impossible time that the reader has explained is no finding.  The reader decides, and never
+    the log: its owner could explain what he has dated back.  It is listed all the same.
+    """
 
     MAX_LISTED = 1000
+    _MAX_NAMED = 20
 
-    def __init__(self) -> None:
+    def __init__(self, explained: Sequence[ExplainedTimes] = ()) -> None:
         self.listed: list[Finding] = []
         self.count = 0
+        self._explained = {explanation: list[int]() for explanation in explained}
         self._failed: dict[Claim, Finding] = {}
 
     def add(
         self, problem: Problem, detail: str, index: int | None = None, entry: str | None = None
     ) -> None:
         """Add a finding."""
+        if problem is Problem.TIME_IMPOSSIBLE and index is not None and self._explain(index):
+            return
         finding = Finding(problem, detail, index, entry)
         self.count += 1
         self._failed.setdefault(problem.claim, finding)
         if len(self.listed) < self.MAX_LISTED:
             self.listed.append(finding)
+
+    def _explain(self, index: int) -> bool:
+        """Return whether the reader has explained the time of an entry, and note the entry."""
+        for explanation, indexes in self._explained.items():
+            if explanation.first <= index <= explanation.last:
+                indexes.append(index)
+                return True
+        return False
+
+    @property
+    def has_explained(self) -> bool:
+        """Whether an impossible time was explained."""
+        return any(self._explained.values())
+
+    def list_explained(self) -> Iterator[str]:
+        """Yield a notice for each explanation that was needed."""
+        for explanation, indexes in self._explained.items():
+            if indexes:
+                named = ", ".join(map(str, indexes[: self._MAX_NAMED]))
+                more = len(indexes) - self._MAX_NAMED
+                named += f" and {more} more" if more > 0 else ""
+                yield (
+                    f"explained by you: the times of {len(indexes)} entries are wrong and prove "
+                    f"nothing ({explanation.reason}): {named}"
+                )
 
     def judge_claim(self, claim: Claim, holds: str) -> ClaimResult:
         """Return the result of a claim: it fails with the first finding, or holds as reasoned."""

@@ -3,7 +3,7 @@
 Tallies are additive: segments of a log are tallied separately and merged in the order of the log.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -186,6 +186,20 @@ class RunTally(msgspec.Struct):
         return ""
 
 
+def tally_run(entries: Iterable[Entry[Any]]) -> RunTally:
+    """Return the tally of one run from all of its entries, each strand in its order."""
+    tally = _empty_tally()
+    for entry in entries:
+        tally.add_entry(entry)
+    return tally
+
+
+def _empty_tally() -> RunTally:
+    return RunTally(
+        reserved={}, settled=[], gates={}, decided=[], late={}, span_calls={}, taken_back=[]
+    )
+
+
 class RunTallies:
     """The tallies of all runs; closed runs are removed with `pop_closed` to bound the memory."""
 
@@ -232,18 +246,7 @@ class RunTallies:
                 yield run, tally
 
     def _of(self, run: str) -> RunTally:
-        return self._runs.setdefault(
-            run,
-            RunTally(
-                reserved={},
-                settled=[],
-                gates={},
-                decided=[],
-                late={},
-                span_calls={},
-                taken_back=[],
-            ),
-        )
+        return self._runs.setdefault(run, _empty_tally())
 
 
 _COUNTED_FACTS = (

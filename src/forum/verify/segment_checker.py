@@ -169,6 +169,8 @@ class SegmentEntryChecker(EntryChecker):
             bodies=self.ok,
             not_checked=tuple(self.not_checked),
             unlisted=tuple(self.unlisted),
+            lowest=self._lowest,
+            earliest=self._earliest,
         )
 
     def _opened_run(self, run: str) -> segment_summary.OpenedRun:

@@ -22,6 +22,8 @@ class EntryRange(msgspec.Struct, frozen=True, array_like=True):
     """The cosignature time of the first checkpoint after the range."""
     root: bytes = b""
     """The root that was signed for a tree of size `stop`; empty if there is none."""
+    witnessed: int = 0
+    """The ceiling if it is a cosignature time, and 0 if it is not."""
 
 
 class Segment(msgspec.Struct, frozen=True, array_like=True):
@@ -86,6 +88,21 @@ class ClosedRun(msgspec.Struct, frozen=True, array_like=True):
     """The ends of the strands that the close lists; None if the list is not stored."""
 
 
+class DirectoryEvent(msgspec.Struct, frozen=True, array_like=True):
+    """An opening, an entry of the directory, or, without runs and strand, a signed tree."""
+
+    index: int
+    """The index of the entry, or the size of the tree."""
+    runs: tuple[str, ...] = ()
+    """The run that is opened, or the runs that are named."""
+    strand: str = ""
+    """The run and the strand of an entry that names runs, or should."""
+    n: int = 0
+    first: int | None = None
+    """How many runs it says are named before it; None if it is of another kind."""
+    since: int = 0
+
+
 class SegmentSummary(msgspec.Struct, frozen=True, array_like=True):
     """The result of checking a segment, with the assumptions about everything before it."""
 
@@ -116,6 +133,12 @@ class SegmentSummary(msgspec.Struct, frozen=True, array_like=True):
     """The tallies of the segment, from which accounts and timers follow, keyed by run."""
     unversioned: int = 0
     """The number of runs accepted in the segment that name no version of the call rules."""
+    lowest: int = 0
+    """The earliest time of an entry in the segment."""
+    earliest: int = 0
+    """The earliest time that an entry behind the segment can have, by the order of the log."""
+    directory: tuple[DirectoryEvent, ...] = ()
+    """The openings, entries of the directory and signed trees of the segment, in their order."""
     coverage: dict[str, int] = {}
     """How runs are known, see `report_checker.ReportChecker.counts`."""
 

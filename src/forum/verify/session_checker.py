@@ -1,4 +1,7 @@
-"""Finds the runs of a ledger that can be replayed: by a protocol, or by the rules of calls."""
+"""Finds the runs of a ledger that can be replayed: by a protocol, or by the rules of calls.
+
+Runs within others are compared with what those have delegated, too.
+"""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -74,6 +77,9 @@ class SessionChecker:
             self.runs.setdefault(entry.run)
         elif isinstance(entry.facts, AcceptedFacts):
             self.unversioned += 1
+            if entry.facts.parent_run:
+                # Lists leave out what runs within another one, so another one must say so.
+                self.runs.setdefault(entry.run)
 
     def _shows_session(self, index: int, entry: Entry[Any]) -> bool:
         seated = isinstance(entry.facts, AcceptedFacts) and session_audit.may_have_panel(
@@ -103,6 +109,8 @@ class SessionChecker:
         """Audit a run with these entries as a session, or else its calls, and add findings."""
         inorder = sorted(entries, key=lambda item: item.index)
         recorded = SessionEntries(run, inorder, self._read_recorded_body)
+        for fault in accord_audit.audit_children(recorded, self._read_other_run).faults:
+            self._findings.add(Problem.CHILD_FOREIGN, fault.detail, fault.index, fault.entry)
         if any(self._shows_session(item.index, item.entry) for item in inorder):
             audit = session_audit.audit_session(recorded, self._read_other_run)
             self._played += audit.is_session and not audit.not_checked

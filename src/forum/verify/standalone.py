@@ -283,13 +283,17 @@ class BundleNote(NamedTuple):
     signatures: list[tuple[str, bytes, bytes]]
 
     def signatures_by(self, keys: list[BundleKey]) -> list[tuple[BundleKey, bytes]]:
-        """Return the signatures that name one of these keys; they are not verified here."""
-        return [
-            (key, blob)
-            for name, key_id, blob in self.signatures
-            for key in keys
-            if (name, key_id) == (key.name, key.id)
-        ]
+        """Return the first signature that names each of these keys; it is not verified here.
+
+        Whoever has a key can make as many valid signatures of one text as fit into a note.
+        """
+        first: dict[BundleKey, bytes] = {}
+        known = [(key, (key.name, key.id)) for key in keys]
+        for name, key_id, blob in self.signatures:
+            for key, claimed in known:
+                if (name, key_id) == claimed:
+                    first.setdefault(key, blob)
+        return list(first.items())
 
 
 def check_line(text: str) -> None:
@@ -368,7 +372,7 @@ def open_checkpoint(data: bytes, keys: list[BundleKey]) -> BundleCheckpoint:
     """Return a checkpoint that a trusted key of its own log has signed."""
     note, signers = read_note(data), set()
     for key, blob in note.signatures_by([key for key in keys if key.algorithm == LOG_KEY]):
-        # An invalid signature by a trusted key rejects the note, because the note was altered.
+        # An invalid one by a trusted key rejects the note, because the note was altered.
         holds = signature_holds(key.public, note.text.encode(), blob)
         require(holds, f"{key.name}: invalid signature")
         signers.add(key.name)
@@ -378,7 +382,7 @@ def open_checkpoint(data: bytes, keys: list[BundleKey]) -> BundleCheckpoint:
 
 
 def read_cosignatures(data: bytes, witnesses: list[BundleKey]) -> list[BundleCosignature]:
-    """Return the cosignatures of known witnesses; refuse the note if one of them is invalid."""
+    """Return the first cosignature of each known witness; refuse the note if one is invalid."""
     note = read_note(data)
     return [check_cosignature(note.text, blob, key) for key, blob in note.signatures_by(witnesses)]
 
@@ -395,6 +399,10 @@ def check_cosignature(text: str, blob: bytes, key: BundleKey) -> BundleCosignatu
 # == The reader's trust file: C2SP tlog-policy, and our line `independent NAME` =================
 
 
+MAX_POLICY, MAX_POLICY_LINES = 1 << 20, 1000
+"""A pack encloses a trust file that anybody can have written."""
+
+
 class BundlePolicy:
     """The logs and witnesses that the reader trusts, and the quorum that must have cosigned."""
 
@@ -404,12 +412,18 @@ class BundlePolicy:
         self.groups: list[tuple[str, int, list[str]]] = []
         self.quorums: list[str] = []
         self.independent: list[str] = []
+        self._names: set[str] = set()
+        require(len(data) <= MAX_POLICY, f"the trust file is longer than {MAX_POLICY} bytes")
         control = re.search(rb"[\x00-\x08\x0b-\x1f\x7f]", data)
         require(not control, "the trust file contains a control character")
         require(data.endswith(b"\n"), "the trust file does not end in a newline")
+        count = 0
         for line in data.decode("utf-8", "surrogateescape").split("\n"):
             words = [word for word in line.replace("\t", " ").split(" ") if word]
             if words and not words[0].startswith("#"):
+                count += 1
+                few = count <= MAX_POLICY_LINES
+                require(few, f"the trust file has more than {MAX_POLICY_LINES} lines")
                 self._read(words)
         require(len(self.quorums) == 1, f"the trust file has {len(self.quorums)} quorum lines")
         # A key with two names, or a member of two groups, would count twice.
@@ -424,15 +438,17 @@ class BundlePolicy:
         require(len(set(members)) == len(members), "a group member is listed twice")
 
     def _read(self, words: list[str]) -> None:
-        names = {*self.witnesses, *(group[0] for group in self.groups)}
+        names = self._names
         first, count = words[0], len(words)
         if first == "log" and count in (2, 3):
             self.logs.append(self._key(words[1], LOG_KEY))
-        elif first == "witness" and count in (3, 4) and words[1] not in {"none", *names}:
+        elif first == "witness" and count in (3, 4) and self._is_free(words[1]):
             self.witnesses[words[1]] = self._key(words[2], WITNESS_KEY)
-        elif first == "group" and count > 3 and words[1] not in {"none", *names}:
-            self._add_group(words[1], words[2], words[3:], names)
-        elif first == "quorum" and count == 2 and words[1] in {"none", *names}:
+            names.add(words[1])
+        elif first == "group" and count > 3 and self._is_free(words[1]):
+            self._add_group(words[1], words[2], words[3:])
+            names.add(words[1])
+        elif first == "quorum" and count == 2 and (words[1] == "none" or words[1] in names):
             self.quorums.append(words[1])
         elif first == "independent" and count == 2 and words[1] in self.witnesses:
             # Whoever chose this name says that the witness is on the machine of its log.
@@ -444,10 +460,15 @@ class BundlePolicy:
                 f"invalid line, or a name that is taken or undefined: {' '.join(words)!r}"
             )
 
-    def _add_group(self, name: str, least: str, members: list[str], names: set[str]) -> None:
+    def _is_free(self, name: str) -> bool:
+        return name != "none" and name not in self._names
+
+    def _add_group(self, name: str, least: str, members: list[str]) -> None:
         number = {"any": 1, "all": len(members)}.get(least) or read_decimal(least)
         require(1 <= number <= len(members), f"invalid threshold {least} of group {name}")
-        require(names.issuperset(members), f"a member of group {name} is not defined above it")
+        require(
+            self._names.issuperset(members), f"a member of group {name} is not defined above it"
+        )
         self.groups.append((name, number, members))
 
     @staticmethod
@@ -458,7 +479,7 @@ class BundlePolicy:
 
     def is_satisfied_by(self, cosignatures: list[BundleCosignature]) -> bool:
         """Return whether these cosignatures reach the quorum; there must be at least one."""
-        keys = [cosignature.key for cosignature in cosignatures]
+        keys = {cosignature.key for cosignature in cosignatures}
         names = {"none", *(name for name, key in self.witnesses.items() if key in keys)}
         for name, number, members in self.groups:
             if len(names.intersection(members)) >= number:
@@ -492,6 +513,12 @@ class BundlePolicy:
         for name, number, members in self.groups:
             needed[name] = sum(sorted(needed[member] for member in members)[:number])
         return needed.get(self.quorums[0], 1)
+
+
+@lru_cache(maxsize=1)
+def read_policy(data: bytes) -> BundlePolicy:
+    """Return the policy that a pack encloses; it is asked for several times."""
+    return BundlePolicy(data)
 
 
 def is_local_witness(witness: str) -> bool:
@@ -550,6 +577,7 @@ Authority person key operator
 BaselineDecision agreed deliberate open
 Basis given lexical semantic classifier
 Check outcome contains matches json command tests file form model coverage kept
+ControlAct hold-place hold-release retention
 Decider person deadline end
 DenialReason unknown expired revoked scope elsewhere
 End gate unanimous stable exhausted rounds stopped silent
@@ -585,6 +613,7 @@ redact/1 entry:text body:text reason:RedactionReason
 export/1 run:text entries:count size:count
 run.open/1 after_size:count=0 after_root:text=""
 run.close/1 outcome:Outcome strands:count +strands
+runs.open/1 first:count runs:text[] since:count=0
 join/1
 note/1 +text
 access.grant/1 key:text name:text scopes:GrantScope[] digest:text expires:count=0
@@ -597,17 +626,23 @@ quarantine.discard/1 rows:count digest:text
 log.epoch/1 key:EpochKey held_size:count=0 held_root:text="" +reason
 key.rotate/1 old:text vkey:text
 redact/2 bodies:text[] reason:RedactionReason rule:text=""
+redact/3 bodies:text[] runs:text[] reason:RedactionReason rule:text=""
 retention/1 subject:text seconds:count
 hold/1 hold:text act:HoldAct runs:text[]=[] +reason
+control.request/1 act:ControlAct hold:text="" runs:text[]=[] subject:text="" seconds:count=0 +reason
+control.refuse/1
 archive/1 run:text entries:count first:count last:count digest:text place:text
 key.add/2 vkey:text by:text since:count signed:text proof:text
 key.rotate/2 old:text vkey:text since:count signed:text proof:text
+witnessed/1 size:count root:text cosignatures:text[]=[]
+log.carry/1 run:text strand:text entries:count=0 head:text=""
 review.done/1 by:Authority since:count until:count run:text="" stops:count=0 budget_stops:count=0
     denials:count=0 gaps:count=0 indeterminate:count=0 gates:count=0 +identity +remark
 incident.open/1 incident:text severity:IncidentSeverity by:Authority known:count runs:text[]=[]
     +identity +text
 incident.close/1 incident:text by:Authority +identity +text
 config.seen/1 engine:text roster:text policies:text models:text tools:text
+config.seen/2 engine:text changed:text[]=[] erased:text[]=[] +models +policies +roster +tools
 accepted/1 usd:limit=9007199254740991 tokens:limit=9007199254740991 calls:limit=9007199254740991
     milliseconds:limit=9007199254740991 depth:count=0 parent_run:text="" parent_task:text=""
     fork_run:text="" fork_index:count=0 +policy +request
@@ -661,6 +696,7 @@ council/1 seats:count models:count baseline:count rounds:count
 ballot/1 seat:count round:count +ballot
 baseline/1 answers:count agreement:count passage:BaselineDecision usd:count tokens:count +answer
 reveal/1 round:count ballots:count seed:text
+reveal/2 round:count ballots:count seed:text
 council.close/1 end:End ground:Ground accord:Accord rounds:count ballots:count changed:count
     conformed:count blockers:count usd:count tokens:count +report
 council.similarity/1 answers:count pairs:count model:text digest:text +scores
@@ -670,6 +706,8 @@ message/1 round:count turn:count type:MessageType +message
 request.void/1 message:text +request
 symposium.close/1 outcome:OutcomeKind rounds:count messages:count digest:text ended:count usd:count
     tokens:count reason:Reason="" +termination
+symposium.close/2 outcome:OutcomeKind rounds:count messages:count ended:count usd:count tokens:count
+    reason:Reason="" +termination
 """
 # </kinds>
 
@@ -737,10 +775,18 @@ def is_count(value: object) -> bool:
 
 def is_plain(value: object, nesting: int) -> bool:
     """Return whether a value consists of strings, exact integers, arrays and objects only."""
-    if isinstance(value, (list, dict)):
-        within = list(value.values()) if isinstance(value, dict) else value
-        return nesting <= MAX_NESTING and all(is_plain(item, nesting + 1) for item in within)
-    return type(value) is str or (type(value) is int and abs(value) <= MAX_COUNT)
+    level = [value]
+    while level:
+        within: list[object] = []
+        for item in level:
+            if isinstance(item, (list, dict)):
+                if nesting > MAX_NESTING:
+                    return False
+                within += item.values() if isinstance(item, dict) else item
+            elif type(item) is not str and (type(item) is not int or abs(item) > MAX_COUNT):
+                return False
+        level, nesting = within, nesting + 1
+    return True
 
 
 def is_fact(value: object, form: object, *default: object) -> bool:
@@ -866,7 +912,7 @@ class BundleMember(NamedTuple):
 MAX_FILES, MAX_BYTES, PIECE = 0xFFFF, 0xFFFFFFFF, 1 << 20
 """The limits of an archive without ZIP64 records, and the number of bytes read at once."""
 MAX_ROTATIONS = 64
-MAX_PAST = MAX_ROTATIONS + 3
+MAX_PAST = MAX_ROTATIONS + 5
 """More hand-overs and earlier checkpoints are not read: each may cost a signature."""
 
 
@@ -983,6 +1029,8 @@ def read_manifest(archive: BundleArchive) -> tuple[str, str]:
     version = f"forum/bundle/{2 if archive.wide else 1}"
     expected = {"v": version, "origin": origin, "run": run, "files": lines}
     require(type(origin) is str and type(run) is str, "the manifest has no origin or no run")
+    labels = matches(LABEL, str(origin)) and matches(LABEL, str(run))
+    require(labels, "the origin or the run in the manifest is no label")
     require(
         write_json(expected).encode() == data, "the files are not those that the manifest lists"
     )
@@ -1014,6 +1062,11 @@ def read_past(size: int, note: bytes, proof: bytes) -> BundlePastCheckpoint:
 
 
 PAST_NOTE = re.compile(r"past/[0-9]{16}\.note").fullmatch
+
+WitnessRecords = dict[tuple[int, str], list[tuple[str, int, BundleEntry]]]
+"""The lines that entries of the strand `witnessed` record, with index and entry."""
+MAX_RECORDED_LINES = 64
+"""How many recorded lines of one checkpoint are read: as many as a note may have."""
 
 
 def check_past_count(count: int) -> None:
@@ -1060,8 +1113,38 @@ class BundleContents:
 
     def entry(self, index: int) -> tuple[bytes, BundleProof]:
         """Return an entry with its proof."""
-        data = self._archive.read(f"entries/{index:016}.json")
-        return data, read_proof(self._archive.read(f"proofs/{index:016}.tlog-proof"))
+        return self.data(index), read_proof(self._archive.read(f"proofs/{index:016}.tlog-proof"))
+
+    def data(self, index: int) -> bytes:
+        """Return the bytes of an entry."""
+        return self._archive.read(f"entries/{index:016}.json")
+
+    def is_proven(self, index: int, tree: BundleCheckpoint) -> bool:
+        """Return whether an entry is in the tree, which is checked before it costs more."""
+        data, proof = self.entry(index)
+        try:
+            check_inclusion(proof.nodes, hash_leaf(data), index, tree)
+        except BundleRejected:
+            return False
+        return proof.at == index
+
+    def witness_records(self, tree: BundleCheckpoint) -> WitnessRecords:
+        """Return the lines of cosignatures that proven entries record, by size and root."""
+        records: WitnessRecords = {}
+        for index in sorted(self.entries):
+            data = self.data(index)
+            if b'"witnessed/1"' not in data or not self.is_proven(index, tree):
+                continue
+            try:
+                entry = read_entry(data)
+            except BundleRejected:
+                continue  # reported when the entry is checked
+            place = (entry.log, entry.run, entry.strand, entry.kind)
+            if place == (self.origin, "log", "witnessed", "witnessed/1"):
+                lines = records.setdefault((entry.facts["size"], entry.facts["root"]), [])
+                lines += [(line, index, entry) for line in entry.facts.get("cosignatures", [])]
+                del lines[MAX_RECORDED_LINES:]
+        return records
 
     def body(self, index: int, name: str) -> bytes:
         """Return the content of a body."""
@@ -1099,9 +1182,11 @@ INTACT_REFUTED = (
 )
 COMPLETE_REFUTED = (
     "position-missing position-doubled cause-missing run-unopened after-close strand-unclosed "
-    "body-missing"
+    "body-missing hold-broken"
 )
-INDEPENDENT_REFUTED = "history-replaced not-witnessed time-impossible past-unknown"
+INDEPENDENT_REFUTED = (
+    "history-replaced not-witnessed time-impossible past-unknown cosignature-missing"
+)
 REFUTED = {
     **dict.fromkeys(INTACT_REFUTED.split(), INTACT),
     **dict.fromkeys(COMPLETE_REFUTED.split(), COMPLETE),
@@ -1178,12 +1263,34 @@ def redacted_bodies(entry: BundleEntry) -> Iterator[tuple[str, str]]:
     if place == ("log", "main", "redact/1"):
         if list(entry.parents[:1]) == [facts["entry"]]:
             yield facts["entry"], facts["body"]
-    elif place == ("log", "retention", "redact/2"):
+    elif place in {("log", "retention", "redact/2"), ("log", "retention", "redact/3")}:
+        targets = entry.parents[: len(facts["runs"])] if "runs" in facts else entry.parents
         for text in facts["bodies"]:
             parent, _, name = text.partition("/")
             formed = matches("0|[1-9][0-9]?", parent) and matches(BODY_NAME, name)
-            if formed and int(parent) < len(entry.parents):
-                yield entry.parents[int(parent)], name
+            if formed and int(parent) < len(targets):
+                yield targets[int(parent)], name
+
+
+class RecordedHolds:
+    """The holds in force at a place of the log; fed with its entries in their order."""
+
+    def __init__(self) -> None:
+        self._holds: dict[str, list[str]] = {}
+
+    def add(self, entry: BundleEntry) -> None:
+        """Follow an entry, if it places or releases a hold."""
+        if (entry.run, entry.strand, entry.kind) != ("log", "retention", "hold/1"):
+            return
+        if entry.facts["act"] == "place":
+            self._holds[entry.facts["hold"]] = entry.facts.get("runs", [])
+        else:
+            self._holds.pop(entry.facts["hold"], None)
+
+    def find_hold(self, run: str) -> str | None:
+        """Return the name of a hold that keeps what a run has recorded, or None."""
+        names = (name for name, runs in self._holds.items() if not runs or run in runs)
+        return min(names, default=None)
 
 
 class BundleRunChecker:
@@ -1195,10 +1302,15 @@ class BundleRunChecker:
         self._strands: dict[str, tuple[int, str]] = {}
         self._absent: dict[tuple[str, str], tuple[int, BundleEntry]] = {}
         self._redacted: set[tuple[str, str]] = set()
+        self._holds = RecordedHolds()
+        self._own: set[str] = set()
+        """The ids of the entries of the run that have bodies."""
         self.signed: dict[tuple[int, str], int] = {}
         """The cosignature time of each signed tree, by size and root; 0 if it is unknown."""
         self.cosigned: dict[int, int] = {}
         self._floor = self.openings = 0
+        self._first = self._last = -1
+        """The indexes of the first and of the last entry of the run."""
         self.open = self.closed = self.unlisted = False
         self.bodies = {"ok": 0, "redacted": 0, "missing": 0, "mismatch": 0}
 
@@ -1207,11 +1319,34 @@ class BundleRunChecker:
         if entry.log != self._bundle.origin:
             self._find("foreign-entry", f"it belongs to {entry.log}", index, entry)
         if entry.run == self._bundle.run:
+            self._first, self._last = self._first if self._last >= 0 else index, index
             self._check_successor(index, leaf, entry)
             self._check_parents(index, entry)
             self._check_bodies(index, leaf, entry)
+            if entry.bodies:
+                self._own.add(leaf)
+        self._holds.add(entry)
+        self._check_redaction(index, entry)
         self._redacted.update(redacted_bodies(entry))
         self._ids.add(leaf)
+
+    def _check_redaction(self, index: int, entry: BundleEntry) -> None:
+        """Report a redaction of the run that stands behind a hold, or under another run's name."""
+        named = entry.facts.get("runs", []) if entry.kind == "redact/3" else []
+        run = self._bundle.run
+        for target, name in redacted_bodies(entry):
+            if target not in self._own:
+                continue
+            place = entry.parents.index(target)
+            if named and named[place] != run:
+                detail = f"its parent {place} is an entry of run {run}, not of {named[place]}"
+                self._find("parent-unknown", detail, index, entry)
+                return
+            hold = self._holds.find_hold(run)
+            if hold is not None:
+                detail = f"it erases body {name!r} of run {run}, which hold {hold} keeps"
+                self._find("hold-broken", detail, index, entry)
+                return
 
     def finish(self) -> None:
         """Report an empty run and missing bodies; call this after all entries."""
@@ -1256,6 +1391,16 @@ class BundleRunChecker:
                 f"The clock of the machine that wrote it was probably {late}"
             )
             self._find("time-impossible", detail, index, entry)
+
+    def interval(self) -> dict[str, int | None]:
+        """Return when the run was written, as far as witnessed checkpoints prove it."""
+        if self._last < 0:
+            return {"after": None, "before": None}
+        before = [time for size, time in self.cosigned.items() if size <= self._first]
+        behind = [time for size, time in self.cosigned.items() if size > self._last]
+        # The root that the opening names cannot be known before its tree is there.
+        after, until = max([self._floor, *before]), min(behind, default=0)
+        return {"after": after // 1_000_000 or None, "before": until // 1_000_000 or None}
 
     def time_bounds(self, index: int) -> tuple[int, int]:
         """Return the times after which and before which an entry got its index."""
@@ -1532,17 +1677,14 @@ def read_rotations(bundle: BundleContents, tree: BundleCheckpoint) -> list[Bundl
     """Return the key rotations of a bundle that are proven to be in the tree."""
     rotations, count = [], 0
     for index in sorted(bundle.entries):
-        data, proof = bundle.entry(index)
+        data = bundle.data(index)
         if b'"key.rotate/' not in data:
             continue
         count += 1
         check_rotation_count(count)
-        rotation = read_key_rotation(bundle.origin, index, data)
-        try:
-            require(proof.at == index, "the proof is for another entry")
-            check_inclusion(proof.nodes, hash_leaf(data), index, tree)
-        except BundleRejected:
+        if not bundle.is_proven(index, tree):
             continue  # reported when the entry is checked
+        rotation = read_key_rotation(bundle.origin, index, data)
         rotations += [rotation] if rotation else []
     return rotations
 
@@ -1664,7 +1806,7 @@ class BundleLogKeys:
         require(
             not several,
             "you pin several keys of this log, and no hand-over between them is here; pin the "
-            "newest one only",
+            "newest one only; if this was exported before the hand-over, ask for a new export",
         )
         tree = read_signed_tree(note) if self._followed else None
         allowed = not self._followed or (
@@ -1702,6 +1844,14 @@ class BundleTrust(NamedTuple):
             return "none"
         marked = any(self.policy.is_independent(key, self.keys) for key, _ in seen)
         return "independent" if marked else "self-witnessed"
+
+
+UNBOUNDED = {
+    "after": "when the run began: it is not bounded below, because no tree before it is cosigned "
+    "as your trust file asks; it may be newer than its times say",
+    "before": "when the run was there: it is not bounded above, because no tree with all of it is "
+    "cosigned as your trust file asks",
+}
 
 
 class BundleVerifier:
@@ -1771,6 +1921,7 @@ class BundleVerifier:
     def _check_past(self, newest: BundleCheckpoint) -> None:
         """Check that this tree continues the earlier ones, whose times bound those of the run."""
         checkpoints, times = [newest], dict[int, int]()
+        records = self._bundle.witness_records(newest)
         self._take_time(times, newest, self._seen)
         for past in self._bundle.past:
             checkpoint = self._open(past.note)
@@ -1782,7 +1933,9 @@ class BundleVerifier:
                 self._findings.add("history-replaced", f"an earlier checkpoint: {error}")
                 continue
             checkpoints.append(checkpoint)
-            self._take_time(times, checkpoint, self._verify_cosignatures(past.note))
+            cosigned = self._verify_cosignatures(past.note)
+            cosigned += self._restore_cosignatures(records, checkpoint, read_note(past.note))
+            self._take_time(times, checkpoint, cosigned)
         sizes = sorted(times)
         # A witness may state a time beyond the largest that an entry can have.  It limits the time
         # of no entry, so it is ignored.
@@ -1792,6 +1945,36 @@ class BundleVerifier:
         for checkpoint in checkpoints:
             time = self._run.cosigned.get(checkpoint.size, 0)
             self._run.signed[checkpoint.size, checkpoint.root.hex()] = time
+
+    def _restore_cosignatures(
+        self, records: WitnessRecords, checkpoint: BundleCheckpoint, note: BundleNote
+    ) -> list[BundleCosignature]:
+        """Return the cosignatures that the log recorded and that are not below the note."""
+        restored, seen, witnessed = [], set(note.signatures), set[BundleKey]()
+        named = {signature[:2] for signature in note.signatures}
+        witnesses = list(self._policy.witnesses.values()) if self._policy else []
+        for line, index, entry in records.get((checkpoint.size, checkpoint.root.hex()), []):
+            try:
+                signature = read_signature(line)
+            except BundleRejected:
+                continue
+            keys = [key for key in witnesses if (key.name, key.id) == signature[:2]]
+            if not keys or keys[0] in witnessed or signature in seen:
+                continue
+            witnessed.add(keys[0])
+            name = signature[0]
+            try:
+                restored.append(check_cosignature(note.text, signature[2], keys[0]))
+            except BundleRejected:
+                detail = f"the recorded cosignature of {name} does not hold"
+                self._findings.add("signature-rejected", detail, index, entry)
+                continue
+            # A witness that was asked twice has two cosignatures, and the note one of them.
+            if signature[:2] not in named:
+                detail = f"the checkpoint of size {checkpoint.size} lacks the cosignature of {name}"
+                detail += " that the log recorded"
+                self._findings.add("cosignature-missing", detail, index, entry)
+        return restored
 
     def _take_time(
         self,
@@ -1894,6 +2077,9 @@ class BundleVerifier:
             not_checked.append(f"the calls of run {bundle.run}: `forum verify` replays them")
             if self._has_accord:
                 not_checked.append(ACCORDS.format(bundle.run))
+        interval = run.interval()
+        if self._policy and run.openings:
+            not_checked += [UNBOUNDED[side] for side, time in interval.items() if time is None]
         claims = self._judge_claims()
         return {
             **unreadable_report(self._findings),
@@ -1910,6 +2096,7 @@ class BundleVerifier:
             "notices": self._notices,
             "coverage": self._reports.coverage(),
             "witnessing": self._trust.judge_witnessing(claims[INDEPENDENT], self._seen),
+            "interval": interval,
         }
 
     def _describe_sighting(self, key: BundleKey, time: int) -> dict[str, Any]:
@@ -1953,6 +2140,7 @@ def unreadable_report(findings: BundleFindings) -> dict[str, Any]:
         "notices": [],
         "coverage": {**dict.fromkeys(PROVENANCES, 0), "gaps": []},
         "witnessing": "none",
+        "interval": None,
     }
 
 
@@ -1985,8 +2173,8 @@ def verify(source: bytes | LazyFile, trust: BundleTrust) -> dict[str, Any]:
 
 # <packs>
 KNOWN_QUERIES = (
-    (62, "16fcbf099354280b29565a09f8bbde382c6d68ff744af139f6f8d8f794398df2"),
-    (60, "61dac4ba4b749c1913ea5636e98aec5bfcf8a4d772bc81d38c38a8041055a7fd"),
+    (62, "e343ab82ee5dc0929a37e9f78ca3908171127ea28dc8294c1d66ae51182cb77a"),
+    (60, "dfef25dddbbf58f47423bf68e86e080c1f56db51d26a1e20548304199d522cb9"),
     (58, "6fee9ca08cbc19a04d159cf549403c0daf0c4cc991f6f8b8a29bf7a1b18844ea"),
 )
 KNOWN_LIMITS = "5c4cda2111be40db657a6f4771f838f51cfd58034945e1edf5fc8d88452c4ebb"
@@ -1999,6 +2187,15 @@ nist-ai-rmf 2026-11 fa9fa90e5e3a463224d00d31be9f042df7e43f126535c5171977c1cd60ef
 pci-dss 2026-11 0b52e5178319c567bfd1ac4f18e50833394723e5f77f1b60d60fa117586dffd4
 soc2 2026-11 907804150476c4392b180e77a0d2f8064c9ae23c5055ea425f3ee6d0a328612e
 """
+MAP_TITLES = """
+ai-act EU AI Act (Regulation (EU) 2024/1689)
+dora DORA (Regulation (EU) 2022/2554) and RTS (EU) 2024/1774
+gdpr GDPR (Regulation (EU) 2016/679)
+iso-42001 ISO/IEC 42001 (AI management systems)
+nist-ai-rmf NIST AI Risk Management Framework 1.0
+pci-dss PCI DSS 10.3, and NIST SP 800-53 AU-9
+soc2 SOC 2 (Trust Services Criteria)
+"""
 EVENT_TABLE = """
 access.grant/1 access; grants key {key} to {name}; scopes {scopes}; until {expires}
 access.grant/2 access; grants key {key} to {name}; scopes {scopes}; until {expires}
@@ -2008,8 +2205,10 @@ key.add/2 access; publishes key {vkey}
 key.rotate/1 access; replaces key {old}; new key {vkey}
 key.rotate/2 access; replaces key {old}; new key {vkey}
 config.seen/1 models; release {engine}; {changed}
+config.seen/2 models; release {engine}; changed: {changed}; erased before it, not compared: {erased}
 redact/1 erasure; erases {body} of entry {entry}; reason {reason}
 redact/2 erasure; erases bodies {bodies} of its parents; reason {reason}; rule {rule}
+redact/3 erasure; erases bodies {bodies} of its parents; runs {runs}; reason {reason}; rule {rule}
 retention/1 erasure; keeps bodies of {subject} for {seconds}
 hold/1 erasure; {act}s hold {hold}; runs {runs}
 archive/1 erasure; archives run {run}; {entries} entries; copy at {place}
@@ -2018,6 +2217,7 @@ review.done/1 review; entries {since} to {until}; run {run}; stops {stops}; budg
     {gates}
 incident.open/1 review; opens incident {incident}; severity {severity}; known {known}; runs {runs}
 incident.close/1 review; closes incident {incident}
+log.carry/1 record; entries carried over; strand {run}/{strand}; entries {entries}
 log.epoch/1 record; continues the log; key {key}; size before {held_size}
 quarantine.discard/1 record; deletes {rows} forged rows
 """
@@ -2029,10 +2229,12 @@ NAMED_FIRST = ("tools.doubt", "gates.unattended", "gaps.steps", "stops.all", "ru
 """The figures whose runs are named, the most important first."""
 MAX_NAMED, MAX_EXAMPLES, MAX_GROUPS, MAX_DAYS = 10, 3, 40, 400
 MAX_TIMELINE, MAX_DECISIONS, MAX_EVENTS = 400, 50, 50
-MAX_QUERIES = 64
+MAX_QUERIES = 32
 """How many queries the maps of a pack may have together: each is asked of each entry."""
+MAX_TERMS = 128
+"""How many terms these queries may have together: kinds, members, and values of conditions."""
 WHOLE_STRANDS = ("access", "config", "incidents", "retention")
-LASTING = ("config.seen/1", "hold/1", "retention/1")
+LASTING = ("config.seen/1", "config.seen/2", "hold/1", "retention/1")
 RELATED = {
     "accepted/1": ("parent_run", "fork_run"),
     "report.source/1": ("continues",),
@@ -2041,7 +2243,10 @@ RELATED = {
 NO_END, STILL_OPEN, UNDECIDED = "no end recorded", "open", "undecided"
 PACK_CLAIMS = (*CLAIMS, "figures", "attested")
 OLD_PACK = "forum/evidence/1"
-"""A pack of release 0.2, in which the root of the tree draws the sample."""
+"""A pack of release 0.2, in which the root of the tree draws the sample.  It holds a page, and
+claims of its maker; a pack of today says nothing about itself.
+"""
+MAX_OUTSIDE_RUNS, MAX_SEEN = 50, 3
 PACK_VERSIONS = (OLD_PACK, "forum/evidence/2")
 SEED_OF_MAKER = (
     "whether the maker of the log influenced the draw of the sample: the seed is the root of the "
@@ -2051,16 +2256,42 @@ SEED_OF_UNKNOWN_WITNESSES = (
     "whether the maker of the log influenced the draw of the sample: the seed comes from witnesses "
     "that you do not mark as independent"
 )
+SEED_OF_OTHERS = (
+    "whether the maker of the log influenced the draw of the sample: by your trust file, other "
+    "cosignatures draw it; bring a seed of your own (--seed)"
+)
 SEED_OF_WITNESSES = (
-    "how often the maker of the log asked the witnesses, who saw it each time: another cosignature "
-    "draws another sample"
+    "whether the maker of the log chose among later trees and cosignatures: the log part has no "
+    "record of those that draw the sample; bring a seed of your own (--seed), which excludes that"
+)
+SEED_OF_RECORD = (
+    "how often the maker of the log asked the witnesses before he recorded what they cosigned, and "
+    "whether he recorded all of it: bring a seed of your own (--seed), which excludes that"
+)
+PAGE_OF_MAKER = (
+    "report.html was not checked: this program does not draw it. Read the page that forum verify "
+    "--page draws with your keys"
+)
+COUNTED_BY_WITNESSES = (
+    "whether the maker left out a checkpoint that witnesses saw near an end of the period: that "
+    "moves an entry only between the times at which they saw the enclosed ones"
+)
+COUNTED_BY_WRITERS = (
+    "when entries were written: at an end of the period, no witness decides which of them are in "
+    "it, but the time that the writer of each says"
+)
+CLAIMS_OF_MAKER = "what the enclosed report.html and report.json say that their maker found (check)"
+NOT_EVIDENCE = (
+    "README.txt, policy, report.schema.json, sbom.cdx.json, verify.html and verify.py, whatever "
+    "they say: they are not evidence; take such files from a release, and the policy from people"
 )
 PACK_FILES = {
-    *("manifest.json", "attestation.dsse.json", "report.json", "report.html", "entries.csv"),
+    *("manifest.json", "attestation.dsse.json", "report.json", "entries.csv"),
     *("report.schema.json", "policy", "log/end.note", "log/edge", "log/consistency"),
     *("log/entries.jsonl", "log/earlier.jsonl", "log/attestation-key.json"),
     *("log/attestation-key.tlog-proof", "README.txt", "sbom.cdx.json", "verify.html", "verify.py"),
 }
+SEEN_NOTE = r"log/seen/[0-9]{16}\.note"
 OTHER_PACK_FILES = (
     r"log/start\.note|log/past/[0-9]{16}\.(note|consistency)"
     r"|maps/[a-z0-9][a-z0-9-]{0,63}\.json|runs/[^/]{1,400}\.zip"
@@ -2092,22 +2323,35 @@ def text_of(value: object) -> str:
     return "" if value is None else str(value)
 
 
+class UnknownMember(str):
+    """The value of a member that does not follow from the log part."""
+
+    __slots__ = ()
+
+
 class FigureCounter:
     """Computes one figure: counts the items of a query."""
 
     def __init__(self, query: Members) -> None:
-        self.query, self.runs = query, dict[str, int]()
+        self.query, self.runs, self._is_unknown = query, dict[str, int](), False
+        self._conditions = [
+            (condition["member"], frozenset(condition["values"]), condition.get("negated", False))
+            for condition in query.get("where", [])
+        ]
         self._examples: list[int] = []
         self._values: list[int] = []
         self._groups: dict[tuple[str, ...], list[int]] = {}
 
     def add(self, index: int, members: Members) -> None:
         """Count an item, if the conditions of the query are met."""
-        query = self.query
-        for condition in query.get("where", []):
-            met = text_of(members.get(condition["member"])) in condition["values"]
-            if met == condition.get("negated", False):
+        query, unknown = self.query, False
+        for member, values, negated in self._conditions:
+            told = members.get(member)
+            if isinstance(told, UnknownMember):
+                unknown = True
+            elif ((told if type(told) is str else text_of(told)) in values) == negated:
                 return
+        self._is_unknown = self._is_unknown or unknown
         value: object = 1
         if query.get("measure", "count") != "count":
             value = members.get(query.get("of", ""), query.get("default", 0))
@@ -2127,9 +2371,12 @@ class FigureCounter:
         return {
             **{name: query[name] for name in ("id", "title", "section")},
             "unit": query.get("unit", "number"),
-            "value": self._measure(self._values),
-            "items": len(self._values),
-            "groups": [{"key": list(key), "value": value} for key, value in self._sorted_groups()],
+            "value": None if self._is_unknown else self._measure(self._values),
+            "items": None if self._is_unknown else len(self._values),
+            "groups": [
+                {"key": list(key), "value": value}
+                for key, value in ([] if self._is_unknown else self._sorted_groups())
+            ],
             "examples": self._examples,
             "query": query,
         }
@@ -2155,9 +2402,19 @@ class FigureCounter:
 class PeriodCounter:
     """Counts the entries of a log part, in the order of the log."""
 
-    def __init__(self, since: int, until: int, incident: str, queries: list[Members]) -> None:
-        self._since, self._until, self._incident = since, until, incident
+    def __init__(
+        self,
+        span: tuple[int, int],
+        incident: str,
+        queries: list[Members],
+        *,
+        is_old: bool,
+    ) -> None:
+        (self._since, self._until), self._incident, self._is_old = span, incident, is_old
+        self._outside_entries = 0
+        self._outside: dict[str, int] = {}
         self.figures = [FigureCounter(query) for query in queries]
+        self._figures_of: dict[str, list[FigureCounter]] = {}
         self._runs: dict[str, Members] = {}
         self._gates: dict[tuple[str, str], tuple[int, int, Members]] = {}
         self._steps: dict[tuple[str, str], tuple[int, int, Members]] = {}
@@ -2174,6 +2431,17 @@ class PeriodCounter:
         self.decisions: list[Members] = []
 
     @property
+    def outside(self) -> Members:
+        """The entries that are counted in the period, and are dated outside of it."""
+        listed = list(self._outside.items())[:MAX_OUTSIDE_RUNS]
+        return {
+            "entries": self._outside_entries,
+            "runs": [run for run, _ in listed],
+            "indexes": [at for _, at in listed],
+            "runs_of": len(self._outside),
+        }
+
+    @property
     def related(self) -> list[str]:
         """The runs that entries of the run of the incident name."""
         return sorted(self._related - {self._incident, ""})
@@ -2184,9 +2452,13 @@ class PeriodCounter:
         listed = (event for events in self._events.values() for event in events)
         return sorted(listed, key=lambda event: int(event["index"]))
 
-    def add(self, index: int, entry: BundleEntry, entry_id: str) -> None:
-        """Count one entry."""
+    def add(self, index: int, entry: BundleEntry, entry_id: str, at: int) -> None:
+        """Count one entry, by the time `at`."""
         self._run_of[entry_id] = entry.run
+        if self._since <= at < self._until and not self._since <= entry.ts < self._until:
+            self._outside_entries += 1
+            self._outside.setdefault(entry.run, index)
+        entry = entry._replace(ts=at)
         if entry.ts >= self._until:
             return
         if entry.run == "log":
@@ -2206,16 +2478,21 @@ class PeriodCounter:
     def _count_entry(self, index: int, entry: BundleEntry) -> None:
         own = {"kind": entry.kind, "actor": entry.actor}
         if entry.kind.startswith("redact/"):
-            own["held"] = "yes" if self._is_under_hold(entry) else "no"
+            own["held"] = self._judge_hold(entry)
         if entry.kind == "stop/1":
             reason = entry.facts.get("reason", "")
             is_overrun = reason == "budget" and entry.actor in ("gateway", "recorder")
             own["cause"] = "overrun" if is_overrun else reason
         members = {**entry.facts, **self._common(entry), **own}
-        for figure in self.figures:
-            kinds, over = figure.query.get("kinds", []), figure.query.get("over", "entries")
-            if over == "entries" and (not kinds or entry.kind in kinds):
-                figure.add(index, members)
+        if entry.kind not in self._figures_of:
+            self._figures_of[entry.kind] = self._find_figures(entry.kind)
+        for figure in self._figures_of[entry.kind]:
+            figure.add(index, members)
+
+    def _find_figures(self, kind: str) -> list[FigureCounter]:
+        """Return the figures that count entries of a kind."""
+        asked = [f for f in self.figures if f.query.get("over", "entries") == "entries"]
+        return [f for f in asked if not f.query.get("kinds") or kind in f.query["kinds"]]
 
     def finish(self) -> None:
         """Count what is open at the end."""
@@ -2288,7 +2565,7 @@ class PeriodCounter:
         else:
             self._holds.pop(entry.facts["hold"], None)
 
-    def _is_under_hold(self, entry: BundleEntry) -> bool:
+    def _judge_hold(self, entry: BundleEntry) -> str:
         """Return whether a redaction names an entry of a run that a hold keeps."""
         if entry.kind == "redact/1":
             targets = [entry.facts["entry"]]
@@ -2296,7 +2573,12 @@ class PeriodCounter:
             places = {body.partition("/")[0] for body in entry.facts["bodies"]}
             targets = [p for number, p in enumerate(entry.parents) if str(number) in places]
         runs = {self._run_of[target] for target in targets if target in self._run_of}
-        return any(not held or runs.intersection(held) for held in self._holds.values())
+        runs.update(entry.facts.get("runs", []))
+        if any(not held or runs.intersection(held) for held in self._holds.values()):
+            return "yes"
+        is_known = not self._holds or all(target in self._run_of for target in targets)
+        # Release 0.2 called a target that it did not have one of no run.
+        return "no" if is_known or self._is_old else UnknownMember("unknown")
 
     def _add_event(self, index: int, entry: BundleEntry) -> None:
         facts, section = entry.facts, EVENTS[entry.kind][0]
@@ -2463,6 +2745,12 @@ class PackLog:
             read_past(int(n[9:25]), archive.read(n), archive.read(f"{n[:25]}.consistency"))
             for n in names
         ]
+        names = sorted(name for name in archive.members if matches(SEEN_NOTE, name))
+        require(len(names) <= MAX_SEEN, f"log/seen has {len(names)} checkpoints")
+        self.seen = [(int(name[9:25]), archive.read(name)) for name in names]
+        for size, note in self.seen:
+            checkpoint = read_checkpoint(read_note(note).text)
+            require(checkpoint.size == size, "log/seen: a checkpoint of another size")
 
     @staticmethod
     def _lines(archive: BundleArchive, name: str) -> list[str]:
@@ -2475,10 +2763,11 @@ class PackLog:
         yield from ((index, data) for index, data, _ in self.earlier)
         yield from enumerate(self.entries, self.start.size)
 
-    def compute_roots(self) -> tuple[bytes, bytes]:
+    def compute_roots(self) -> tuple[bytes, bytes, list[int]]:
         """Return the root that the edge leads to, and the one after the entries.
 
-        A tree is a list of perfect trees of falling height; equal neighbours become one.
+        Return as well the sizes in log/seen of which the entries lead to another root.  A tree is a
+        list of perfect trees of falling height; equal neighbours become one.
         """
         size, widths = self.start.size, []
         while size:
@@ -2493,9 +2782,88 @@ class PackLog:
             for at in range(0, len(tile), 32):
                 add_tree(trees, 8 * level, tile[at : at + 32])
         start = join_trees(trees)
-        for data in self.entries:
+        roots = {size: read_checkpoint(read_note(note).text).root for size, note in self.seen}
+        met = set()
+        for at, data in enumerate(self.entries, self.start.size + 1):
             add_tree(trees, 0, hash_leaf(data))
-        return start, join_trees(trees)
+            if at in roots and roots[at] == join_trees(trees):
+                met.add(at)
+        return start, join_trees(trees), [size for size in roots if size not in met]
+
+
+class EntryTimes:
+    """The times by which entries count: those of their writers, as far as witnesses agree."""
+
+    def __init__(self, log: PackLog, policy: BundlePolicy | None) -> None:
+        """Without a policy, every entry counts by the time of its writer."""
+        self.start = seen_time(log.start_note, policy) if log.start_note else None
+        self.end = seen_time(log.end_note, policy)
+        self.seen = [seen_time(note, policy) for _, note in log.seen]
+        sizes = [log.start.size, *(size for size, _ in log.seen), log.end.size]
+        self.all = [self.start or 0, *self.seen, self.end]
+        times = zip(sizes, self.all)
+        self._trees = [(size, time) for size, time in times if time]
+
+    def time_of(self, index: int, ts: int) -> int:
+        """Return the time by which an entry counts whose writer says `ts`."""
+        behind = [time + 999_999 for size, time in self._trees if size > index]
+        # A witness whose clock was wrong for a while cannot date an entry before what it follows.
+        return max([min([ts, *behind[:1]]), *(t for size, t in self._trees if size <= index)])
+
+    def decide(self, since: int, until: int) -> str:
+        """Return what decides which entries are in a period."""
+        is_begun = self.start is None or 0 < self.start <= since - 1_000_000
+        return "witnessed" if is_begun and is_seen_since(self.end, until) else "writer"
+
+
+def seen_time(note: bytes, policy: BundlePolicy | None) -> int:
+    """Return when the witnesses of a policy saw a checkpoint, in microseconds; 0 if unknown."""
+    try:
+        cosigned = read_cosignatures(note, list(policy.witnesses.values())) if policy else []
+    except BundleRejected:
+        return 0
+    return policy.quorum_time(cosigned) * 1_000_000 if policy else 0
+
+
+def is_seen_since(seen: int, moment: int) -> bool:
+    """Return whether witnesses saw a checkpoint at a moment or later; never if `seen` is 0.
+
+    They state whole seconds, and may have cosigned up to a second later.
+    """
+    return seen > 0 and moment < seen + 1_000_000
+
+
+class SampleSeed(NamedTuple):
+    """A seed that follows from cosignatures, and the witnesses that they are of."""
+
+    seed: str
+    source: str
+    keys: list[BundleKey]
+
+
+def read_signatures(lines: list[str]) -> list[tuple[str, bytes, bytes]]:
+    """Return recorded lines as signatures, unverified; none if one is malformed."""
+    try:
+        return [read_signature(line) for line in lines]
+    except BundleRejected:
+        return []  # no witness has cosigned that
+
+
+def names_quorum(note: BundleNote, policy: BundlePolicy) -> bool:
+    """Return whether the signatures of a note, unverified, name a quorum of witnesses."""
+    named = note.signatures_by(list(policy.witnesses.values()))
+    return policy.is_satisfied_by([BundleCosignature(key, 0) for key, _ in named])
+
+
+def check_record_lines(
+    note: BundleNote, size: int, keys: list[BundleKey]
+) -> list[BundleCosignature]:
+    """Return the recorded cosignatures by these keys; refuse one that does not hold."""
+    try:
+        return [check_cosignature(note.text, blob, k) for k, blob in note.signatures_by(keys)]
+    except BundleRejected:
+        what = f"the log recorded a cosignature of a checkpoint of size {size} that does not hold"
+        raise BundleRejected(what) from None
 
 
 def add_tree(trees: list[tuple[int, bytes]], height: int, node: bytes) -> None:
@@ -2594,9 +2962,10 @@ class PackVerifier:
         rotations = [rotation for rotation in read if rotation] if is_proven else []
         notes = continued_notes(self._log.end_note, self._log.past, self._log.end)
         notes += [self._log.start_note] if self._log.start_note else []
+        notes += [note for _, note in self._log.seen]
         self._log_keys = BundleLogKeys(self.origin, pinned, rotations, notes)
         self._keys = list(dict.fromkeys(pinned + self._log_keys.accepted))
-        self._is_signed = False
+        self._is_signed, self._counted_by = False, ""
 
     def run(self) -> dict[str, Any]:
         """Check the log part, the figures, the bundles and the attestation; return the report."""
@@ -2608,6 +2977,14 @@ class PackVerifier:
         claims["attested"] = self._judge_attestation(computed)
         if computed is not None:
             self._not_checked.append(self._judge_seed(computed["sample"]["seed_from"]))
+            self._counted_by = computed.get("counted_by", "writer")
+            by_witnesses = self._counted_by == "witnessed"
+            self._not_checked += [COUNTED_BY_WITNESSES if by_witnesses else COUNTED_BY_WRITERS]
+            self._not_checked += [
+                f"figure {figure['id']}: entries that it follows from are not in the pack"
+                for figure in computed["figures"]
+                if figure["value"] is None
+            ]
         if self._log.start_note:
             self._not_checked += [
                 "whether other runs were open when the period began and recorded nothing in it",
@@ -2617,11 +2994,9 @@ class PackVerifier:
                 ),
             ]
         self._not_checked += [
-            "report.html: read report.json, which has the same figures, or use `forum verify`",
-            "what report.json says that its maker found (check)",
+            *([PAGE_OF_MAKER, CLAIMS_OF_MAKER] if self._is_old else []),
             "bodies, and the rules between entries, of runs that have no bundle here",
-            "the enclosed README.txt, policy and report.schema.json",
-            "the enclosed sbom.cdx.json, verify.html and verify.py",
+            f"the enclosed {NOT_EVIDENCE}",
         ]
         ok = not self._listed and all(claim["state"] == HOLDS for claim in claims.values())
         found = len(self._listed)
@@ -2639,6 +3014,7 @@ class PackVerifier:
             "found": found,
             "not_checked": self._not_checked,
             "witnessing": self._trust.judge_witnessing(claims[INDEPENDENT], self._seen),
+            "counted_by": self._counted_by,
         }
 
     def _add(self, problem: str, row: str, detail: str) -> None:
@@ -2648,18 +3024,23 @@ class PackVerifier:
         """Return the origin in the manifest, which must list exactly the other files."""
         members = self._archive.members
         require(PACK_FILES.issubset(members), "a file of the pack is missing")
-        for name in members:
-            known = name in PACK_FILES or matches(OTHER_PACK_FILES, name)
-            require(known, f"{name[:80]!r} is a file of no known kind")
         data = self._archive.read("manifest.json")
         require(data.endswith(b"\n"), "the manifest does not end in a newline")
         value = read_json(data[:-1])
         origin = value.get("origin") if type(value) is dict else None
         require(type(origin) is str, "the manifest has no origin")
+        require(matches(LABEL, str(origin)), "the origin in the manifest is no label")
         apart = ("manifest.json", "attestation.dsse.json")
         files = [[n, m.size, m.digest] for n, m in members.items() if n not in apart]
         self._version = value.get("v")
         require(self._version in PACK_VERSIONS, "the pack is of an unknown version")
+        self._is_old = self._version == OLD_PACK
+        fixed = PACK_FILES | {"report.html"} if self._is_old else PACK_FILES
+        require(fixed.issubset(members), "a file of the pack is missing")
+        for name in members:
+            known = name in fixed or matches(OTHER_PACK_FILES, name)
+            known = known or (not self._is_old and matches(SEEN_NOTE, name))
+            require(known, f"{name[:80]!r} is a file of no known kind")
         expected = {"v": self._version, "origin": origin, "files": files}
         require(value == expected, "the files are not those that the manifest lists")
         return str(origin)
@@ -2700,7 +3081,7 @@ class PackVerifier:
         """Compare the entries with the roots of both trees, and return whether they agree."""
         log, before, add = self._log, self._findings.count, self._findings.add
         try:
-            start, end = log.compute_roots()
+            start, end, others = log.compute_roots()
         except BundleRejected as error:
             add("root-mismatch", str(error))
             return False
@@ -2712,6 +3093,9 @@ class PackVerifier:
             add("entry-missing", detail)
         if end != log.end.root:
             add("root-mismatch", "log/entries.jsonl does not lead to the root of log/end.note")
+        for size in others:
+            detail = f"the checkpoint of size {size} in log/seen is not of this log part"
+            add("root-mismatch", detail)
         self._expect("proof-rejected", "log/consistency", None, self._check_consistency)
         for index, data, proof in log.earlier:
             place = ("proof-rejected", "log/earlier.jsonl", index)
@@ -2767,7 +3151,8 @@ class PackVerifier:
     def _judge_log(self) -> dict[str, dict[str, str]]:
         """Check signatures and times of the log part, and return the three claims about it."""
         log, findings = self._log, self._findings
-        signed = [bool(self._keys) and self._open(n) for n in (log.end_note, log.start_note) if n]
+        notes = [log.end_note, log.start_note, *(note for _, note in log.seen)]
+        signed = [bool(self._keys) and self._open(note) for note in notes if note]
         self._seen = seen = self._cosignatures(log.end_note, "log/end.note")
         for note in self._trust.seen:
             try:
@@ -2858,26 +3243,31 @@ class PackVerifier:
             if hashlib.sha256(write_json(known).encode()).hexdigest() == expected:
                 return known
         self._add("figure-changed", "figures", "the queries are not those of a known release")
-        return [figure["query"] for figure in figures[: KNOWN_QUERIES[0][0]]]
+        unknown = [figure["query"] for figure in figures[: KNOWN_QUERIES[0][0]]]
+        check_terms(unknown)
+        return unknown
 
     def _make_report(self, entries: list[tuple[int, BundleEntry]]) -> Members:
         given, log, report = self._arguments, self._log, self._report
         maps = self._read_maps()
         known = self._find_queries(report["figures"])
         added = [query for _, used, _ in maps for query in used.get("queries", [])]
-        require(
-            len(added) <= MAX_QUERIES, f"{len(added)} queries in maps; the most is {MAX_QUERIES}"
-        )
+        count = len(added)
+        require(count <= MAX_QUERIES, f"{count} queries in maps; the most is {MAX_QUERIES}")
+        check_terms(added)
         queries = known + added
         ids = [query["id"] for query in queries]
         doubled = [query_id for query_id in ids if ids.count(query_id) > 1]
         require(not doubled, f"two queries have the id {doubled[0] if doubled else ''}")
         if hashlib.sha256(write_json(report["limits"]).encode()).hexdigest() != KNOWN_LIMITS:
             self._add("figure-changed", "limits", "the limits are not those of this release")
-        counter = PeriodCounter(given["since"], given["until"], given["incident"], queries)
+        span = (given["since"], given["until"])
+        counter = PeriodCounter(span, given["incident"], queries, is_old=self._is_old)
+        enclosed = None if self._is_old else self._read_policy()
+        times = self._times = EntryTimes(log, enclosed)
         leaves = (hash_leaf(data).hex() for _, data in log.indexed_entries())
         for (index, entry), leaf in zip(entries, leaves):
-            counter.add(index, entry, leaf)
+            counter.add(index, entry, leaf, times.time_of(index, entry.ts))
         counter.finish()
         figures = [figure.result() for figure in counter.figures]
         concerns = counter.concerns()
@@ -2898,6 +3288,8 @@ class PackVerifier:
 
         drawn = sorted(sorted(counter.active, key=rank)[: given["sample"]])
         started = log.start.root.hex() if log.start_note else ""
+        # What the maker found is not checked here.
+        stated = {"check": report["check"]} if self._is_old else {}
         return {
             "v": self._version,
             "origin": self.origin,
@@ -2906,9 +3298,11 @@ class PackVerifier:
             "arguments": given,
             "start": {"size": log.start.size, "root": started},
             "end": {"size": log.end.size, "root": root},
-            "check": report["check"],  # what the maker found is not checked here
+            **stated,
             "entries": len(log.entries),
             "counted": counter.counted,
+            **({} if self._is_old else {"counted_by": times.decide(*span)}),
+            **({} if self._is_old else {"outside": counter.outside}),
             "figures": figures,
             "decisions": counter.decisions,
             "events": counter.events,
@@ -2930,33 +3324,75 @@ class PackVerifier:
         """Return the seed of the sample, and where it comes from."""
         if self._arguments["seed"]:
             return self._arguments["seed"], "auditor"
-        witnesses = self._seed_witnesses()
-        if not witnesses:
+        if self._is_old:
             return root, "checkpoint"
-        note, lines = read_note(self._log.end_note), ["forum/sample/1\n"]
-        for text, key in sorted(witnesses.items()):
-            # A cosignature begins with its time, so that the least is the first.
-            blob = min(blob for _, blob in note.signatures_by([key]))
-            lines.append(f"{text} {base64.b64encode(blob).decode()}\n")
-        return hashlib.sha256("".join(lines).encode()).hexdigest(), "witnesses"
+        policy = self._read_policy()
+        drawn = self._find_witness_seed(policy, self._times)
+        behind = self._find_behind(self._times)
+        if drawn:
+            return drawn.seed, drawn.source
+        return read_checkpoint(behind.text).root.hex() if behind else root, "checkpoint"
 
-    def _seed_witnesses(self) -> dict[str, BundleKey]:
-        """Return the witnesses of the enclosed policy whose cosignatures draw the sample.
+    def _read_policy(self) -> BundlePolicy:
+        """Return the enclosed policy, which nobody need believe."""
+        return read_policy(self._archive.read("policy"))
+
+    def _find_witness_seed(self, policy: BundlePolicy, times: EntryTimes) -> SampleSeed | None:
+        """Return the seed that follows from cosignatures by the witnesses of a policy, if any does.
 
         A witness on the machine of the log does not count: its owner can have as many cosignatures
-        as he likes.
+        as he likes.  `times` are those of the policy.
         """
-        if self._version == OLD_PACK:
-            return {}
-        policy = BundlePolicy(self._archive.read("policy"))
+        witnesses = list(policy.witnesses.values())
+        note, source = self._find_seed_note(policy, times)
         try:
-            seen = read_cosignatures(self._log.end_note, list(policy.witnesses.values()))
+            named = note.signatures_by(witnesses)
+            seen = [check_cosignature(note.text, blob, key) for key, blob in named]
         except BundleRejected:
-            return {}
-        keys = {cosignature.key for cosignature in seen}
-        if not policy.is_satisfied_by(seen):
-            return {}
-        return {write_key(key): key for key in keys if not is_local_witness(key.name)}
+            return None
+        keys = [key for key in {c.key for c in seen} if not is_local_witness(key.name)]
+        if not keys or not policy.is_satisfied_by(seen):
+            return None
+        lines = ["forum/sample/1\n"]
+        for key in sorted(keys, key=write_key):
+            [(_, blob)] = note.signatures_by([key])
+            lines.append(f"{write_key(key)} {base64.b64encode(blob).decode()}\n")
+        return SampleSeed(hashlib.sha256("".join(lines).encode()).hexdigest(), source, keys)
+
+    def _find_behind(self, times: EntryTimes) -> BundleNote | None:
+        """Return the first checkpoint in log/seen that witnesses saw behind the period, if any is.
+
+        Whether an earlier one decides is checked only where they saw the end behind it, too.
+        """
+        until = self._arguments["until"]
+        seen = zip(self._log.seen, times.seen) if is_seen_since(times.end, until) else ()
+        return next((read_note(note) for (_, note), at in seen if is_seen_since(at, until)), None)
+
+    def _find_seed_note(self, policy: BundlePolicy, times: EntryTimes) -> tuple[BundleNote, str]:
+        """Return the checkpoint whose signatures give the seed, and where that comes from."""
+        note, lines = self._find_behind(times), list[str]()
+        if note is None:
+            return read_note(self._log.end_note), "witnesses"
+        checkpoint = read_checkpoint(note.text)
+        for size, root, recorded in self._records():
+            if (size, root) != (checkpoint.size, checkpoint.root.hex()) or not recorded:
+                continue
+            # What was recorded later does not count: nobody chooses by where a log part ends.
+            lines += recorded
+            signatures = read_signatures(lines[:MAX_RECORDED_LINES])
+            if names_quorum(BundleNote(note.text, signatures), policy):
+                return BundleNote(note.text, signatures), "recorded"
+            if len(lines) >= MAX_RECORDED_LINES:
+                break
+        return note, "witnesses"
+
+    def _records(self) -> Iterator[tuple[int, str, list[str]]]:
+        """Yield size and root of each checkpoint that the log part records, with the lines."""
+        for index, entry in self._entries or []:
+            place = (entry.run, entry.strand, entry.kind)
+            if index >= self._log.start.size and place == ("log", "witnessed", "witnessed/1"):
+                facts = entry.facts
+                yield facts["size"], facts["root"], facts.get("cosignatures", [])
 
     def _judge_seed(self, source: str) -> str:
         """Return what cannot be said about the seed of the sample."""
@@ -2964,11 +3400,17 @@ class PackVerifier:
             return f"who brought the seed {self._arguments['seed']!r}: compare it with yours"
         if source == "checkpoint":
             return SEED_OF_MAKER
-        keys, policy = self._seed_witnesses().values(), self._policy
+        drawn = self._find_witness_seed(self._read_policy(), self._times)
+        policy = self._policy
+        keys = drawn.keys if drawn else []
         # His own witness gives the maker as many cosignatures as he likes.
-        if policy and all(policy.is_independent(key, self._trust.keys) for key in keys):
-            return SEED_OF_WITNESSES
-        return SEED_OF_UNKNOWN_WITNESSES
+        if not policy or not all(policy.is_independent(key, self._trust.keys) for key in keys):
+            return SEED_OF_UNKNOWN_WITNESSES
+        # The maker chooses the enclosed policy: one that leaves out a witness draws another sample.
+        theirs = self._find_witness_seed(policy, EntryTimes(self._log, policy))
+        if not drawn or not theirs or drawn.seed != theirs.seed:
+            return SEED_OF_OTHERS
+        return SEED_OF_RECORD if theirs.source == "recorded" else SEED_OF_WITNESSES
 
     def _read_maps(self) -> list[tuple[str, Members, str]]:
         """Return name, content and digest of each map, compared with those of this release."""
@@ -2979,11 +3421,19 @@ class PackVerifier:
             used, digest = read_loose_json(self._archive.read(name)), ""
             digest = self._archive.members[name].digest
             require(type(used) is dict and f"maps/{used.get('name')}.json" == name, f"{name}: name")
+            row = f"map {used['name']}"
             known = KNOWN_MAP_DIGESTS.get(f"{used['name']} {used.get('version')}")
-            if known is None:
-                self._not_checked.append(f"the text of map {used['name']}, unknown to this release")
+            if used["name"] not in KNOWN_MAP_NAMES:
+                namesake = find_namesake(used.get("title"))
+                if namesake:
+                    detail = f"it has the title or a number of the source of map {namesake}"
+                    self._add("map-changed", row, detail)
+                self._not_checked.append(f"the text of {row}, unknown to this program")
+            elif known is None:
+                # Otherwise its maker could soften a text, and call that another version.
+                self._add("map-changed", row, "this program knows no such version of this map")
             elif known != digest:
-                self._add("map-changed", f"map {used['name']}", "it is not the map of this version")
+                self._add("map-changed", row, "it is not the map of this version")
             maps.append((used["name"], used, digest))
         names = [name for name, _, _ in maps]
         if names != self._arguments["maps"]:
@@ -2997,6 +3447,7 @@ class PackVerifier:
         if computed is None:
             return {"state": NOT_CHECKED, "reason": self._why_not_computed()}
         self._compare_report(computed)
+        self._check_period()
         self._compare_list()
         changed = [f for f in self._listed if f["problem"] not in ("log-part", "bundle-rejected")]
         if changed:
@@ -3005,6 +3456,12 @@ class PackVerifier:
         if claims[INTACT]["state"] != HOLDS or claims[COMPLETE]["state"] == FAILS:
             reason = "they follow from the log part of this pack, which is not proven"
             return {"state": NOT_CHECKED, "reason": reason}
+        if self._is_old:
+            # It is what people read, so that nothing else makes up for it.
+            return {"state": NOT_CHECKED, "reason": PAGE_OF_MAKER}
+        doubt = self._doubt_period()
+        if doubt:
+            return {"state": NOT_CHECKED, "reason": doubt}
         count = len(computed["figures"])
         reason = f"{count} figures of report.json and the list of entries follow from the entries"
         return {"state": HOLDS, "reason": reason}
@@ -3022,6 +3479,86 @@ class PackVerifier:
         if form.encode() != self._archive.read("report.json"):
             self._add("figure-changed", "report.json", "it is not in its canonical form")
 
+    def _check_period(self) -> None:
+        """Add a finding if other checkpoints than the enclosed ones decide about the period."""
+        try:
+            if not self._is_old:
+                self._check_choice(self._times, self._read_policy())
+        except BundleRejected as error:
+            self._add("period-changed", "log/seen", str(error))
+
+    def _doubt_period(self) -> str:
+        """Return why the witnesses of the reader do not show what is in the period, or nothing."""
+        if self._policy is None:
+            return "you named no trust file, so that nothing shows which entries are in the period"
+        theirs = EntryTimes(self._log, self._policy)
+        try:
+            self._check_choice(theirs, self._policy)
+        except BundleRejected as error:
+            return f"by your trust file, other checkpoints decide what is in the period: {error}"
+        if any(a and abs(a - b) > MAX_CLOCK_SKEW_US for a, b in zip(self._times.all, theirs.all)):
+            return "the witnesses of your trust file saw the checkpoints at other times"
+        return ""
+
+    def _check_choice(self, times: EntryTimes, policy: BundlePolicy) -> None:
+        """Refuse checkpoints that do not decide what is in the period, by these witnesses."""
+        log, seen, start = self._log, times.seen, times.start
+        since, until = self._arguments["since"], self._arguments["until"]
+        inner = [time for time in seen if not is_seen_since(time, until)]
+        is_before = start is None or 0 < start <= since - 1_000_000
+        require(is_before, "witnesses did not see log/start.note before the period")
+        require(all(seen), "witnesses have not cosigned a checkpoint in log/seen")
+        require(
+            seen[: len(inner)] == inner and len(inner) <= 2 and len(seen) <= len(inner) + 1,
+            "log/seen has others than the first and the last checkpoint of the period",
+        )
+        require(
+            not inner or is_seen_since(inner[0], since),
+            "witnesses saw the first checkpoint in log/seen before the period",
+        )
+        # Between these, witnesses saw no checkpoint: it would have been the one that decides.
+        sizes = [log.start.size, *(size for size, _ in log.seen), log.end.size]
+        is_cut = times.end > 0 and not is_seen_since(times.end, until)
+        places = (0,) if is_cut else (0, len(inner))
+        gaps = [range(sizes[at] + 1, sizes[at + 1]) for at in places]
+        recorded: dict[tuple[int, str], list[str]] = {}
+        for size, root, lines in self._records():
+            recorded.setdefault((size, root), []).extend(lines)
+        notes = [log.end_note, *(note for _, note in log.seen)]
+        notes += [log.start_note] if log.start_note else []
+        enclosed = {note.text: note for note in map(read_note, notes)}
+        for (size, root), lines in sorted(recorded.items()):
+            if not matches(HASH, root):
+                continue  # no witness has cosigned what is no checkpoint
+            text = f"{self.origin}\n{size}\n{base64.b64encode(bytes.fromhex(root)).decode()}\n"
+            note = BundleNote(text, read_signatures(lines[:MAX_RECORDED_LINES]))
+            if text in enclosed:
+                self._check_missing(policy, size, note, enclosed[text])
+            elif any(size in gap for gap in gaps):
+                self._check_record(policy, size, note)
+
+    def _check_missing(
+        self, policy: BundlePolicy, size: int, recorded: BundleNote, enclosed: BundleNote
+    ) -> None:
+        """Refuse an enclosed checkpoint without a cosignature that the log recorded."""
+        for key in policy.witnesses.values():
+            # A witness that was asked twice has two cosignatures, and the note one of them.
+            if not enclosed.signatures_by([key]):
+                seen = check_record_lines(recorded, size, [key])
+                what = f"the checkpoint of size {size} lacks a cosignature that the log recorded"
+                require(not seen, what)
+
+    def _check_record(self, policy: BundlePolicy, size: int, note: BundleNote) -> None:
+        """Refuse a pack without a checkpoint of which the log recorded that witnesses saw it.
+
+        Signatures are checked only if they are of a quorum: an honest pack has no such record, and
+        any other is refused with the first one.
+        """
+        if names_quorum(note, policy):
+            seen = check_record_lines(note, size, list(policy.witnesses.values()))
+            what = f"the log recorded that witnesses saw a checkpoint of size {size}: it is missing"
+            require(not policy.quorum_time(seen), what)
+
     def _compare_list(self) -> None:
         """Add a finding for the first line of entries.csv that the entries do not give."""
         lines = self._archive.read("entries.csv").split(b"\r\n")
@@ -3037,7 +3574,8 @@ class PackVerifier:
         yield b"index,id,time,run,strand,n,kind,actor,outcome"
         for index, entry in self._entries or []:
             at = index - self._log.start.size
-            if at < 0 or not self._arguments["since"] <= entry.ts < self._arguments["until"]:
+            counted = self._times.time_of(index, entry.ts)
+            if at < 0 or not self._arguments["since"] <= counted < self._arguments["until"]:
                 continue
             place = [str(index), hash_leaf(self._log.entries[at]).hex(), format_moment(entry.ts)]
             rest = [entry.run, entry.strand, str(entry.n), entry.kind, entry.actor]
@@ -3082,7 +3620,7 @@ class PackVerifier:
             key, index, is_signed = self._read_attestation_key()
             statement = self._open_statement(key)
             if computed:
-                self._compare_claims(statement, computed["check"])
+                self._compare_claims(statement, computed.get("check", {}))
         except (BundleRejected, LookupError, TypeError, AttributeError) as error:
             detail = str(error) if isinstance(error, BundleRejected) else "malformed"
             self._add("attestation-rejected", "attestation.dsse.json", detail)
@@ -3159,7 +3697,7 @@ class PackVerifier:
         return dict(statement)
 
     def _compare_claims(self, statement: Members, check: Members) -> None:
-        """Check that a statement claims what the report says that its maker found."""
+        """Check that a statement claims what a report of release 0.2 does, or else nothing."""
         claims = [f"FORUM_{n}_{c['state']}".upper().replace(" ", "_") for n, c in check.items()]
         expected = {
             "verifier": {"id": self.origin},
@@ -3192,12 +3730,23 @@ def list_bundles(drawn: list[str], named: list[Members], incident: Members | Non
     return [{"run": run, "file": name_bundle(run), "why": why[run]} for run in sorted(why)]
 
 
+def check_terms(queries: list[Members]) -> None:
+    """Refuse queries that compare many terms with each item."""
+    lists = [query.get(name, []) for query in queries for name in ("kinds", "by")]
+    where = [condition for query in queries for condition in query.get("where", [])]
+    lists += [condition["values"] for condition in where]
+    terms = len(where) + sum(map(len, lists))
+    require(terms <= MAX_TERMS, f"the queries of maps have {terms} terms; the most is {MAX_TERMS}")
+
+
 def apply_map(used: Members, digest: str, figures: list[Members]) -> Members:
     """Return a map with what the period shows for each of its rows."""
     by_id, rows = {figure["id"]: figure for figure in figures}, []
     for row in used["rows"]:
         named = [by_id[name] for name in row["figures"]]
         state = "no entries in this period" if named else "not from a ledger"
+        if any(figure["items"] is None for figure in named):
+            state = "cannot be computed from this pack"
         if any(figure["items"] for figure in named):
             state = "entries found"
         short = [{name: f[name] for name in ("id", "value", "items")} for f in named]
@@ -3209,6 +3758,20 @@ def apply_map(used: Members, digest: str, figures: list[Members]) -> Members:
 KNOWN_MAP_DIGESTS = {
     name: digest for name, _, digest in (x.rpartition(" ") for x in KNOWN_MAPS.strip().split("\n"))
 }
+KNOWN_MAP_NAMES = {name.partition(" ")[0] for name in KNOWN_MAP_DIGESTS}
+
+
+def title_marks(title: str) -> set[str]:
+    """Return what tells of which source a title is: its letters and digits, and its numbers."""
+    words = re.findall("[a-z0-9]+", title.lower())
+    return {"".join(words), *re.findall("[0-9]{4}/[0-9]+", title)}
+
+
+def find_namesake(title: object) -> str:
+    """Return the name of a map of this release that is of the same source, or nothing."""
+    known = (line.partition(" ") for line in MAP_TITLES.strip().split("\n"))
+    marks = title_marks(title) if isinstance(title, str) else set[str]()
+    return next((name for name, _, theirs in known if marks & title_marks(theirs)), "")
 
 
 def is_pack(source: bytes | LazyFile) -> bool:
@@ -3244,7 +3807,7 @@ def unread_pack_report(
     report.update(dict.fromkeys(PACK_CLAIMS, others))
     report[INTACT] = {"state": FAILS, "reason": why}
     report.update(findings=[finding], found=1, not_checked=["everything in it"])
-    report["witnessing"] = "none"
+    report.update(witnessing="none", counted_by="")
     return report
 
 
@@ -3292,6 +3855,9 @@ def print_report(report: dict[str, Any]) -> None:
     lines += claim_lines(report, CLAIMS)
     lines += [f"found        {describe(finding)}" for finding in report["findings"]]
     lines += [f"seen         by {s['witness']} at {s['time']}" for s in report["sightings"]]
+    if report["interval"] and None not in report["interval"].values():
+        times = [format_moment(time * 1_000_000) for time in report["interval"].values()]
+        lines.append(f"written      between {times[0]} and {times[1]}, witnessed")
     lines.append(f"coverage     {describe_coverage(report['coverage'])}")
     lines += [f"not checked  {what}" for what in report["not_checked"]]
     lines += [f"note         {notice}" for notice in report["notices"]]
@@ -3302,6 +3868,7 @@ def print_pack_report(report: dict[str, Any]) -> None:
     """Print a report about a pack as text."""
     lines = [f"{report['origin']}  size {report['size']}  root {report['root']}"]
     lines += [f"an evidence pack, from {report['since']} until {report['until']}"]
+    lines += [f"counted by: {report['counted_by']}"] if report["counted_by"] else []
     lines += claim_lines(report, PACK_CLAIMS)
     lines += ["found        {problem} at {row}: {detail}".format(**f) for f in report["findings"]]
     lines += [f"not checked  {what}" for what in report["not_checked"]]
@@ -3317,9 +3884,18 @@ def read_file(path: str) -> bytes:
         raise BundleRejected(f"{path}: {error.strerror}") from None
 
 
+EXIT_STATUSES = (
+    "Exit status: 0 if every claim holds, and nothing that people read as evidence is left "
+    "unchecked; 3 if something was found, or something was not checked that a claim or such a file "
+    "rests on (a page in a pack of release 0.2, for example); 2 for wrong usage."
+)
+
+
 def main() -> int:
     """Run the command line and return the exit status."""
-    parser = argparse.ArgumentParser(description="Verify an evidence bundle or pack of Forum.")
+    parser = argparse.ArgumentParser(
+        description="Verify an evidence bundle or pack of Forum.", epilog=EXIT_STATUSES
+    )
     parser.add_argument("bundle", metavar="FILE", help="a bundle or a pack")
     parser.add_argument("--key", action="append", default=[], help="a log's public key (a vkey)")
     parser.add_argument("--policy", help="your trust file: the logs and witnesses that you trust")

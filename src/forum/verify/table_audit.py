@@ -15,8 +15,9 @@ from typing import TypeVar
 from forum.errors import Malformed
 from forum.ledger import ports
 from forum.ledger.entry import LOG_RUN, MAIN_STRAND, Entry, leaf_of
+from forum.ledger.own_entries import is_foreign_to_own
 from forum.ledger.row_checks import has_matching_columns
-from forum.ledger.strand import TAGGED_STRANDS
+from forum.ledger.strand import LOST_COMMITS_MARK, TAGGED_STRANDS, WRITE_KEY_MARK
 from forum.ledger.write_tags import WriteKeys
 from forum.tlog import count_tiles
 from forum.verify.report import Findings, Problem
@@ -25,8 +26,12 @@ from forum.work import shared_tasks
 
 Row = TypeVar("Row")
 
+_MARKS = (WRITE_KEY_MARK, LOST_COMMITS_MARK)
+"""What the table of heads may have beside the heads of strands."""
+
 _PAGE_ROWS = 1000
 _NEVER_US = 2**62
+_SET_ASIDE = "forum ledger quarantine sets it aside"
 _MAX_TIMER_DELAY_US = 24 * 3600 * 1_000_000
 """The tolerance for a late timer, far more than the seconds by which workers postpone one."""
 
@@ -92,6 +97,12 @@ class TableAudit:
             if index is not None:
                 detail = f"it is pending, but has index {index} already"
                 self._findings.add(Problem.TABLE_MISMATCH, detail, index, str(row.position))
+        for row in filter(is_foreign_to_own, rows[sequenced:]):
+            detail = (
+                "only the sequencer writes to this strand, and it leaves nothing waiting; "
+                f"{_SET_ASIDE}"
+            )
+            self._findings.add(Problem.DIRECTORY_BROKEN, detail, None, str(row.position))
         for row in rows:
             self.strands += row.n == 0
             where = str(row.position)
@@ -99,7 +110,10 @@ class TableAudit:
                 detail = f"a row that waits at {where} has the bytes of another place"
                 self._findings.add(Problem.COLUMN_MISMATCH, detail, None, where)
             elif self._keys and not self._keys.accepts_new_entry(row.data, row.tag):
-                detail = "it waits for its signature, and no writer of this log has tagged it"
+                detail = (
+                    "it waits for its signature, and no writer of this log has tagged it; "
+                    f"{_SET_ASIDE}"
+                )
                 self._findings.add(Problem.TAG_REJECTED, detail, None, where)
 
     def finish(self, bodies: int, checkpoints: int) -> None:
@@ -131,7 +145,7 @@ class TableAudit:
             "tiles": count_tiles(size),
             "checkpoints": checkpoints,
             "bodies": bodies,
-            "heads": min(counts.heads, len(TAGGED_STRANDS) + 1),
+            "heads": min(counts.heads, len(TAGGED_STRANDS) + len(_MARKS)),
             "strays": 0,
         }
         for name, count in expected.items():
@@ -224,33 +238,58 @@ class TableAudit:
 
     def _check_heads(self) -> None:
         for strand in sorted(TAGGED_STRANDS):
-            leaves = {
-                row.n: leaf_of(row.data).hex() for row in self._reader.strand_rows(LOG_RUN, strand)
-            }
-            for why in self._explain_head(strand, leaves):
+            self._check_memory(strand)
+            for why in self._explain_head(strand):
                 self._add_mismatch(f"{LOG_RUN}/{strand} {why}")
+        if not self._is_marked():
+            why = "the mark of the write key is not that of any key here, so nobody can write"
+            self._add_mismatch(f"{why}; on the machine that signs: forum keys rotate-write")
 
-    def _explain_head(self, strand: str, leaves: Mapping[int, str]) -> Iterator[str]:
+    def _is_marked(self) -> bool:
+        """Return whether the mark, if there is one, was made with a key of the writers."""
+        try:
+            mark = self._reader.strand_head(WRITE_KEY_MARK)
+        except Malformed:
+            return False
+        return mark is None or self._keys is None or self._keys.accepts_head(*mark)
+
+    def _check_memory(self, strand: str) -> None:
+        """Compare one of the log's own strands with the end that this machine has seen."""
+        n, seen = self._remembered.get(strand, (0, None))
+        there = self._leaf_at(strand, n) if seen is not None else None
+        if there != seen:
+            detail = f"ended with entry {n} when it was seen before, which is not there"
+            # What is missing was cut off; what is there instead is not what was recorded.
+            problem = Problem.TAIL_CUT if there is None else Problem.TABLE_MISMATCH
+            self._findings.add(problem, f"{LOG_RUN}/{strand} {detail}")
+
+    def _explain_head(self, strand: str) -> Iterator[str]:
         """Yield the problems with the end of one of the log's own strands."""
-        remembered = self._remembered.get(strand)
-        if remembered is not None and leaves.get(remembered[0]) != remembered[1]:
-            yield f"ended with entry {remembered[0]} when it was seen before, which is not there"
         try:
             head = self._reader.strand_head(strand)
         except Malformed as error:
             yield f"has a head that cannot be read: {error}"
             return
         if head is None:
-            if leaves and self._keys is not None and self._keys.is_enforced:
+            is_enforced = self._keys is not None and self._keys.is_enforced
+            if is_enforced and self._leaf_at(strand, 0) is not None:
                 yield "has lost its head"
-        elif leaves.get(head.n) != head.leaf.hex():
+        elif self._leaf_at(strand, head.n) != head.leaf.hex():
             yield f"ended with entry {head.n}, which is not there"
         elif self._keys is not None and not self._keys.accepts_head(*head):
             yield "has a head that no writer of this log has tagged"
 
+    def _leaf_at(self, strand: str, n: int) -> str | None:
+        """Return the id of the entry at a position of a strand of the log's own run, or None."""
+        row = next(self._reader.strand_rows(LOG_RUN, strand, n), None)
+        return leaf_of(row.data).hex() if row is not None and row.n == n else None
+
     def _report_quarantine(self) -> None:
         for quarantined in self._reader.quarantined_rows():
-            detail = "no writer of this log wrote it; it was quarantined and is in no tree"
+            detail = (
+                "no writer of this log wrote it; it was quarantined and is in no tree. Look at it, "
+                "then delete it: forum ledger quarantine --discard"
+            )
             self._findings.add(Problem.ROW_QUARANTINED, detail, None, str(quarantined.row.position))
 
 

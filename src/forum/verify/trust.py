@@ -3,12 +3,13 @@
 Keys and trust file come from the reader and never from the data that is verified.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
 from forum import tlog
 from forum.errors import Malformed, SignatureRejected
+from forum.ledger.witness_records import WitnessRecords
 from forum.verify import report
 
 NO_KEY = "you named no key of the log: nothing was checked"
@@ -28,6 +29,12 @@ class Trust(msgspec.Struct, frozen=True):
     """Checkpoints that this reader, or a party that the reader trusts, saw earlier."""
     guard: bytes | None = None
     """The last checkpoint that the signer remembers, if the reader is on the signer's machine."""
+    explained: tuple[report.ExplainedTimes, ...] = ()
+    """Entries of which the reader knows that a clock was off when they were written."""
+
+    def collect_findings(self, origin: str) -> report.Findings:
+        """Return an empty collection for a log, which knows what the reader has explained."""
+        return report.Findings([times for times in self.explained if times.log == origin])
 
     @property
     def log_keys(self) -> tuple[tlog.VerifierKey, ...]:
@@ -46,12 +53,14 @@ class Trust(msgspec.Struct, frozen=True):
         logs = "log" if len(names) == 1 else "logs"
         return f"Your {yours} the {logs} {listed}; this {what} is of {short[origin]}."
 
-    def open_checkpoint(self, data: bytes, findings: report.Findings) -> tlog.Checkpoint | None:
+    def open_checkpoint(
+        self, data: bytes, findings: report.Findings, name: str = "checkpoint"
+    ) -> tlog.Checkpoint | None:
         """Return a checkpoint signed by a trusted key; otherwise add a finding, return None."""
         try:
             return tlog.open_checkpoint(data, self.log_keys)[0]
         except (Malformed, SignatureRejected) as error:
-            findings.add(report.Problem.SIGNATURE_REJECTED, f"checkpoint: {error}")
+            findings.add(report.Problem.SIGNATURE_REJECTED, f"{name}: {error}")
             return None
 
     def verify_cosignatures(
@@ -68,6 +77,34 @@ class Trust(msgspec.Struct, frozen=True):
         except (Malformed, SignatureRejected) as error:
             findings.add(report.Problem.SIGNATURE_REJECTED, f"cosignature: {error}")
             return ()
+
+    def restore_cosignatures(
+        self,
+        records: WitnessRecords,
+        checkpoint: tlog.Checkpoint,
+        signatures: Sequence[tlog.Signature],
+        findings: report.Findings,
+    ) -> tuple[tlog.Cosignature, ...]:
+        """Return the cosignatures that the log recorded and that are not among the signatures.
+
+        Adds a finding for each that was taken away, and for each that does not hold.
+        """
+        restored = []
+        witnesses = self.policy.witness_keys if self.policy else ()
+        for found in records.restore(checkpoint, signatures, witnesses):
+            place = (found.record.index, found.record.where)
+            if found.cosignature is None:
+                detail = f"the recorded cosignature of {found.witness} does not hold"
+                findings.add(report.Problem.SIGNATURE_REJECTED, detail, *place)
+                continue
+            restored.append(found.cosignature)
+            if found.is_missing:
+                detail = (
+                    f"the checkpoint of size {checkpoint.size} lacks the cosignature of "
+                    f"{found.witness} that the log recorded"
+                )
+                findings.add(report.Problem.COSIGNATURE_MISSING, detail, *place)
+        return tuple(restored)
 
     def is_satisfied_by(self, cosignatures: tuple[tlog.Cosignature, ...]) -> bool:
         """Return whether there is a cosignature, and the policy accepts the set of them."""
@@ -107,6 +144,8 @@ class Trust(msgspec.Struct, frozen=True):
             reason += ", a witness on the writer's own machine: as strong as that machine's owner"
         if self.policy.min_witnesses == 1:
             reason += "; one witness decides the time"
+        if findings.has_explained:
+            reason += "; some times are wrong, as you say, and prove nothing"
         return findings.judge_claim(report.Claim.INDEPENDENT, reason)
 
     def judge_witnessing(

@@ -1,8 +1,8 @@
-"""The configuration of a process, as digests that can be recorded.
+"""The configuration of a process, as texts that can be recorded and compared.
 
-The digests tell whether two processes, or two moments, had the same configuration.  They depend
+The texts tell whether two processes, or two moments, had the same configuration.  They depend
 neither on a secret nor on the place of a file: the same configuration on another machine has the
-same digests.
+same texts.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,11 @@ import msgspec
 
 from forum.work import policy
 from forum.work.gate_rules import GateRule
-from forum.work.oversight_kinds import ConfigurationFacts
+from forum.work.oversight_kinds import (
+    CONFIGURATION_PARTS,
+    ConfigurationChangeFacts,
+    ConfigurationFacts,
+)
 from forum.work.shared_caps import SharedCap
 from forum.work.team_settings import TeamSettings
 
@@ -30,10 +34,19 @@ class Configuration(msgspec.Struct, frozen=True):
     shared_caps: tuple[SharedCap, ...]
 
 
-def digest_configuration(
+class ConfigurationTexts(msgspec.Struct, frozen=True):
+    """The parts of a configuration, as the bodies of its entry have them."""
+
+    roster: bytes
+    policies: bytes
+    models: bytes
+    tools: bytes
+
+
+def encode_configuration(
     configuration: Configuration, mask: Callable[[str], str]
-) -> ConfigurationFacts:
-    """Return the digests of a configuration; `mask` replaces secrets by their names."""
+) -> ConfigurationTexts:
+    """Return the parts of a configuration; `mask` replaces secrets by their names."""
     team = configuration.team
     policies = (
         *(configuration.gate_rules, configuration.shared_caps, team.ceiling),
@@ -42,18 +55,44 @@ def digest_configuration(
     agents = {name: _without_folders(agent) for name, agent in team.agents.items()}
     tools = {name: _without_folders(tool) for name, tool in team.tools.items()}
     servers = {name: _without_folders(server) for name, server in team.servers.items()}
-    return ConfigurationFacts(
-        engine=configuration.engine,
-        roster=configuration.roster,
-        policies=_digest(policies, mask),
-        models=_digest(agents, mask),
-        tools=_digest((tools, servers), mask),
+    return ConfigurationTexts(
+        roster=configuration.roster.encode(),
+        policies=_encode(policies, mask),
+        models=_encode(agents, mask),
+        tools=_encode((tools, servers), mask),
     )
 
 
-def _digest(value: Any, mask: Callable[[str], str]) -> str:  # noqa: ANN401  any settings
+def compare_configuration(
+    engine: str,
+    texts: ConfigurationTexts,
+    last: ConfigurationFacts | ConfigurationChangeFacts,
+    read: Callable[[str], bytes | None],
+) -> ConfigurationChangeFacts:
+    """Return what differs from the last configuration on record.
+
+    `read` returns a body of its entry, or None for one that was erased.
+    """
+    changed = [] if engine == last.engine else ["engine"]
+    erased = []
+    for part in CONFIGURATION_PARTS:
+        text: bytes = getattr(texts, part)
+        if isinstance(last, ConfigurationFacts):
+            digest = text.decode() if part == "roster" else sha256(text).hexdigest()
+            is_same = digest == getattr(last, part)
+        elif (held := read(part)) is None:
+            erased.append(part)
+            continue
+        else:
+            is_same = held == text
+        if not is_same:
+            changed.append(part)
+    return ConfigurationChangeFacts(engine, tuple(changed), tuple(erased))
+
+
+def _encode(value: Any, mask: Callable[[str], str]) -> bytes:  # noqa: ANN401  any settings
     encoded = msgspec.json.encode(value, order="sorted").decode()
-    return sha256(mask(encoded).encode()).hexdigest()
+    return mask(encoded).encode()
 
 
 def _without_folders(

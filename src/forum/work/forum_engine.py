@@ -16,7 +16,7 @@ from forum.ledger.body import BytesContent
 from forum.ledger.kinds import Outcome
 from forum.ledger.strand import Attachment
 from forum.work.report_drafts import cut_body, names_body
-from forum.work.report_kinds import Operation, ReportStepFacts, derive_label
+from forum.work.report_kinds import AN_AGENT, Names, Operation, ReportStepFacts, label_name
 
 ENTRIES_FILE: Final = "entries.jsonl"
 PAYLOADS_FILE: Final = "payloads.jsonl"
@@ -99,7 +99,7 @@ class EngineLedger(msgspec.Struct, frozen=True):
         payload, cut = self.payloads.get(entry.payload_hash), 0
         bodies = [
             Attachment("attributes", BytesContent(msgspec.json.encode(entry)), "application/json"),
-            *names_body(entry.kind, entry.actor),
+            *names_body(Names(entry.kind, entry.actor)),
         ]
         if payload is not None:
             name = "input" if entry.kind in _GIVEN_KINDS else "output"
@@ -107,11 +107,11 @@ class EngineLedger(msgspec.Struct, frozen=True):
             bodies.append(body)
         facts = ReportStepFacts(
             op=Operation.AGENT if entry.kind == "result" else Operation.STEP,
-            name=derive_label(entry.kind),
+            name=label_name(entry.kind, Operation.STEP),
             outcome=_outcome(entry, payload),
             span=entry.entry_hash,
             began=_micros(entry.ts),
-            agent=derive_label(entry.actor),
+            agent=label_name(entry.actor, AN_AGENT),
             cut=cut,
         )
         return facts, tuple(bodies)

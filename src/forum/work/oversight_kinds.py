@@ -19,6 +19,9 @@ REMARK = "remark"
 TEXT = "text"
 """The body of an entry about an incident: what happened, or how it ended."""
 
+CONFIGURATION_PARTS = ("roster", "policies", "models", "tools")
+"""The bodies of the record of a configuration."""
+
 
 class ReviewFacts(Facts, frozen=True):
     """Somebody looked at the entries from index `since` up to `until`, which is not included.
@@ -68,9 +71,9 @@ class IncidentCloseFacts(Facts, frozen=True):
 
 
 class ConfigurationFacts(Facts, frozen=True):
-    """The configuration that a worker or a server began to use, as digests of its parts.
+    """The configuration that a worker or a server of release 0.2 began to use.
 
-    Each is a SHA-256 in hexadecimal.  None covers a secret or the path of a file.
+    Each part is a SHA-256 in hexadecimal, without a salt: short texts of it can be guessed.
     """
 
     engine: str
@@ -81,11 +84,23 @@ class ConfigurationFacts(Facts, frozen=True):
     tools: str
 
 
+class ConfigurationChangeFacts(Facts, frozen=True):
+    """A worker or a server began to use a configuration; its parts are bodies."""
+
+    engine: str
+    """The release of Forum."""
+    changed: tuple[str, ...] = ()
+    """What differs from the entry before: `engine`, or a part.  Empty in the first one."""
+    erased: tuple[str, ...] = ()
+    """The parts of the entry before that were erased, so that nobody can compare them."""
+
+
 OVERSIGHT_KINDS = Kinds(
     [
         Kind("review.done/1", ReviewFacts, frozenset({REMARK, IDENTITY})),
         Kind("incident.open/1", IncidentOpenFacts, frozenset({TEXT, IDENTITY})),
         Kind("incident.close/1", IncidentCloseFacts, frozenset({TEXT, IDENTITY})),
         Kind("config.seen/1", ConfigurationFacts),
+        Kind("config.seen/2", ConfigurationChangeFacts, frozenset(CONFIGURATION_PARTS)),
     ]
 )

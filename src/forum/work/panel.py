@@ -16,8 +16,10 @@ MAX_ROUNDS = 10
 MAX_SHARE = 1000
 MIN_OPTIONS = 2
 """How many options a decision needs."""
-COUNCIL_VERSION = 2
+COUNCIL_VERSION = 3
 """The version of the rules that a new council follows."""
+SYMPOSIUM_VERSION = 2
+"""The version of the record that a new symposium leaves."""
 
 
 class Protocol(StrEnum):
@@ -63,7 +65,8 @@ class Council(
     """The tool that checks an answer."""
     version: Count = 1
     """The rules: in 1, free texts are the same only if they have the same words; since 2, a
-    recorded step compares what they mean, and the report has the claims for the answer."""
+    recorded step compares what they mean, and the report has the claims for the answer; since 3,
+    the seed of a round is computed from commitments, and not from the ballots."""
     require: Requirement = Requirement.MAJORITY
     """How far the seats have to agree, so that a task with this panel passes."""
 
@@ -90,6 +93,8 @@ class Symposium(
     """The agent of the policy for each id of the configuration."""
     require: Requirement = Requirement.MAJORITY
     """How far the panel has to agree, so that a task with it passes."""
+    version: Count = 1
+    """The record: in 1, its last entry has a digest of the transcript; since 2, it has none."""
 
     @property
     def speakers(self) -> frozenset[str]:

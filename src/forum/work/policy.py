@@ -22,8 +22,10 @@ from forum.work.panel import (
     MAX_ROUNDS,
     MAX_SEATS,
     MAX_SHARE,
+    SYMPOSIUM_VERSION,
     Council,
     Panel,
+    Symposium,
     normalize_answer,
 )
 from forum.work.plan import Plan, Task
@@ -402,6 +404,7 @@ class Policy(_PolicyPart, frozen=True):
 
     def _check_panel(self, panel: Panel | None) -> None:
         """Refuse a panel with invalid seats, rounds, options or threshold."""
+        _check_version(panel)
         if self.gates and panel is not None and panel is self.panel:
             raise BadPlan("a deliberation has no plan or tasks to approve: leave out the gates")
         if not isinstance(panel, Council):
@@ -414,7 +417,6 @@ class Policy(_PolicyPart, frozen=True):
             raise BadPlan("options: an empty one, or two that differ in nothing but their writing")
         if not 1 <= panel.threshold <= MAX_SHARE:
             raise BadPlan(f"a threshold of {panel.threshold} thousandths; from 1 to {MAX_SHARE}")
-        _check_council_version(panel.version)
         if panel.check:
             self._check_panel_tool(panel.check)
 
@@ -813,10 +815,15 @@ def _list_names(names: Iterable[str]) -> str:
     return ", ".join(sorted(repr(name) for name in names)) or "none"
 
 
-def _check_council_version(version: int) -> None:
-    """Refuse a council that follows rules of a later release."""
-    if not 1 <= version <= COUNCIL_VERSION:
+def _check_version(panel: Panel | None) -> None:
+    """Refuse a panel that follows rules of a later release."""
+    if panel is None:
+        return
+    kind, newest = "council", COUNCIL_VERSION
+    if isinstance(panel, Symposium):
+        kind, newest = "symposium", SYMPOSIUM_VERSION
+    if not 1 <= panel.version <= newest:
         raise BadPlan(
-            f"version {version} of the rules of a council; this release has 1 to "
-            f"{COUNCIL_VERSION}: upgrade Forum"
+            f"version {panel.version} of the rules of a {kind}; this release has 1 to "
+            f"{newest}: upgrade Forum"
         )

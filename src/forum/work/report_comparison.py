@@ -6,9 +6,10 @@ from typing import Any
 from msgspec.structs import replace
 
 from forum.ledger.body import Content
-from forum.ledger.entry import Entry
+from forum.ledger.entry import Entry, change_texts
 from forum.ledger.log import Ledger, read_body
 from forum.ledger.strand import Attachment
+from forum.untrusted_text import replace_hidden
 from forum.work.report_kinds import ReportBeginFacts, ReportStepFacts
 
 
@@ -29,7 +30,7 @@ def says_same(
         return False
     if not isinstance(facts, ReportBeginFacts | ReportStepFacts):
         return False
-    told = mask.mask_facts(facts) if mask else facts
+    told = change_texts(mask.mask_facts(facts) if mask else facts, replace_hidden)
     if not with_costs and isinstance(entry.facts, ReportStepFacts):
         told = replace(told, usd=entry.facts.usd, prices=entry.facts.prices)
     by_name = {body.name: body for body in bodies}

@@ -9,13 +9,17 @@ from forum.ledger.kinds import Outcome
 from forum.ledger.ports import Amount, BudgetCharge, Effect, OpenBudgetAccount
 from forum.ledger.strand import Attachment, Draft
 from forum.work.report_kinds import (
+    A_FRAMEWORK,
+    A_RUN,
+    Names,
     Operation,
     ReportBeginFacts,
     ReportGapFacts,
     ReportSourceFacts,
     ReportStepFacts,
-    derive_label,
     encode_names,
+    label_name,
+    plain_name,
 )
 
 MAX_BODY_BYTES = 1 << 20
@@ -46,15 +50,18 @@ def find_overrun(reserved: Amount, spent: Amount, limited: Collection[str]) -> s
 
 
 def source_draft(run: str, name: str, source: ReportSourceFacts) -> Draft:
-    """Return the entry that follows the opening of a run; it opens the account of a capped run."""
+    """Return the entry that follows the opening of a run; it opens the account of a capped run.
+
+    A framework that is free text goes into the body.
+    """
     effects: tuple[Effect, ...] = ()
     if source.is_capped:
         effects = (OpenBudgetAccount(run, source.cap),)
     return Draft(
         step="source",
-        actor=derive_label(name),
-        facts=source,
-        bodies=names_body(name),
+        actor=label_name(name, A_RUN),
+        facts=msgspec.structs.replace(source, framework=plain_name(source.framework, A_FRAMEWORK)),
+        bodies=names_body(Names(name, framework=source.framework)),
         effects=effects,
     )
 
@@ -126,9 +133,9 @@ def gap_draft(facts: ReportGapFacts, unique: str, actor: str, spans: Sequence[st
     return Draft(step=f"gap/{unique}", actor=actor, facts=facts, bodies=bodies)
 
 
-def names_body(name: str, agent: str = "") -> tuple[Attachment, ...]:
+def names_body(given: Names) -> tuple[Attachment, ...]:
     """Return the body `names`, or nothing if the labels in the facts say the same."""
-    names = encode_names(name, agent)
+    names = encode_names(given)
     return (Attachment("names", BytesContent(names), "application/json"),) if names else ()
 
 

@@ -8,14 +8,13 @@ reported for what the engine did.  A reported run has these strands:
   `report.step/1`.  The position of an entry can be taken once, so a span that is reported twice, to
   any process, is recorded once.
 
-Names of agents and steps may be personal.  They stand in the body `names`, which can be erased;
-facts hold only labels that are derived from them.
+Names of runs, agents and steps may be personal.  Only a name that has the form of a label stands in
+facts.  Any other stands in the body `names`, which can be erased, and facts have a stand-in for it.
 """
 
 import re
 import string
 from enum import StrEnum
-from hashlib import sha256
 
 import msgspec
 
@@ -29,6 +28,11 @@ TRACE_RUN_PREFIX = "otel-"
 SESSION_RUN_PREFIX = "claude-"
 """The beginning of the name of a run that `forum hook` records: a session of Claude Code."""
 MAX_LABEL_CHARS = 64
+A_RUN, AN_AGENT = "run", "agent"
+"""What stands in for a name of a run or an agent that is no label; for a step, its operation."""
+A_MODEL, A_PROVIDER, A_FRAMEWORK = "model", "provider", "framework"
+A_PATH, AN_ERROR = "path", "error"
+"""What stands in for a model, a path and the like that is free text."""
 MAX_REPORTER_CHARS = 128
 NOT_MADE = "not-made"
 """The code of a step that was prepared, and cancelled before it was made."""
@@ -37,6 +41,9 @@ _KEY_PRINCIPAL = re.compile("key/[^/]+/[0-9a-f]{12}")
 _VERSION_AT = 14
 """Where an id has the version of UUIDs."""
 _NOT_IN_LABELS = re.compile(r"[^A-Za-z0-9._:-]+")
+_WORD = "[A-Za-z0-9._:-]+"
+_PLAIN_NAME = re.compile(rf"@?{_WORD}(/{_WORD})*(@([0-9]+|default|latest))?(\[1m\])?")
+"""Labels joined by slashes, and the versions and variants that providers write behind them."""
 
 
 class Provenance(StrEnum):
@@ -222,10 +229,14 @@ class ReportBatchFacts(Facts, frozen=True):
 
 
 class Names(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The body `names`: the free-text names that the labels in the facts are derived from."""
+    """The body `names`: the names for which labels in the facts stand in."""
 
     name: str = ""
     agent: str = ""
+    model: str = ""
+    provider: str = ""
+    framework: str = ""
+    code: str = ""
 
 
 REPORT_KINDS = Kinds(
@@ -249,12 +260,40 @@ def span_strand(span: str) -> str:
 
 
 def derive_label(name: str) -> str:
-    """Return a label for a free-text name: printable ASCII without spaces, never empty.
+    """Return a label for any text: printable ASCII without spaces.
 
-    A name of which nothing is left gets a short digest, so that two such names stay distinct.
+    Letters of a free text remain, so no fact of an entry may have one of a text of others.
     """
-    label = _NOT_IN_LABELS.sub("-", name)[:MAX_LABEL_CHARS].strip("-.:")
-    return label or f"name-{sha256(name.encode(errors='replace')).hexdigest()[:8]}"
+    return _NOT_IN_LABELS.sub("-", name)[:MAX_LABEL_CHARS].strip("-.:") or "unnamed"
+
+
+def label_name(name: str, instead: str) -> str:
+    """Return a name that has the form of a label, and a stand-in for any other.
+
+    The label stays when the body `names` is erased, so nothing of a name in it may be left.
+    """
+    return name if _is_label(name) else instead
+
+
+def plain_name(name: str, instead: str) -> str:
+    """Return the name of a model, a provider or a framework, and a stand-in for free text.
+
+    Such names may have slashes, as `anthropic/claude-x`; there is none for "".
+    """
+    return name if _is_plain(name) else instead
+
+
+def derive_name(name: str, instead: str) -> str:
+    """Return `plain_name` as a label; "" for ""."""
+    return derive_label(plain_name(name, instead)) if name else ""
+
+
+def _is_plain(name: str) -> bool:
+    return not name or _PLAIN_NAME.fullmatch(name) is not None
+
+
+def _is_label(name: str) -> bool:
+    return derive_label(name) == name
 
 
 def derive_reporter_label(by: str) -> str:
@@ -299,11 +338,17 @@ def _begins_like_id(name: str) -> bool:
     )
 
 
-def encode_names(name: str, agent: str = "") -> bytes:
-    """Return the body `names`; empty if the labels say the same."""
-    if derive_label(name) == name and (not agent or derive_label(agent) == agent):
-        return b""
-    return msgspec.json.encode(Names(name, agent))
+def encode_names(given: Names) -> bytes:
+    """Return the body `names`: those for which something stands in; empty without one."""
+    names = Names(
+        name="" if _is_label(given.name) else given.name,
+        agent="" if _is_label(given.agent) else given.agent,
+        model="" if _is_plain(given.model) else given.model,
+        provider="" if _is_plain(given.provider) else given.provider,
+        framework="" if _is_plain(given.framework) else given.framework,
+        code="" if _is_label(given.code) else given.code,
+    )
+    return b"" if names == Names() else msgspec.json.encode(names)
 
 
 def decode_names(body: bytes | None) -> Names:

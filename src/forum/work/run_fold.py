@@ -60,6 +60,8 @@ class CallRecord(msgspec.Struct, frozen=True):
     reply_at: Position | None = None
     reply: Hash | None = None
     ended: int = 0
+    commitment: str = ""
+    """The salted commitment to the output of the reply."""
 
     @property
     def is_child_run(self) -> bool:
@@ -559,7 +561,7 @@ def _fold_reported(run: Run, leaf: Hash, entry: Entry[Any]) -> Run:
         case RunOpenFacts():
             report = replace(run.report, label=entry.actor)
             return replace(run, opened=True, begun=entry.ts, report=report)
-        case kinds.EvalOpenFacts():
+        case kinds.EvalOpenFacts() if entry.n == 1:
             return replace(run, is_evaluation=True)
         case kinds.AboutFacts() as facts:
             return replace(run, about=facts)
@@ -634,8 +636,14 @@ def _fold_call(
         return (*calls, CallRecord(_position_of(entry), leaf, entry.facts, entry.ts))
     if not calls or calls[-1].replied is not None:
         return calls  # a reply without a call: ignored
+    output = entry.bodies.get("output")
     answered = replace(
-        calls[-1], replied=entry.facts, reply_at=_position_of(entry), reply=leaf, ended=entry.ts
+        calls[-1],
+        replied=entry.facts,
+        reply_at=_position_of(entry),
+        reply=leaf,
+        ended=entry.ts,
+        commitment=output.h if output else "",
     )
     return (*calls[:-1], answered)
 

@@ -291,7 +291,8 @@ class SummaryTally(msgspec.Struct):
     def _add_reported(self, entry: Entry[Any]) -> None:
         """Count an entry of the strand main that few runs have."""
         match entry.facts:
-            case kinds.EvalOpenFacts():
+            # Behind the opening only: a later one must not take a run out of the lists.
+            case kinds.EvalOpenFacts() if entry.n == 1:
                 self.evaluates = True
             case CouncilCloseFacts() as facts:
                 self.accord = facts.accord

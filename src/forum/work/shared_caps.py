@@ -10,6 +10,7 @@ from fnmatch import fnmatchcase
 
 import msgspec
 
+from forum.errors import TENANT_SCOPE
 from forum.ledger.ports import NO_LIMIT, Spend
 
 UNCAPPED = Spend(NO_LIMIT, NO_LIMIT, NO_LIMIT)
@@ -31,6 +32,12 @@ class GatePeriod(StrEnum):
     USE = "use"
     RUN = "run"
     DAY = "day"
+
+
+class QuotaPeriod(StrEnum):
+    """For how long a quota of a tenant counts."""
+
+    MINUTE = "minute"
 
 
 class SharedCap(msgspec.Struct, frozen=True):
@@ -70,7 +77,7 @@ class Limit(msgspec.Struct, frozen=True):
     """The limits of one scope in a period."""
 
     scope: str
-    per: Period | GatePeriod
+    per: Period | GatePeriod | QuotaPeriod
     cap: Spend
 
     def counts(self, amount: Spend) -> bool:
@@ -90,6 +97,14 @@ def limits_for(caps: Iterable[SharedCap], actor: str, lanes: Iterable[str]) -> t
                 before = lowest.get((scope, cap.per), cap.cap)
                 lowest[scope, cap.per] = Spend(*map(min, before, cap.cap))
     return tuple(Limit(scope, per, cap) for (scope, per), cap in sorted(lowest.items()))
+
+
+def tenant_limits(runs_per_minute: int | None) -> tuple[Limit, ...]:
+    """Return the limits of a tenant that hold for every run, whoever submits it."""
+    if runs_per_minute is None:
+        return ()
+    cap = UNCAPPED._replace(runs=runs_per_minute)
+    return (Limit(TENANT_SCOPE, QuotaPeriod.MINUTE, cap),)
 
 
 def limit_name(amount: str, per: str, scope: str) -> str:

@@ -20,6 +20,8 @@ class TelemetrySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
     """The variable that holds headers for the endpoint, like `Authorization=Bearer abc`."""
     content: bool = False
     """Whether prompts, replies, arguments and results are sent as well."""
+    trace_forum: bool = False
+    """Whether spans of Forum itself are sent: requests, runs, tasks and uses of the database."""
     all_spans: bool = False
     """Whether spans without a meaning for agents are recorded."""
     quiet_seconds: Seconds = 30

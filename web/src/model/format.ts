@@ -1,6 +1,6 @@
 // Numbers, times and texts as pages show them.
 
-import hiddenCharacters from "../../../src/forum/app/hidden_characters.json";
+import hiddenCharacters from "./hidden_characters.json";
 
 const NANO = 1_000_000_000;
 const EXACT = { minimumFractionDigits: 2, maximumFractionDigits: 9, useGrouping: false };

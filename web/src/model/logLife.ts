@@ -116,10 +116,16 @@ const EVENTS: Record<string, Describe> = {
   "config.seen": (entry) => [
     "oversight",
     "Configuration recorded",
-    ["roster", "policies", "models", "tools"].reduce(
-      (text, part) => `${text}, ${part} ${factText(entry, part).slice(0, 8)}`,
+    [
       `release ${factText(entry, "engine")}`,
-    ),
+      // Release 0.2 recorded digests of the parts.
+      ...["roster", "policies", "models", "tools"]
+        .filter((part) => factText(entry, part))
+        .map((part) => `${part} ${factText(entry, part).slice(0, 8)}`),
+      ...Object.entries({ changed: "changed", erased: "erased before it, not compared" })
+        .filter(([name]) => factText(entry, name))
+        .map(([name, words]) => `${words} ${factText(entry, name).replaceAll(",", " ")}`),
+    ].join(", "),
   ],
   export: (entry) => [
     "exports",

@@ -44,9 +44,11 @@ class RecordedSession(msgspec.Struct, frozen=True):
     begun: int
     messages: tuple[bytes, ...] = ()
     panel: bytes = b""
-    closed: kinds.SymposiumCloseFacts | None = None
+    closed: kinds.SymposiumClose | None = None
     """None while the session runs."""
     termination: bytes = b""
+    digest: str = ""
+    """The digest of the transcript; empty while the session runs, or if a message was erased."""
 
 
 def read_recorded_session(session: Session, notes: Iterable[SessionNote]) -> RecordedSession:
@@ -60,28 +62,31 @@ def read_recorded_session(session: Session, notes: Iterable[SessionNote]) -> Rec
                 record = replace(record, messages=messages)
             case kinds.PanelFacts():
                 record = replace(record, panel=bodies["panel"])
-            case kinds.SymposiumCloseFacts() as closed:
+            case kinds.SymposiumCloseFacts() | kinds.SymposiumCloseV2Facts() as closed:
                 ended = bodies.get("termination", b"")
                 record = replace(record, closed=closed, termination=ended)
             case _:
                 pass
-    return _with_masked_digest(record)
+    return _with_digest(record)
 
 
-def _with_masked_digest(record: RecordedSession) -> RecordedSession:
-    """Return a record with the digest of its masked messages, if secrets were masked.
+def _with_digest(record: RecordedSession) -> RecordedSession:
+    """Return a record with the digest of its transcript.
 
-    The recorded digest may cover the unmasked messages, which no reader can reproduce.
+    Since `symposium.close/2` none is recorded.  An older one may cover the unmasked messages, which
+    no reader can reproduce.
     """
-    if record.closed is None or not any(map(SECRET_MARK.search, record.messages)):
+    if record.closed is None or not all(record.messages):
         return record
+    closed, is_masked = record.closed, any(map(SECRET_MARK.search, record.messages))
+    if isinstance(closed, kinds.SymposiumCloseFacts) and not is_masked:
+        return replace(record, digest=closed.digest)
     digest = digest_messages(read_message(data) for data in record.messages)
-    closed = replace(record.closed, digest=digest)
     ending = record.termination
     if ending:
         noted = read_termination(ending)
         ending = canonical_bytes(replace(noted, transcript_digest=digest))
-    return replace(record, closed=closed, termination=ending)
+    return replace(record, digest=digest, termination=ending)
 
 
 def resolve_personas(config: schemas.SymposiumConfig) -> schemas.SymposiumConfig:
@@ -119,7 +124,7 @@ def build_artifact(record: RecordedSession) -> schemas.Artifact:
         outcome=outcome,
         cumulative_usage=total_usage(transcript),
         cumulative_unresolved=unresolved,
-        transcript_digest=record.closed.digest,
+        transcript_digest=record.digest,
         started_at=format_time(record.begun),
         ended_at=format_time(record.closed.ended),
     )
@@ -140,7 +145,7 @@ def build_manifest(record: RecordedSession, version: str) -> schemas.RunManifest
         config_path=CONFIG,
         updated_at=_updated_at(record),
         journal_path=JOURNAL,
-        transcript_digest=closed.digest if closed else UNSET,
+        transcript_digest=record.digest if closed else UNSET,
         outcome_kind=closed.outcome if closed else UNSET,
     )
 

@@ -157,11 +157,35 @@ class SymposiumCloseFacts(Facts, frozen=True):
     reason: Reason = Reason.NONE
 
 
+# Without a digest of the transcript: with it, one message that was erased could be guessed from the
+# others.  Every message is committed to by its own entry.
+class SymposiumCloseV2Facts(Facts, frozen=True):
+    """How a session ended.  Body: why there is no synthesis, where there is none."""
+
+    outcome: OutcomeKind
+    rounds: Count
+    messages: Count
+    ended: Count
+    """In microseconds since 1970."""
+    usd: Count
+    """Cost of all calls, including those that led to no message."""
+    tokens: Count
+    reason: Reason = Reason.NONE
+
+
+SymposiumClose = SymposiumCloseFacts | SymposiumCloseV2Facts
+"""The entry that ends a session."""
+
+NO_DIGEST = "0" * 64
+"""What stands in the recorded termination artifact in place of the digest of the transcript."""
+
+
 SYMPOSIUM_KINDS = Kinds(
     [
         Kind("panel/1", PanelFacts, frozenset({"panel"})),
         Kind("message/1", MessageFacts, frozenset({"message"})),
         Kind("request.void/1", RequestVoidFacts, frozenset({"request"})),
         Kind("symposium.close/1", SymposiumCloseFacts, frozenset({"termination"})),
+        Kind("symposium.close/2", SymposiumCloseV2Facts, frozenset({"termination"})),
     ]
 )

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TypedDict, assert_never
 
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from forum.deliberation import steps
 from forum.deliberation.symposium import (
@@ -440,6 +441,8 @@ class _SymposiumState(PromptContext, kw_only=True):
         self, ended: termination.SessionTerminated
     ) -> steps.ProtocolPart[steps.SessionResult]:
         artifact = termination.build_termination(ended, self.round, self.transcript)
+        if not self._has_digest():
+            artifact = replace(artifact, transcript_digest=kinds.NO_DIGEST)
         body = steps.NoteBody("termination", canonical_bytes(artifact))
         facts = self._closed(kinds.OutcomeKind.TERMINATION, ended.reason)
         yield steps.SessionNote("close", facts, (body,), self._causes())
@@ -449,9 +452,25 @@ class _SymposiumState(PromptContext, kw_only=True):
             self._causes(),
         )
 
+    def _has_digest(self) -> bool:
+        """Return whether the record of this session has a digest of its transcript."""
+        panel = self.session.policy.panel
+        assert isinstance(panel, Symposium)  # noqa: S101  read_session_config checked the type
+        return panel.version == 1
+
     def _closed(
         self, outcome: kinds.OutcomeKind, reason: kinds.Reason = kinds.Reason.NONE
-    ) -> kinds.SymposiumCloseFacts:
+    ) -> kinds.SymposiumClose:
+        if not self._has_digest():
+            return kinds.SymposiumCloseV2Facts(
+                outcome,
+                rounds=self.round,
+                messages=len(self.transcript),
+                ended=self.meter.now,
+                usd=self.meter.spent.usd,
+                tokens=self.meter.spent.tokens,
+                reason=reason,
+            )
         return kinds.SymposiumCloseFacts(
             outcome,
             rounds=self.round,

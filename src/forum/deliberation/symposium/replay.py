@@ -199,13 +199,14 @@ def _with_recorded_times(
     if ending:
         ending = canonical_bytes(replace(read_termination(ending), transcript_digest=digest))
     if closed is not None:
-        closed = replace(closed, digest=digest, ended=parse_time_us(artifact.ended_at))
+        closed = replace(closed, ended=parse_time_us(artifact.ended_at))
     return replace(
         record,
         begun=parse_time_us(artifact.started_at),
         messages=tuple(messages),
         closed=closed,
         termination=ending,
+        digest=digest,
     )
 
 

@@ -2,9 +2,12 @@
 
 A session is a run, `claude-SESSION`.  `PreToolUse` is recorded before the tool is used, and may
 deny it; `PostToolUse` records the result.  Model calls are not told to hooks.
+
+Names of spans and gates stay when bodies are erased, so none of them follows from a prompt or from
+arguments: a use without an id is found again by comparing bodies.
 """
 
-from collections.abc import Iterator
+import os
 from enum import StrEnum
 from hashlib import sha256
 from time import monotonic, sleep
@@ -29,7 +32,6 @@ _GATE_POLL_S = 0.5
 _GATE_MILLISECONDS = 86_400_000
 _MAX_DEPTH = 100
 _MAX_LABEL_CHARS = 50
-_MAX_SAME_USES = 10_000
 _NOTHING = msgspec.Raw(b"null")
 
 
@@ -103,11 +105,10 @@ def handle_event(event: HookEvent, writer: ReportWriter, rules: HookRules) -> st
         case HookName.TOOL_FAILED:
             _after_tool(event, run, writer, Outcome.FAILED)
         case HookName.PROMPT:
-            span = sha256(f"{event.session_id}/{event.prompt}".encode()).hexdigest()[:16]
             prompt = msgspec.Raw(encode_value(event.prompt).raw)
             step = StepReport(
                 run=run.run,
-                span=span,
+                span=_random_name("prompt"),
                 op=Operation.STEP,
                 name="prompt",
                 outcome=Outcome.OK,
@@ -159,7 +160,7 @@ def _before_tool(event: HookEvent, run: OpenRun, writer: ReportWriter, rules: Ho
     arguments = encode_value(event.tool_input)
     begin = StepBegin(
         run=run.run,
-        span=_new_span(event, run, writer),
+        span=_label(event.tool_use_id) if event.tool_use_id else _random_name("use"),
         op=Operation.TOOL,
         name=event.tool_name,
         calls=1 if run.is_capped else 0,
@@ -210,7 +211,7 @@ def _begin_within_sums(
     session = f"{SESSION_RUN_PREFIX}{_label(event.session_id)}"
     sums = sums_for_use(rules.folded, tool, "", text, session)
     # Once a person was asked, the person decides, even if the sum has room again.
-    if sums and writer.has_gate(run, _gate_subject(event)):
+    if sums and writer.gates_about(run, _shown_use(event)):
         return False
     try:
         writer.begin_within(run, begin, sums)
@@ -219,14 +220,12 @@ def _begin_within_sums(
     return True
 
 
-def _gate_subject(event: HookEvent) -> str:
-    """Return the subject of the gate about a use.
+def _shown_use(event: HookEvent) -> str:
+    """Return what a person is shown of a use.
 
-    The same use is the same gate, so that an approval holds when the agent tries again.  Half of a
-    digest: nobody finds a second use with it.
+    The same use is the same text, so that an approval holds when the agent tries again.
     """
-    used = (event.tool_name, bytes(event.tool_input).decode())
-    return f"use-{sha256(msgspec.json.encode(used)).hexdigest()[:32]}"
+    return f"{event.tool_name} {bytes(event.tool_input).decode()}"
 
 
 def _ask_approval(
@@ -239,14 +238,11 @@ def _ask_approval(
     name = f"{event.tool_name} ([gates.{rule.name}])"
     if len(event.tool_input) > MAX_BODY_BYTES:
         return f"{name} needs approval, and its arguments are too long to be shown to a person"
-    first = _gate_subject(event)
-    for number in range(1, _MAX_SAME_USES):
-        subject = first if number == 1 else f"{first}.{number}"
+    shown = _shown_use(event)
+    # The gates of earlier uses that are equal; only if each approval is taken, a new one is opened.
+    for subject in [*writer.gates_about(run, shown), _random_name("use")]:
         question = GateQuestion(
-            run=run.run,
-            subject=subject,
-            shown=f"{event.tool_name} {text}",
-            milliseconds=_GATE_MILLISECONDS,
+            run=run.run, subject=subject, shown=shown, milliseconds=_GATE_MILLISECONDS
         )
         deadline = monotonic() + rules.wait_seconds
         while (answer := writer.ask_gate(run, question)) is None and monotonic() < deadline:
@@ -259,7 +255,7 @@ def _ask_approval(
         # A person has approved one use.
         if _take_approval(subject, span, run, writer):
             return ""
-    return f"{name} was used too often with the same arguments"
+    return f"{name} needs approval: try again"
 
 
 def _take_approval(subject: str, span: str, run: OpenRun, writer: ReportWriter) -> bool:
@@ -271,7 +267,7 @@ def _take_approval(subject: str, span: str, run: OpenRun, writer: ReportWriter) 
         run=run.run,
         span=subject,
         op=Operation.STEP,
-        name="approval taken",
+        name="approval-taken",
         outcome=Outcome.OK,
         input=msgspec.Raw(encode_value(span).raw),
     )
@@ -281,9 +277,13 @@ def _take_approval(subject: str, span: str, run: OpenRun, writer: ReportWriter) 
 
 def _after_tool(event: HookEvent, run: OpenRun, writer: ReportWriter, outcome: Outcome) -> None:
     result = encode_value(event.tool_response)
+    arguments = msgspec.Raw(encode_value(event.tool_input).raw)
     step = StepReport(
         run=run.run,
-        span=_open_span(event, run, writer),
+        span=_label(event.tool_use_id)
+        if event.tool_use_id
+        else writer.find_open_step(run, Operation.TOOL, event.tool_name, arguments)
+        or _random_name("use"),
         op=Operation.TOOL,
         name=event.tool_name,
         outcome=outcome,
@@ -297,38 +297,12 @@ def _after_tool(event: HookEvent, run: OpenRun, writer: ReportWriter, outcome: O
         writer.finish_step(run, step)
     except errors.ReportRefused:
         # The hook before the tool was not configured, or did not run.
-        alone = msgspec.structs.replace(
-            step, begun=False, input=msgspec.Raw(encode_value(event.tool_input).raw)
-        )
+        alone = msgspec.structs.replace(step, begun=False, input=arguments)
         writer.record_steps([(run, alone)])
 
 
-def _new_span(event: HookEvent, run: OpenRun, writer: ReportWriter) -> str:
-    """Return the span of a use that is about to begin."""
-    if event.tool_use_id:
-        return _label(event.tool_use_id)
-    return next(span for span, length in _unnamed_spans(event, run, writer) if length == 0)
-
-
-def _open_span(event: HookEvent, run: OpenRun, writer: ReportWriter) -> str:
-    """Return the span of a use that has ended: of equal ones, the first that is open."""
-    if event.tool_use_id:
-        return _label(event.tool_use_id)
-    return next(span for span, length in _unnamed_spans(event, run, writer) if length <= 1)
-
-
-def _unnamed_spans(
-    event: HookEvent, run: OpenRun, writer: ReportWriter
-) -> Iterator[tuple[str, int]]:
-    """Yield a span for each use with the same arguments, and the number of its entries.
-
-    Older versions do not name the use of a tool.
-    """
-    named = sha256(msgspec.json.encode((event.tool_name, event.tool_input))).hexdigest()[:16]
-    for number in range(1, _MAX_SAME_USES):
-        span = named if number == 1 else f"{named}.{number}"
-        yield span, writer.count_span(run, span)
-    raise errors.ReportRefused(run.run, f"{event.tool_name} was used too often")
+def _random_name(prefix: str) -> str:
+    return f"{prefix}-{os.urandom(8).hex()}"
 
 
 def _label(text: str) -> str:

@@ -4,7 +4,6 @@ import os
 import sys
 from contextlib import redirect_stderr
 from importlib import import_module
-from io import TextIOWrapper
 from keyword import iskeyword
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +12,7 @@ import click
 
 from forum import __version__
 from forum.errors import ForumError, TamperDetected
+from forum.surfaces.cli.console import echo, guard_streams, style
 from forum.surfaces.cli.os_errors import explain_os_error
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ class LazyGroup(SuggestingGroup):
         if not args and not ctx.resilient_parsing:
             from forum.surfaces.cli.help_page import first_steps
 
-            click.echo(first_steps(), err=True)
+            echo(*first_steps().split("\n"), err=True)
             ctx.exit(EXIT_USAGE)
         if args[:1] == ["help"]:
             args = [*args[1:], "--help"]
@@ -218,23 +218,40 @@ def cli(ctx: click.Context, *, quiet: bool) -> None:
 
 def main() -> None:
     """Run the command line; print an error of Forum as one line with its remedy."""
-    # Otherwise printing a character that the locale's encoding lacks would end the command.
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
     # https://no-color.org: any value but the empty one turns colors off.
     color = False if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" else None
+    guard_streams(color=color)
     try:
         # Not standalone: click would print the errors below in its own way, and exit.
         cli.main(standalone_mode=False, color=color)
     except click.ClickException as error:
-        error.show()
+        _show_click_error(error)
         sys.exit(error.exit_code)
     except click.Abort:
-        click.echo("stopped", err=True)
+        echo("stopped", err=True)
         # 128 + SIGINT, as shells report it.
         sys.exit(130)
     except (ForumError, OSError) as error:  # OSError: a file that the user named, or a full disk
         message = explain_os_error(error) if isinstance(error, OSError) else error
-        click.echo(f"{click.style('error', fg='red')}: {message}", err=True, color=color)
+        echo(*_message_lines(f"{style('error', fg='red')}: {message}"), err=True)
         sys.exit(error.exit_code if isinstance(error, ForumError) else EXIT_FAILED)
+
+
+def _message_lines(message: str) -> list[str]:
+    """Return a message as lines of which only the first begins at the margin.
+
+    So no text in it, such as that of a file that was read, looks like a line of a command.
+    """
+    first, *more = message.split("\n")
+    return [first, *(line if line.startswith("  ") else f"  {line}" for line in more)]
+
+
+def _show_click_error(error: click.ClickException) -> None:
+    """Print how a command is used and what is wrong, as click does."""
+    message = "\n".join(_message_lines(error.format_message()))
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        error.show()
+    elif isinstance(error, click.UsageError):
+        click.UsageError(message, error.ctx).show()
+    else:
+        click.ClickException(message).show()

@@ -6,6 +6,7 @@ import click
 
 from forum.backup import create_backup, read_backup, restore_backup, write_project_file
 from forum.surfaces.cli import common_options
+from forum.surfaces.cli.console import echo
 from forum.surfaces.cli.output import print_json
 
 
@@ -35,7 +36,7 @@ def backup(dest: Path, *, as_json: bool) -> None:
     if as_json:
         print_json("forum.backup/1", facts)
         return
-    click.echo(f"{dest}  {manifest.origin}  size {manifest.size}  root {manifest.root[:16]}")
+    echo(f"{dest}  {manifest.origin}  size {manifest.size}  root {manifest.root[:16]}")
     common_options.echo_info("it holds the keys of the log: keep it where only you can read it")
 
 
@@ -74,7 +75,7 @@ def restore(src: Path, *, epoch: bool, resume: bool, as_json: bool) -> None:
     if as_json:
         print_json("forum.restore/1", result)
         return
-    click.echo(result.epoch or result.origin)
+    echo(result.epoch or result.origin)
     common_options.echo_info(f"restored {result.origin} at size {result.size}")
     if result.lost:
         common_options.echo_info(

@@ -14,9 +14,8 @@ from html import escape
 from pathlib import Path
 from threading import Thread, Timer
 
-import click
-
 from forum import platform_calls
+from forum.surfaces.cli.console import echo, style
 
 _PAGE = """<!doctype html>
 <meta charset="utf-8">
@@ -32,19 +31,20 @@ def print_sign_in(dashboard: str, code: str, again: str) -> None:
 
     `again` says how to sign in after that.
     """
-    click.echo(
-        f"\n  Dashboard  {dashboard}\n"
-        f"  Sign in    {click.style(f'{dashboard}#/sign-in/{code}', bold=True)}\n"
+    echo(
+        "",
+        f"  Dashboard  {dashboard}",
+        f"  Sign in    {style(f'{dashboard}#/sign-in/{code}', bold=True)}",
         f"             This address works once, within 5 minutes. {again}",
         err=True,
     )
     if os.environ.get("SSH_CONNECTION"):
         port = dashboard.rpartition(":")[2].partition("/")[0]
-        click.echo(
+        echo(
             f"             From your own machine, first: ssh -L {port}:127.0.0.1:{port} HOST",
             err=True,
         )
-    click.echo("  Ctrl-C ends it.\n", err=True)
+    echo("  Ctrl-C ends it.", "", err=True)
 
 
 def can_open_browser() -> bool:

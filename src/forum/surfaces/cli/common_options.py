@@ -18,11 +18,12 @@ from forum.errors import ForumError, Malformed
 from forum.ledger.body import BytesContent
 from forum.spelling import closest_names
 from forum.surfaces.cli import EXIT_FAILED, UNMUTED_STDERR, SuggestingGroup
+from forum.surfaces.cli.console import confirm, echo, style
 from forum.surfaces.schemas.idempotency import IDEMPOTENCY_KEY_FORM, is_idempotency_key
 from forum.tlog import VerifierKey, WitnessPolicy
 
 if TYPE_CHECKING:
-    from forum.verify import Trust
+    from forum.verify import ExplainedTimes, Trust
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 _MAX_LISTED = 8
@@ -240,25 +241,25 @@ def is_terminal(stream: TextIO | None) -> bool:
 
 def confirm_or_exit(question: str, declined: str) -> None:
     """Ask at the terminal; after any answer but yes, print `declined` and exit with status 1."""
-    if not click.confirm(question, err=True):
+    if not confirm(question):
         echo_info(declined)
         raise SystemExit(EXIT_FAILED)
 
 
-def echo_info(line: str) -> None:
-    """Print an information on stderr; --quiet suppresses it."""
-    click.echo(line, err=True)
+def echo_info(*lines: str) -> None:
+    """Print an information on stderr, line by line; --quiet suppresses it."""
+    echo(*lines, err=True)
 
 
-def echo_error(line: str) -> None:
-    """Print an error or a prompt on stderr, even with --quiet."""
+def echo_error(*lines: str) -> None:
+    """Print an error or a prompt on stderr, line by line, even with --quiet."""
     context = click.get_current_context(silent=True)
-    click.echo(line, file=context.meta.get(UNMUTED_STDERR) if context else None, err=True)
+    echo(*lines, file=context.meta.get(UNMUTED_STDERR) if context else None, err=True)
 
 
 def echo_warning(message: str) -> None:
     """Print a warning on stderr, even with --quiet."""
-    echo_error(f"{click.style('warning', fg='yellow')}: {message}")
+    echo_error(f"{style('warning', fg='yellow')}: {message}")
 
 
 def read_text(stream: BinaryIO) -> BytesContent:
@@ -306,6 +307,31 @@ def trust_options(command: Callable[..., Any]) -> Callable[..., Any]:
     ):
         command = option(command)
     return command
+
+
+explained_option = click.option(
+    "--explained",
+    type=FILE,
+    help="Your file of entries whose times you know to be wrong, because a clock was off.",
+)
+
+
+def read_explained(path: Path | None) -> "tuple[ExplainedTimes, ...]":
+    """Return what a file of the reader explains.  Raises `click.UsageError`."""
+    import msgspec
+
+    from forum.verify import ExplainedTimes
+
+    class File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+        clock: tuple[ExplainedTimes, ...]
+
+    if path is None:
+        return ()
+    try:
+        return msgspec.toml.decode(path.read_bytes(), type=File).clock
+    except msgspec.MsgspecError as error:
+        form = "[[clock]] with log, first, last and reason"
+        raise click.UsageError(f"{path} explains nothing: {error}. Write {form}.") from None
 
 
 def read_trust(keys: tuple[str, ...], policy: Path | None, remembered: tuple[Path, ...]) -> "Trust":

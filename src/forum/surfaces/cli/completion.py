@@ -31,10 +31,12 @@ def completion(shell: str, *, as_json: bool) -> None:
         raise click.UsageError(f"there is no completion for {shell}")
     script = completer(cli, {}, "forum", COMPLETION_VARIABLE).source()
     # Imported here, because the shell loads this module at each press of the Tab key.
-    from forum.surfaces.cli.output import print_result
+    from forum.surfaces.cli.output import print_bytes, print_json
 
-    facts = {"shell": shell, "script": script}
-    print_result("forum.completion/1", facts, script, as_json=as_json)
+    if as_json:
+        print_json("forum.completion/1", {"shell": shell, "script": script})
+    else:
+        print_bytes(script.encode())
 
 
 def attach_completions(command: click.Command) -> None:

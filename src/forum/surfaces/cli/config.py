@@ -13,6 +13,7 @@ from forum.app.formatting import first_line, strip_control_characters
 from forum.config import AgentSandboxRules, Settings, user_settings_path
 from forum.ledger.secret_mask import is_secret_name
 from forum.surfaces.cli import common_options
+from forum.surfaces.cli.console import echo, style
 from forum.surfaces.cli.output import print_json, terminal_width
 
 # A database address may contain a password in two forms: user:password@ in a URL, and NAME=VALUE,
@@ -71,10 +72,10 @@ def show(*, as_json: bool) -> None:
         print_json("forum.config/1", {**named, "settings": listed})
         return
     nowhere = f"none; it would be {user_settings_path(os.environ)}"
-    click.echo(f"project file  {_shown(str(settings.file or 'none here or above'))}")
-    click.echo(f"user file     {_shown(str(settings.user_file or nowhere))}\n")
+    echo(f"project file  {_shown(str(settings.file or 'none here or above'))}")
+    echo(f"user file     {_shown(str(settings.user_file or nowhere))}", "")
     for line in _table(listed, terminal_width()):
-        click.echo(line)
+        echo(line)
 
 
 def list_settings(settings: Settings) -> Iterator[Setting]:
@@ -162,7 +163,7 @@ def _table(settings: list[Setting], columns: int) -> list[str]:
     room = max(12, columns - names - origins - 4)
     return [
         f"{first_line(name, names):<{names}}  {first_line(value, room):<{room}}  "
-        f"{click.style(origin, dim=True)}"
+        f"{style(origin, dim=True)}"
         for name, value, origin in rows
     ]
 

@@ -22,12 +22,18 @@ from forum.app.formatting import (
     first_line,
     format_usd,
     short_id,
-    strip_control_characters,
 )
 from forum.installation import install_command
 from forum.surfaces.cli import EXIT_FAILED, EXIT_REJECTED, common_options
+from forum.surfaces.cli.console import echo, prompt, style
 from forum.surfaces.cli.logging_options import log_to_stderr, log_warning
-from forum.surfaces.cli.output import format_table, print_result, terminal_width
+from forum.surfaces.cli.output import (
+    clean_lines,
+    format_table,
+    print_result,
+    terminal_width,
+    wrap_lines,
+)
 from forum.surfaces.cli.panel_view import panel_lines
 from forum.surfaces.cli.serve import port_option
 from forum.surfaces.cli.up import choose_port, serve_and_work
@@ -91,12 +97,12 @@ def demo(ctx: click.Context, port: int, *, open_browser: bool) -> None:
     if open_browser:
         _serve_sample_runs(port)
         return
-    click.echo(f"   {click.style('forum demo --open', bold=True)}")
-    click.echo("   carries out sample runs, and shows them in the dashboard; takes about 10 s")
+    echo(f"   {style('forum demo --open', bold=True)}")
+    echo("   carries out sample runs, and shows them in the dashboard; takes about 10 s")
     for number, (name, offer) in enumerate(_DEMOS.items(), 1):
-        click.echo(f"{number}  {click.style(f'forum demo {name}', bold=True)}")
-        click.echo(f"   {offer.shows}")
-        click.echo(f"   takes about {offer.takes}; needs {_needs_of(offer)}")
+        echo(f"{number}  {style(f'forum demo {name}', bold=True)}")
+        echo(f"   {offer.shows}")
+        echo(f"   takes about {offer.takes}; needs {_needs_of(offer)}")
     if sys.stdin.isatty() and sys.stdout.isatty():
         _choose_demo(ctx)
 
@@ -108,7 +114,7 @@ def _needs_of(offer: DemoInfo) -> str:
 _keep_option = click.option(
     "--keep", type=click.Path(path_type=Path), help="Keep what the demo writes in this new folder."
 )
-_tell = partial(click.echo, err=True)
+_tell = partial(echo, err=True)
 _MAX_REQUEST_CHARS = 70
 
 
@@ -121,7 +127,7 @@ def _demo_folder(keep: Path | None) -> Iterator[Path]:
 
 def _serve_sample_runs(port: int) -> None:
     """Submit the sample runs to a new ledger, and do for it what `forum up --open` does."""
-    click.echo("preparing sample runs by scripted agents, in a ledger of their own", err=True)
+    echo("preparing sample runs by scripted agents, in a ledger of their own", err=True)
     port = choose_port(port)
     # While scripted agents pretend to think, so that nobody waits for it afterwards.
     Thread(target=import_module, args=("forum.surfaces.http.server_process",), daemon=True).start()
@@ -151,14 +157,14 @@ def _serve_sample_runs(port: int) -> None:
 
 
 def _tell_step(line: str) -> None:
-    click.echo(f"  {line}", err=True)
+    echo(f"  {line}", err=True)
 
 
 def _choose_demo(ctx: click.Context) -> None:
     """Ask which demo to run, and run it."""
     names = list(_DEMOS)
     numbers = click.Choice([*map(str, range(1, len(names) + 1)), "q"])
-    chosen = click.prompt("Which one? (q for none)", type=numbers, default="1", show_choices=False)
+    chosen = prompt("Which one? (q for none)", type=numbers, default="1", show_choices=False)
     if chosen != "q":
         ctx.invoke(demo.commands[names[int(chosen) - 1]])
 
@@ -178,8 +184,12 @@ def cheat(keep: Path | None, *, as_json: bool) -> None:
     with _demo_folder(keep) as home:
         for kind, url in {"sqlite": None, "postgres": database}.items():
             if kind == "sqlite" or url:
-                click.echo(f"committing {len(TAMPER_CASES)} frauds on {kind} ...", err=True)
-                verdicts += [(kind, verdict) for verdict in run_tampering_demo(home / kind, url)]
+                echo(f"committing {len(TAMPER_CASES)} frauds on {kind} ...", err=True)
+                results = list(run_tampering_demo(home / kind, url))
+                verdicts += [(kind, result) for result in results]
+                if left_out := len(TAMPER_CASES) - len(results):
+                    why = "this user may not make a database for them"
+                    echo(f"{left_out} frauds were left out: {why}", err=True)
     rows = [
         {"name": v.fraud.name, "caught": v.caught, "by": v.by, "database": kind}
         for kind, v in verdicts
@@ -248,13 +258,15 @@ def _panel_lines(sitting: "PanelDemoResult", keep: Path | None) -> Iterator[str]
     yield from panel_lines(form, columns) if form else ()
     answer = (sitting.view.answer or b"").decode(errors="replace")
     first = f"as {sitting.minority} of 5 seats had said at first"
-    yield f"\nanswer: {click.style(answer, bold=True)}, {first}"
+    yield ""
+    yield f"answer: {style(answer, bold=True)}, {first}"
     yield f"counted without asking for reasons it would have been: {sitting.plain_vote}"
-    yield f"ledger verified: {'yes' if sitting.verified else 'NO'}\n"
+    yield f"ledger verified: {'yes' if sitting.verified else 'NO'}"
+    yield ""
     for forgery in sitting.forgeries:
         mark, color = ("✓", "green") if forgery.caught else ("✗", "red")
         by = f"{forgery.told}: {', '.join(forgery.by)}" if forgery.caught else "NOT NOTICED"
-        yield f"{click.style(mark, fg=color)} {forgery.does}"
+        yield f"{style(mark, fg=color)} {forgery.does}"
         for line in textwrap.wrap(by, columns - 4, break_on_hyphens=False):
             yield f"    {line}"
     if keep:
@@ -297,14 +309,14 @@ def team(request: str | None, keep: Path | None, *, as_json: bool) -> None:
 
 
 def _team_lines(played: "TeamDemoResult", reason: str, keep: Path | None) -> Iterator[str]:
-    yield f"\n{played.request}\n-> lane: {played.lane or 'none'}\n"
+    yield from ("", played.request, f"-> lane: {played.lane or 'none'}", "")
     heads = ("for", "role", "tokens", "ms", "outcome")
     rows = [(c.task, c.role, str(c.tokens), str(c.milliseconds), c.outcome) for c in played.calls]
     yield from format_table([heads, *rows])
-    answer = "\n".join(
-        textwrap.fill(line, terminal_width()) for line in played.answer.strip().split("\n")
-    )
-    yield f"\nanswer ({played.outcome}):\n{strip_control_characters(answer)}\n"
+    yield from ("", f"answer ({played.outcome}):")
+    for line in clean_lines(played.answer):
+        yield from wrap_lines(line, terminal_width()) or [""]
+    yield ""
     if reason:
         yield f"The model was not able to answer. {reason}"
     yield f"ledger verified: {'yes' if played.verified else 'NO'}"
@@ -346,12 +358,10 @@ def agent() -> None:
     from forum.demo.agent import NotTheStandIn, ProviderRefusal, run_agent
 
     try:
-        run_agent(
-            os.environ.get("OPENAI_BASE_URL", ""), os.environ.get("OPENAI_API_KEY", ""), click.echo
-        )
+        run_agent(os.environ.get("OPENAI_BASE_URL", ""), os.environ.get("OPENAI_API_KEY", ""), echo)
     except ProviderRefusal as refusal:
-        click.echo(f"agent: the provider refused the call ({refusal.status}):")
-        click.echo(textwrap.fill(str(refusal), 76, initial_indent="  ", subsequent_indent="  "))
+        echo(f"agent: the provider refused the call ({refusal.status}):")
+        echo(*textwrap.wrap(str(refusal), 76, initial_indent="  ", subsequent_indent="  "))
         raise SystemExit(EXIT_FAILED) from None
     except NotTheStandIn:
         raise click.ClickException(
@@ -404,7 +414,8 @@ def _crash_lines(tale: "CrashDemoResult", keep: Path | None) -> Iterator[str]:
     for name, value in lines:
         yield f"{name:<52}{value}"
     for subject in tale.indeterminate:
-        yield f"\nWhether {subject} happened is unknown. It waits for your decision:"
+        yield ""
+        yield f"Whether {subject} happened is unknown. It waits for your decision:"
         if keep:
             place = f"cd {keep} && FORUM_STATE_DIR=state "
             yield f"  {place}forum gate approve {tale.run} {subject}   # yes, it did"
@@ -420,14 +431,14 @@ def _fraud_lines(verdicts: "list[tuple[str, TamperResult]]") -> Iterator[str]:
     second = max(len(verdict.fraud.does) for _, verdict in verdicts)
     room = max(20, terminal_width() - first - second - 6)
     heads = f"  {'fraud':<{first}}  {'what the attacker does':<{second}}  caught by"
-    yield f"\n{click.style(heads, dim=True)}"
+    yield from ("", style(heads, dim=True))
     for name, (_, verdict) in zip(names, verdicts, strict=True):
         mark, color = ("✓", "green") if verdict.caught else ("✗", "red")
         evidence = textwrap.wrap(verdict.by, room, break_on_hyphens=False)
         head, *rest = evidence if verdict.caught else ["NOTHING", *evidence]
         line = f"{name:<{first}}  {verdict.fraud.does:<{second}}  {head}"
-        yield f"{click.style(mark, fg=color)} {line}"
+        yield f"{style(mark, fg=color)} {line}"
         for part in rest:
             yield f"{'':{first + second + 6}}{part}"
     caught = sum(verdict.caught for _, verdict in verdicts)
-    yield f"\n{caught} of {len(verdicts)} frauds caught."
+    yield from ("", f"{caught} of {len(verdicts)} frauds caught.")

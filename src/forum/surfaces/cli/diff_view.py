@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from itertools import zip_longest
 
-import click
 import msgspec
 
 from forum.app.formatting import first_line, pluralize, short_id
+from forum.surfaces.cli.console import echo, style
 from forum.surfaces.cli.output import clean_lines, terminal_width
 from forum.surfaces.schemas.comparison import step_form
 from forum.work.run_comparison import Divergence, DivergenceKind
@@ -29,7 +29,7 @@ def print_divergences(
         DivergenceKind.ADDED: f"only {sides[1]} has",
     }
     head = heads.get(diff.parting, "first difference:")
-    click.echo(f"{head} {diff.strand}, {diff.step}")
+    echo(f"{head} {diff.strand}, {diff.step}")
     mine, other = diff.first and step_form(diff.first), diff.second and step_form(diff.second)
     if mine and other:
         for name in ["kind", *sorted(mine.facts.keys() | other.facts.keys())]:
@@ -41,11 +41,11 @@ def print_divergences(
     elif step := mine or other:
         _print_side("-" if mine else "+", f"{step.kind} {_text(step.facts)}")
     if len(divergences) > 1:
-        click.echo(f"and {pluralize(len(divergences) - 1, 'further step')} differ:")
+        echo(f"and {pluralize(len(divergences) - 1, 'further step')} differ:")
     for further in divergences[1 : 1 + _NEXT]:
-        click.echo(f"  {further.strand}, {further.step}: {further.parting.value}")
+        echo(f"  {further.strand}, {further.step}: {further.parting.value}")
     if len(divergences) > 1 + _NEXT:
-        click.echo(f"  and {len(divergences) - 1 - _NEXT} more (--json lists them)")
+        echo(f"  and {len(divergences) - 1 - _NEXT} more (--json lists them)")
 
 
 def print_answers(
@@ -53,13 +53,13 @@ def print_answers(
 ) -> None:
     """Print the answers of two runs."""
     if answers[0] == answers[1]:
-        click.echo(f"both gave {'no answer' if answers[0] is None else 'the same answer'}")
+        echo(f"both gave {'no answer' if answers[0] is None else 'the same answer'}")
         _print_answer(" ", answers[0])
     else:
         for sign, side, run, answer in zip("-+", sides, runs, answers, strict=True):
-            click.echo(f"answer of {side} ({short_id(run)})")
+            echo(f"answer of {side} ({short_id(run)})")
             _print_answer(sign, answer)
-    click.echo("")
+    echo("")
 
 
 def _print_answer(sign: str, answer: bytes | None) -> None:
@@ -69,9 +69,7 @@ def _print_answer(sign: str, answer: bytes | None) -> None:
     for line in lines[:_ANSWER_LINES]:
         _print_side(sign, line)
     if len(lines) > _ANSWER_LINES:
-        click.echo(
-            f"    … {pluralize(len(lines) - _ANSWER_LINES, 'more line')}: forum show RUN --answer"
-        )
+        echo(f"    … {pluralize(len(lines) - _ANSWER_LINES, 'more line')}: forum show RUN --answer")
 
 
 def _print_bodies(
@@ -100,7 +98,7 @@ def _print_lines(name: str, mine: str, other: str) -> None:
     pairs = zip_longest(mine.split("\n"), other.split("\n"))
     for number, (left, right) in enumerate(pairs, 1):
         if left != right:
-            click.echo(f"  {name}, line {number}:")
+            echo(f"  {name}, line {number}:")
             _print_side("-", "(no such line)" if left is None else left)
             _print_side("+", "(no such line)" if right is None else right)
             return
@@ -108,7 +106,7 @@ def _print_lines(name: str, mine: str, other: str) -> None:
 
 def _print_side(sign: str, text: str) -> None:
     color = {"-": "red", "+": "green"}.get(sign)
-    click.echo(click.style(f"    {sign} {first_line(text, terminal_width() - 6)}", fg=color))
+    echo(style(f"    {sign} {first_line(text, terminal_width() - 6)}", fg=color))
 
 
 def _text(value: object) -> str:

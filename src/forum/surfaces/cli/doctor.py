@@ -19,18 +19,23 @@ from functools import cached_property, partial
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import quote
 
-import click
 import msgspec
 
 from forum import __version__, app, errors, planning, platform_calls, tlog
+from forum.app.checked_clock import CheckedClock, ClockSkew
+from forum.app.environment import read_ticks
 from forum.app.formatting import pluralize, strip_control_characters
 from forum.config import PROJECT_FILE, Settings, list_secret_files
 from forum.installation import install_command
+from forum.ledger.log import check_strand_head
+from forum.ledger.own_entries import REMEMBERED_STRANDS
 from forum.ledger.ports import Reader, Store
 from forum.surfaces.cli import EXIT_FAILED, common_options
 from forum.surfaces.cli.config import mask_passwords
+from forum.surfaces.cli.console import echo, style
 from forum.surfaces.cli.output import print_json, terminal_width
 from forum.surfaces.cli.units import format_age
 from forum.witness import http_sender
@@ -40,8 +45,10 @@ from forum.work.policy import Command, McpServer, ToolSpec, model_of
 from forum.work.shared_tasks import run_of
 
 _MINUTE = 60_000_000
-_MAX_CLOCK_SKEW_US = 5_000_000
-"""Largest tolerated clock difference, in microseconds: deadlines of gates are in seconds."""
+_RECENT_ENTRIES = 1000
+"""How many entries are looked at for times in the future."""
+_UNSIGNED_US = 3_000_000
+"""Age of an entry, in microseconds, at which it should have been signed."""
 _LOW_DISK_BYTES, _MIN_DISK_BYTES = 1 << 30, 100 << 20
 """Free disk space, in bytes, below which a warning or a problem is reported."""
 _MAX_COUNTED = 10_000
@@ -100,6 +107,30 @@ def _problem(check: str, text: str, step: str) -> DoctorFinding:
     return DoctorFinding(check, DoctorState.PROBLEM, text, step)
 
 
+class MachineRole(StrEnum):
+    """What a machine does for a log; the checks that it needs follow from this."""
+
+    NEW = "new"
+    """There is no log here yet."""
+    SIGNER = "signer"
+    """It has the key that signs the log."""
+    WRITER = "writer"
+    """It adds entries that another machine signs: servers and workers."""
+    READER = "reader"
+    """It has the public key only."""
+    GATEWAY = "gateway"
+    """It relays calls of other programs; beside one of the others."""
+
+
+_ROLE_TEXTS = {
+    MachineRole.NEW: "no log is here yet",
+    MachineRole.SIGNER: "it has the key that signs the log",
+    MachineRole.WRITER: "it adds entries as server or worker; another machine signs them",
+    MachineRole.READER: "it reads, and cannot write: there is no write.key",
+    MachineRole.GATEWAY: "it relays calls of programs to providers",
+}
+
+
 @dataclass
 class Installation:
     """The installation under test, opened only as far as possible without changing anything."""
@@ -116,10 +147,33 @@ class Installation:
         # Registering the project would write to the state directory, and a check changes nothing.
         return app.Forum(self.settings, register=False)
 
+    @cached_property
+    def role(self) -> MachineRole:
+        """What this machine does, by the keys that it has or remembers."""
+        settings = self.settings
+        has_ledger = settings.ledger_file.exists() and not settings.database
+        if settings.key_file.is_file() or has_ledger:
+            return MachineRole.SIGNER
+        with suppress(errors.NoLedger, errors.KeyUnreadable):
+            try:
+                self.forum.origin  # noqa: B018  raises if this machine remembers a key
+            except (errors.LogKeyMissing, errors.LogKeyChanged):
+                return MachineRole.SIGNER
+        # Either file is enough: where one of them was lost, no new log may be begun.
+        if settings.write_key_file.is_file():
+            return MachineRole.WRITER
+        return MachineRole.READER if settings.public_key_file.is_file() else MachineRole.NEW
+
     @property
-    def has_key(self) -> bool:
-        """Whether there is a key, and so the name of a log to look for."""
-        return self.settings.key_file.is_file()
+    def roles(self) -> frozenset[MachineRole]:
+        """The role of this machine, and that of a gateway if it is one."""
+        is_gateway = "gateway" in self.settings.doors
+        return frozenset({self.role, MachineRole.GATEWAY} if is_gateway else {self.role})
+
+    def choose_step(self, on_signer: str, elsewhere: str) -> str:
+        """Return the remedy that fits: a log is begun only where it is signed."""
+        may_sign = self.role in {MachineRole.SIGNER, MachineRole.NEW}
+        return on_signer if may_sign else elsewhere
 
     @cached_property
     def memory_dir(self) -> Path:
@@ -131,7 +185,11 @@ class Installation:
         if not self.origin:
             return None
         if self.settings.database:
-            return self.forum.store if self.memory_dir.is_dir() else None
+            try:
+                with self.forum.open_reader():  # it adds no log
+                    return self.forum.store
+            except errors.NoSuchLog:
+                return None
         if not self.settings.ledger_file.exists():
             return None
         with self.forum.open_reader():  # raises for a file that does not hold this log
@@ -155,10 +213,10 @@ def doctor(*, as_json: bool) -> None:
         print_json("forum.doctor/1", {"ok": not broken, "checks": findings})
     else:
         for finding in findings:
-            click.echo("\n".join(_lines(finding, terminal_width())))
+            echo(*_lines(finding, terminal_width()))
         words = [pluralize(broken, "problem")] if broken else []
         words += [pluralize(doubtful, "warning")] if doubtful else []
-        click.echo(f"\n{', '.join(words) or 'no problems'}", err=True)
+        echo("", ", ".join(words) or "no problems", err=True)
     raise SystemExit(EXIT_FAILED if broken else 0)
 
 
@@ -171,13 +229,13 @@ def _lines(finding: DoctorFinding, columns: int) -> list[str]:
         for part in textwrap.wrap(line, room, break_long_words=False, break_on_hyphens=False)
     ]
     head, *rest = wrapped or [""]
-    lines = [f"{click.style(mark, fg=color)} {finding.check:<{_LABEL_WIDTH}} {head}"]
+    lines = [f"{style(mark, fg=color)} {finding.check:<{_LABEL_WIDTH}} {head}"]
     lines += [f"{'':{_LABEL_WIDTH + 2}} {line}" for line in rest]
     # Commands to type must not be wrapped, so they are broken between steps.
     first, *then = strip_control_characters(finding.next or "").split(", then: ")
     if first:
-        lines.append(f"{'':{_LABEL_WIDTH + 2}} {click.style(f'→ {first}', fg=color)}")
-    lines += [f"{'':{_LABEL_WIDTH + 4}} {click.style(f'then: {step}', fg=color)}" for step in then]
+        lines.append(f"{'':{_LABEL_WIDTH + 2}} {style(f'→ {first}', fg=color)}")
+    lines += [f"{'':{_LABEL_WIDTH + 4}} {style(f'then: {step}', fg=color)}" for step in then]
     return lines
 
 
@@ -194,8 +252,10 @@ def run_doctor_checks(load: Callable[[], Settings]) -> Iterator[DoctorFinding]:
     else:
         context = Installation(settings)
         with closing(context.forum):
-            for name, check in _CHECKS.items():
-                yield from _run_check(name, partial(check, context))
+            yield from _run_check("machine", partial(_describe_machine, context))
+            for check in CHECKS:
+                if check.roles & context.roles:
+                    yield from _run_check(check.name, partial(check.run, context))
     yield from _run_check("extras", _check_extras)
 
 
@@ -247,12 +307,18 @@ def _check_extras() -> Iterator[DoctorFinding]:
     yield msgspec.structs.replace(found, next=install_command("NAME")) if addable else found
 
 
+def _describe_machine(context: Installation) -> Iterator[DoctorFinding]:
+    """Say which kind of machine this is: what is missing on one is right on another."""
+    texts = [_ROLE_TEXTS[role] for role in MachineRole if role in context.roles]
+    yield _ok("machine", f"{', '.join(sorted(context.roles))}: {'; '.join(texts)}")
+
+
 def _check_project(context: Installation) -> Iterator[DoctorFinding]:
     settings = context.settings
     user = f"; for all projects: {_short_path(settings.user_file)}" if settings.user_file else ""
     if settings.file:
         yield _ok("project", f"{_short_path(settings.file)}{user}")
-    elif context.has_key:
+    elif context.role is not MachineRole.NEW:
         yield _ok(
             "project",
             f"no {PROJECT_FILE} here or above; data are in {_short_path(settings.data)}{user}",
@@ -268,7 +334,8 @@ def _check_folders(context: Installation) -> Iterator[DoctorFinding]:
         if folder.is_dir():
             yield _check_folder(name, folder)
         else:
-            yield _warn(name, f"{_short_path(folder)} is not made yet", "forum init")
+            step = context.choose_step("forum init", f"mkdir -m 700 {shlex.quote(str(folder))}")
+            yield _warn(name, f"{_short_path(folder)} is not made yet", step)
 
 
 def _check_folder(name: str, folder: Path) -> DoctorFinding:
@@ -361,10 +428,27 @@ def _check_key(context: Installation) -> Iterator[DoctorFinding]:
     )
 
 
+def _check_public_key(context: Installation) -> Iterator[DoctorFinding]:
+    path = context.settings.public_key_file
+    if not path.is_file():
+        step = f"copy log.pub from the machine that signs to {shlex.quote(str(path))}"
+        yield _problem("key", f"{_short_path(path)} is gone, but write.key is here", step)
+        return
+    context.origin = context.forum.origin
+    yield _ok("key", f"{_short_path(path)} is the public key of {context.origin}")
+    if not context.settings.database:
+        text = "there is no database here in which other machines could see entries"
+        yield _problem("database", text, "set FORUM_DATABASE_URL to the database of the log")
+    write_key = context.settings.write_key_file
+    if context.role is MachineRole.READER:
+        step = f"copy write.key from the machine that signs to {shlex.quote(str(write_key))}"
+        yield _warn("writers", f"there is no {_short_path(write_key)}: only reading works", step)
+
+
 def _check_database(context: Installation) -> Iterator[DoctorFinding]:
     url = context.settings.database
     place = mask_passwords(url) if url else _short_path(context.settings.ledger_file)
-    if context.has_key and not context.origin:
+    if context.role is not MachineRole.NEW and not context.origin:
         return  # the check of the key has reported it
     context.store = context.open_store()
     if context.store is not None:
@@ -372,8 +456,12 @@ def _check_database(context: Installation) -> Iterator[DoctorFinding]:
     elif url:
         _open_read_only(context.settings, url)
         text = f"{place} answers, durable, schema as this release needs it; no log of ours yet"
-        yield _warn("database", text, "forum init")
-    else:
+        other = "correct the address of the database, or copy log.pub from the machine that signs"
+        if context.role in {MachineRole.SIGNER, MachineRole.NEW}:
+            yield _warn("database", text, "forum init")
+        else:
+            yield _problem("database", text, other)
+    elif context.role in {MachineRole.SIGNER, MachineRole.NEW}:
         yield _warn("database", f"{place} is not made yet", "forum init")
 
 
@@ -395,6 +483,21 @@ def _open_read_only(settings: Settings, url: str) -> None:
                 raise
 
 
+def _check_catalogue(context: Installation) -> Iterator[DoctorFinding]:
+    """Check that the database consists of what the migrations make, and of nothing else."""
+    if context.store is None:
+        return
+    check = context.store.check_catalogue()
+    if check.not_checked:
+        text = f"not compared with the migrations: {check.not_checked}"
+        yield _warn("catalogue", text, "grant this user the right to read pg_catalog")
+    for difference in check.differences:
+        step = "undo the change, or restore a backup on the machine that signs"
+        yield _problem("catalogue", difference, step)
+    if not (check.differences or check.not_checked):
+        yield _ok("catalogue", "tables, indexes and rules are those of the migrations")
+
+
 def _check_ledger(context: Installation) -> Iterator[DoctorFinding]:
     if context.store is None:
         return
@@ -410,32 +513,60 @@ def _check_ledger(context: Installation) -> Iterator[DoctorFinding]:
         text += f", {waiting:,} more wait for an index"
     if newest is not None:
         text += f"; the newest is {format_age(app.now() - newest)} old"
-    if oldest is not None and app.now() - oldest > _MINUTE:
+    if oldest is not None and app.now() - oldest > _UNSIGNED_US:
         text += f"; the oldest without a signature is {format_age(app.now() - oldest)} old"
-        yield _warn("ledger", text, "forum worker, on the machine that signs")
+        yield _warn_unsigned(context.store, text)
     else:
         yield _ok("ledger", text)
-    yield from _check_writers(context, context.store)
-    if newest is not None and newest > app.now() + _MINUTE:
-        text = f"this machine's clock is {format_age(newest - app.now())} behind the newest entry"
-        yield _problem("clock", text, "set the clock of this machine: timedatectl set-ntp true")
 
 
-def _check_writers(context: Installation, store: Store) -> Iterator[DoctorFinding]:
+def _warn_unsigned(store: Store, text: str) -> DoctorFinding:
+    """Warn of entries that nobody signs: the lock of the signer may be a stuck process's."""
+    holder = store.find_sequencer()
+    if holder is None:
+        return _warn("ledger", text, "forum worker, on the machine that signs")
+    text += f"; a session from {holder.client} holds the lock of the signer, and does nothing"
+    step = (
+        f"restart the server or worker on {holder.client}; if that machine is gone, on the "
+        f"database: SELECT pg_terminate_backend({holder.process})"
+    )
+    return _warn("ledger", text, step)
+
+
+def _check_writes(context: Installation) -> Iterator[DoctorFinding]:
+    """Check that the database can be written, without a change of the log."""
+    if context.store is None:
+        return
+    troubles = context.forum.monitor.look()
+    for trouble in troubles:
+        text = f"{trouble.condition.text}: {trouble.why}"
+        yield _problem("writes", text, trouble.condition.remedy)
+    if not troubles:
+        yield _ok("writes", "the database takes a commit, and its disk has room for one")
+
+
+def _check_writers(context: Installation) -> Iterator[DoctorFinding]:
     """Check that only entries of this log's writers get signed."""
+    store = context.store
+    if store is None:
+        return
     if count := store.count_quarantined():
         text = f"somebody put {pluralize(count, 'row')} into the database; set aside"
-        yield _problem("writers", text, "forum ledger quarantine")
+        step = "forum ledger quarantine"
+        other = f"on the machine that signs: {step}"
+        yield _problem("writers", text, context.choose_step(step, other))
     path, keys = context.settings.write_key_file, context.forum.write_keys
     if keys is None:
-        yield _warn("writers", f"there is no write key at {_short_path(path)}", "forum init")
+        step = context.choose_step("forum init", "copy write.key from the machine that signs")
+        yield _warn("writers", f"there is no write key at {_short_path(path)}", step)
         return
     if exposed := _check_mode("writers", path, "others could forge entries"):
         yield exposed
     elif not keys.is_enforced:
         text = "entries without a tag are still signed: an older release may be running"
         step = "forum db upgrade --post" if context.settings.database else "stop it; forum init"
-        yield _warn("writers", text, step)
+        other = f"on the machine that signs: {step}, then: copy write.key from there"
+        yield _warn("writers", text, context.choose_step(step, other))
     else:
         yield _ok("writers", f"entries are signed only with a tag of {_short_path(path)}")
 
@@ -451,10 +582,14 @@ def _time_of(data: bytes | None) -> int | None:
 
 
 def _check_signer(context: Installation) -> Iterator[DoctorFinding]:
-    if context.store is None:
+    if not context.origin:
         return
     guard = context.memory_dir / "guard.note"
-    note = context.store.checkpoint()
+    if context.store is None and not guard.is_file():
+        return
+    size, note = 0, None
+    if context.store is not None:
+        size, note = context.store.head().size, context.store.checkpoint()
     if not guard.is_file():
         if note is None:
             yield _ok("signer", "nothing is signed yet")
@@ -462,7 +597,7 @@ def _check_signer(context: Installation) -> Iterator[DoctorFinding]:
             text = "another machine signs this log; this one adds entries only"
             yield _ok("signer", f"{text}. If none does: forum ledger epoch --help")
         return
-    remembered, size = tlog.parse_checkpoint(guard.read_bytes()).size, context.store.head().size
+    remembered = tlog.parse_checkpoint(guard.read_bytes()).size
     # A database smaller than the tree that was signed last is an old copy: signing it would fork
     # the log.
     if remembered > size:
@@ -471,6 +606,23 @@ def _check_signer(context: Installation) -> Iterator[DoctorFinding]:
         yield _problem("signer", text, step)
     else:
         yield _ok("signer", f"this machine signs, and remembers the tree of {remembered:,} entries")
+
+
+def _check_strands(context: Installation) -> Iterator[DoctorFinding]:
+    """Check that the log's own strands reach as far as their tags, and this machine's memory."""
+    if context.store is None or not context.origin:
+        return
+    known = {name: context.forum.heads.latest(name) for name in sorted(REMEMBERED_STRANDS)}
+    is_whole = True
+    for name, remembered in known.items():
+        try:
+            check_strand_head(context.store, context.forum.write_keys, name, remembered)
+        except errors.TamperDetected as error:
+            is_whole = False
+            step = "put the newest database back; to see what else: forum ledger verify"
+            yield _problem("strands", str(error), step)
+    if is_whole:
+        yield _ok("strands", f"{', '.join(known)} reach as far as when they were seen here")
 
 
 def _check_witnesses(context: Installation) -> Iterator[DoctorFinding]:
@@ -533,14 +685,47 @@ def _check_workers(context: Installation) -> Iterator[DoctorFinding]:
 
 
 def _check_clock(context: Installation) -> Iterator[DoctorFinding]:
-    if context.store is None or not context.settings.database:
+    """Compare this machine's clock with the database's, and recent entries with both."""
+    if context.store is None:
         return
-    apart = abs(context.store.now() - app.now())
-    text = f"{apart / 1e6:.1f} s apart from the database's"
-    if apart > _MAX_CLOCK_SKEW_US:
-        yield _problem("clock", text, "set both clocks: timedatectl set-ntp true")
-    else:
-        yield _ok("clock", text)
+    skew = None
+    if context.settings.database:
+        skew = CheckedClock(app.now, read_ticks, context.store.now).measure()
+        text = f"{skew} the database's"
+        if skew.is_excessive:
+            yield _problem("clock", f"this machine's is {text}: nothing is written here", _NTP)
+        else:
+            yield _ok("clock", text)
+    yield from _check_entry_times(context.store, skew)
+
+
+_NTP = "timedatectl set-ntp true"
+
+
+def _check_entry_times(store: Store, skew: ClockSkew | None) -> Iterator[DoctorFinding]:
+    """Report entries that are dated in the future, and whose clock that was."""
+    now = app.now() - (skew.ahead if skew else 0)
+    with store.snapshot() as reader:
+        size = reader.head().size
+        recent = reader.entries(max(0, size - _RECENT_ENTRIES), size)
+        entries = [app.KINDS.read(data) for data in recent if data]
+        early = [entry for entry in entries if entry.ts > now + _MINUTE]
+    if not early:
+        return
+    last = max(early, key=lambda entry: entry.ts)
+    ahead = format_age(last.ts - now)
+    actors = ", ".join(sorted({entry.actor for entry in early}))
+    text = (
+        f"{pluralize(len(early), 'entry')} by {actors} dated up to {ahead} in the future, the last "
+        f"of them {last.run}/{last.strand}/{last.n}"
+    )
+    if skew is None:
+        text += "; this machine's clock is behind, or was ahead when they were written"
+        yield _problem("clock", text, f"see that the date is right, then: {_NTP}")
+        return
+    workers = ", ".join(sorted(store.workers())) or "none has a lease now"
+    text += f"; the clock of the process that wrote them was ahead. Workers: {workers}"
+    yield _problem("clock", text, f"on the machine that wrote them: {_NTP}")
 
 
 def _check_models(context: Installation) -> Iterator[DoctorFinding]:
@@ -650,24 +835,53 @@ def _check_server_sections(context: Installation) -> Iterator[DoctorFinding]:
         yield _ok("webhook", text)
 
 
-_CHECKS: dict[str, Callable[[Installation], Iterable[DoctorFinding]]] = {
-    "project": _check_project,
-    "data": _check_folders,
-    "secrets": _check_secrets,
-    "disk": _check_disk,
-    "key": _check_key,
-    "database": _check_database,
-    "ledger": _check_ledger,
-    "signer": _check_signer,
-    "witness": _check_witnesses,
-    "workers": _check_workers,
-    "clock": _check_clock,
-    "model": _check_models,
-    "panel": _check_panels,
-    "roster": _check_roster,
-    "confined": _check_confinement,
-    "doors": _check_server_sections,
-}
+def _check_gateway(context: Installation) -> Iterator[DoctorFinding]:
+    """Check that the gateway of this machine has what it needs to ask providers."""
+    from forum.gateway import read_gateway_settings
+
+    read_gateway_settings(context.settings, os.environ)
+    yield _ok("gateway", "its section is well-formed, and the keys that it names are set")
+
+
+class DoctorCheck(NamedTuple):
+    """A check, and the roles of the machines that need it."""
+
+    name: str
+    run: Callable[[Installation], Iterable[DoctorFinding]]
+    roles: frozenset[MachineRole]
+
+
+_ALL = frozenset(MachineRole) - {MachineRole.GATEWAY}
+_ANY_LOG = _ALL - {MachineRole.NEW}
+_WRITERS = frozenset({MachineRole.SIGNER, MachineRole.WRITER})
+_SIGNER = frozenset({MachineRole.SIGNER})
+_RUNS = _ALL - {MachineRole.READER}
+"""Machines that carry out runs, or will."""
+
+CHECKS = (
+    DoctorCheck("project", _check_project, _ALL),
+    DoctorCheck("data", _check_folders, _ALL),
+    DoctorCheck("secrets", _check_secrets, _ALL),
+    DoctorCheck("disk", _check_disk, _ALL),
+    DoctorCheck("key", _check_key, frozenset({MachineRole.SIGNER, MachineRole.NEW})),
+    DoctorCheck("key", _check_public_key, frozenset({MachineRole.WRITER, MachineRole.READER})),
+    DoctorCheck("database", _check_database, _ALL),
+    DoctorCheck("writes", _check_writes, _WRITERS),
+    DoctorCheck("catalogue", _check_catalogue, _ANY_LOG),
+    DoctorCheck("ledger", _check_ledger, _ANY_LOG),
+    DoctorCheck("writers", _check_writers, _WRITERS),
+    DoctorCheck("signer", _check_signer, _SIGNER),
+    DoctorCheck("strands", _check_strands, _WRITERS),
+    DoctorCheck("witness", _check_witnesses, _SIGNER),
+    DoctorCheck("workers", _check_workers, _ANY_LOG),
+    DoctorCheck("clock", _check_clock, _ANY_LOG),
+    DoctorCheck("model", _check_models, _RUNS),
+    DoctorCheck("panel", _check_panels, _RUNS),
+    DoctorCheck("roster", _check_roster, _RUNS),
+    DoctorCheck("confined", _check_confinement, _RUNS),
+    DoctorCheck("doors", _check_server_sections, _ALL),
+    DoctorCheck("gateway", _check_gateway, frozenset({MachineRole.GATEWAY})),
+)
 
 
 def _short_path(path: Path) -> str:

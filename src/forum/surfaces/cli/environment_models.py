@@ -6,10 +6,10 @@ A section names the variable.  Neither a key nor an address is copied from the e
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-import click
 from msgspec import Struct
 
 from forum.config import PROJECT_FILE
+from forum.surfaces.cli.console import echo
 from forum.work.policy import Agent, Chat
 
 OPENAI_URL: Final = "OPENAI_BASE_URL"
@@ -77,7 +77,7 @@ def echo_offer(offer: ModelOffer, *, is_written: bool) -> None:
     verb = "are" if len(offer.variables) > 1 else "is"
     head = offer.section.splitlines()[0]
     if is_written:
-        click.echo(f"{names} {verb} set: to use it, uncomment {head} in {PROJECT_FILE}", err=True)
+        echo(f"{names} {verb} set: to use it, uncomment {head} in {PROJECT_FILE}", err=True)
         return
-    click.echo(f"{names} {verb} set: to use it, add to {PROJECT_FILE}", err=True)
-    click.echo("".join(f"  {line}\n" for line in offer.section.splitlines()), err=True, nl=False)
+    echo(f"{names} {verb} set: to use it, add to {PROJECT_FILE}", err=True)
+    echo(*(f"  {line}" for line in offer.section.splitlines()), err=True)

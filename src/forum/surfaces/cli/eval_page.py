@@ -1,7 +1,6 @@
 """The report of an evaluation as one page that loads nothing: tables, and plots in SVG."""
 
 from collections.abc import Callable, Sequence
-from html import escape
 
 from forum.surfaces.cli import html_page
 from forum.surfaces.cli.eval_table import (
@@ -10,6 +9,7 @@ from forum.surfaces.cli.eval_table import (
     figure_cells,
     format_interval,
 )
+from forum.untrusted_text import escape_html
 from forum.work import evaluation
 from forum.work.estimates import Estimate
 
@@ -25,8 +25,8 @@ def render_page(report: evaluation.EvalReport) -> str:
     """Return the whole page."""
     title = f"Evaluation of {len(report.configurations)} configurations on {report.cases} cases"
     parts = [
-        f"<h1>{escape(title)}</h1>",
-        *(f'<p class="conclusion">{escape(c.conclusion)}.</p>' for c in report.comparisons),
+        f"<h1>{escape_html(title)}</h1>",
+        *(f'<p class="conclusion">{escape_html(c.conclusion)}.</p>' for c in report.comparisons),
         _summary_table(report),
         *_plots(report),
         *_comparison_tables(report),
@@ -86,7 +86,7 @@ def _plot(
     axis = [
         f'<line class="axis" x1="{place(t)}" x2="{place(t)}" y1="0" y2="{height - _ROW + 6}"/>'
         f'<text x="{place(t)}" y="{height - 8}" text-anchor="middle">'
-        f"{escape(form.format(t))}</text>"
+        f"{escape_html(form.format(t))}</text>"
         for t in ticks
     ]
     rows = [
@@ -98,9 +98,9 @@ def _plot(
         for name, e in zip(names, estimates, strict=True)
     )
     return (
-        f"<figure><figcaption>{escape(title)}, with 95 % intervals</figcaption>\n"
+        f"<figure><figcaption>{escape_html(title)}, with 95 % intervals</figcaption>\n"
         f'<svg viewBox="0 0 {_WIDTH} {height}" width="{_WIDTH}" height="{height}" role="img" '
-        f'aria-label="{escape(f"{title}. {words}", quote=True)}">\n'
+        f'aria-label="{escape_html(f"{title}. {words}")}">\n'
         + "\n".join([*axis, *rows])
         + "\n</svg></figure>"
     )
@@ -113,11 +113,11 @@ def _plot_row(
     low = estimate.mean if estimate.low is None else estimate.low
     high = estimate.mean if estimate.high is None else estimate.high
     return (
-        f'<text x="{_LEFT - 12}" y="{y + 5}" text-anchor="end">{escape(short)}</text>'
+        f'<text x="{_LEFT - 12}" y="{y + 5}" text-anchor="end">{escape_html(short)}</text>'
         f'<line class="bar" x1="{place(low)}" x2="{place(high)}" y1="{y}" y2="{y}"/>'
         f'<circle class="mean" cx="{place(estimate.mean)}" cy="{y}" r="6"/>'
         f'<text x="{_WIDTH - 4}" y="{y + 5}" text-anchor="end">'
-        f"{escape(form.format(estimate.mean))}</text>"
+        f"{escape_html(form.format(estimate.mean))}</text>"
     )
 
 
@@ -187,4 +187,4 @@ def _remarks(report: evaluation.EvalReport) -> str:
         f"Recorded as run {report.evaluation}. `forum eval --of {report.evaluation}` computes this "
         "report anew from the record, and `forum ledger verify` verifies the record."
     )
-    return "\n".join(f"<p>{escape(line)}</p>" for line in lines)
+    return "\n".join(f"<p>{escape_html(line)}</p>" for line in lines)

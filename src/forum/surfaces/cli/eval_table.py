@@ -2,10 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 
-import click
-
 from forum.app.formatting import pluralize, short_id, strip_control_characters
 from forum.surfaces.cli import output
+from forum.surfaces.cli.console import style
 from forum.work import evaluation
 from forum.work.estimates import Estimate
 
@@ -57,12 +56,12 @@ def format_interval(estimate: Estimate, form: str) -> str:
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     numbers = [n for n, head in enumerate(heads) if head in FIGURE_HEADS]
     head, *lines = output.format_table([heads, *rows], right=numbers)
-    return [click.style(head, dim=True), *lines]
+    return [style(head, dim=True), *lines]
 
 
 def _comparison_lines(comparison: evaluation.Comparison) -> Iterator[str]:
     names = f"{comparison.first} minus {comparison.second}"
-    yield click.style(strip_control_characters(comparison.conclusion), bold=True)
+    yield style(strip_control_characters(comparison.conclusion), bold=True)
     rows = [
         (f"  {names}", "difference", "95 % interval"),
         ("  quality", *_difference(comparison.quality, "{:+.3f}")),
@@ -70,7 +69,7 @@ def _comparison_lines(comparison: evaluation.Comparison) -> Iterator[str]:
         ("  seconds of a case", *_difference(comparison.seconds, "{:+.2f}")),
     ]
     head, *lines = output.format_table(rows, right=(1, 2))
-    yield click.style(head, dim=True)
+    yield style(head, dim=True)
     yield from lines
 
 
@@ -92,7 +91,7 @@ def _model_table(report: evaluation.EvalReport) -> list[str]:
         for m in report.models
     ]
     head, *lines = output.format_table(rows, right=(2, 3, 4, 5))
-    return [click.style(head, dim=True), *lines]
+    return [style(head, dim=True), *lines]
 
 
 def _remarks(report: evaluation.EvalReport) -> Iterator[str]:

@@ -11,6 +11,7 @@ from forum.app.evidence import EvidenceRequest, choose_maps, is_pack_file
 from forum.app.formatting import parse_moment, pluralize
 from forum.evidence.report import PackReport
 from forum.surfaces.cli import common_options, output
+from forum.surfaces.cli.console import echo
 from forum.surfaces.verify_page import build_page
 
 
@@ -121,10 +122,12 @@ def evidence(
             "until": report.until,
             "size": report.end.size,
             "root": report.end.root,
+            "counted_by": report.counted_by,
+            "outside": report.outside,
         }
         output.print_json("forum.evidence/1", facts)
         return
-    click.echo(str(path))
+    echo(str(path))
     for line in _summarize(pack.report):
         common_options.echo_info(line)
     # Keys that come with a pack prove nothing: its sender could have made both.
@@ -141,11 +144,17 @@ def _check_output(path: Path) -> None:
         raise click.UsageError(f"{path} already exists and is no evidence pack. Name a new file.")
 
 
+def _count_outside(report: PackReport) -> str:
+    return f"{report.outside.entries:,}" if report.outside else "unknown"
+
+
 def _summarize(report: PackReport) -> list[str]:
     figures = {figure.id: figure.value for figure in report.figures}
-    runs = pluralize(figures["runs.all"], "run")
+    count = figures["runs.all"]
+    runs = "runs that cannot be counted" if count is None else pluralize(count, "run")
     lines = [
         f"from {report.since} until {report.until}: {runs}, entries: {report.counted:,}",
+        f"counted by: {report.counted_by}; dated outside of the period: {_count_outside(report)}",
         f"bundles in it: {len(report.bundles)}; sampled with the seed {report.sample.seed[:16]}",
     ]
     if report.unreviewed:

@@ -14,6 +14,7 @@ from forum.ledger.log import LocatedEntry
 from forum.ledger.ports import NO_LIMIT
 from forum.surfaces.cli.output import format_entry
 from forum.surfaces.cli.run_view import describe_check, describe_judge, describe_route
+from forum.surfaces.schemas.retention import describe_request
 from forum.work import kinds, oversight_kinds, report_kinds
 from forum.work.acceptance_criteria import Check
 from forum.work.schedule import STOP_CAUSE
@@ -148,13 +149,19 @@ def _grouped(entry: Entry[council_kinds.EquivalenceFacts]) -> str:
     return f"{facts.answers} wordings are {positions} (pairs decided: {by})"
 
 
+def _revealed(
+    entry: Entry[council_kinds.RevealFacts] | Entry[council_kinds.RevealV2Facts],
+) -> str:
+    return f"all ballots of round {entry.facts.round} are in, and may be shown"
+
+
 def _concluded(entry: Entry[council_kinds.CouncilCloseFacts]) -> str:
     facts = entry.facts
     ballots = pluralize(facts.ballots, "ballot")
     return f"the council closed ({facts.end.value}): {facts.accord.value}, from {ballots}"
 
 
-def _ended(entry: Entry[symposium_kinds.SymposiumCloseFacts]) -> str:
+def _ended(entry: Entry[symposium_kinds.SymposiumClose]) -> str:
     facts = entry.facts
     reason = f" ({facts.reason.value})" if facts.reason else ""
     return f"the session closed: {facts.outcome.value}{reason}"
@@ -206,6 +213,13 @@ def _reviewed(entry: Entry[oversight_kinds.ReviewFacts]) -> str:
     return f"{entry.actor} reviewed {entries}{run}: {shown}"
 
 
+def _configured(entry: Entry[oversight_kinds.ConfigurationChangeFacts]) -> str:
+    facts = entry.facts
+    changed = f": changed {', '.join(facts.changed)}" if facts.changed else ""
+    erased = f"; erased before it, not compared: {', '.join(facts.erased)}" if facts.erased else ""
+    return f"Forum {facts.engine} began to use a configuration{changed}{erased}"
+
+
 _EPOCH_KEYS = {
     ledger_kinds.EpochKey.KEPT: "kept",
     ledger_kinds.EpochKey.NEW: "lost, and is a new one",
@@ -224,15 +238,31 @@ _DESCRIPTIONS: Mapping[type[Facts], Callable[[Entry[Any]], str]] = {
     ledger_kinds.LogEpochFacts: lambda e: (
         f"{e.actor} began the next epoch of the log; its key was {_EPOCH_KEYS[e.facts.key]}"
     ),
+    ledger_kinds.CarryFacts: lambda e: (
+        f"{pluralize(e.facts.entries, 'entry')} of {e.facts.run}/{e.facts.strand} were carried over"
+        if e.facts.entries
+        else f"{e.actor} carried the state of the earlier epoch over"
+    ),
     ledger_kinds.RunOpenFacts: lambda _: "the run was opened",
     ledger_kinds.RunCloseFacts: lambda e: f"the run ended: {e.facts.outcome.value}",
     ledger_kinds.NoteFacts: lambda e: f"{e.actor} made a remark",
+    ledger_kinds.WitnessedFacts: lambda e: (
+        f"checkpoint of size {e.facts.size}: {len(e.facts.cosignatures)} cosignatures"
+    ),
+    ledger_kinds.RunsOpenedFacts: lambda e: (
+        f"{pluralize(len(e.facts.runs), 'run')} entered the log"
+    ),
     ledger_kinds.JoinFacts: lambda e: f"{len(e.parents)} causes in one",
     ledger_kinds.RedactionFacts: lambda e: (
         f"{e.actor} had body {e.facts.body!r} erased ({e.facts.reason.value})"
     ),
     ledger_kinds.RedactionBatchFacts: lambda e: (
         f"{e.actor} had {len(e.facts.bodies)} bodies erased ({e.facts.reason.value}"
+        f"{', rule ' + e.facts.rule if e.facts.rule else ''})"
+    ),
+    ledger_kinds.RedactionV3Facts: lambda e: (
+        f"{e.actor} had {pluralize(len(e.facts.bodies), 'body')} of "
+        f"{pluralize(len(set(e.facts.runs)), 'run')} erased ({e.facts.reason.value}"
         f"{', rule ' + e.facts.rule if e.facts.rule else ''})"
     ),
     ledger_kinds.RetentionFacts: lambda e: (
@@ -245,6 +275,10 @@ _DESCRIPTIONS: Mapping[type[Facts], Callable[[Entry[Any]], str]] = {
         if e.facts.act is ledger_kinds.HoldAct.PLACE
         else f"{e.actor} released the hold {e.facts.hold}"
     ),
+    ledger_kinds.ControlRequestFacts: lambda e: (
+        f"{e.actor} asked the machine that signs: {describe_request(e.facts)}"
+    ),
+    ledger_kinds.ControlRefusalFacts: lambda e: f"{e.actor} refused a request",
     ledger_kinds.ExportFacts: lambda e: f"{e.actor} exported run {e.facts.run}",
     ledger_kinds.AccessDenialFacts: lambda e: (
         f"{e.facts.who} was denied at {e.facts.door} ({e.facts.why.value}), "
@@ -260,6 +294,7 @@ _DESCRIPTIONS: Mapping[type[Facts], Callable[[Entry[Any]], str]] = {
         f"Forum {e.facts.engine} began to use a configuration: roster {e.facts.roster[:8]}, "
         f"policies {e.facts.policies[:8]}, models {e.facts.models[:8]}, tools {e.facts.tools[:8]}"
     ),
+    oversight_kinds.ConfigurationChangeFacts: _configured,
     ledger_kinds.ArchiveFacts: lambda e: f"{e.actor} archived run {e.facts.run}",
     kinds.AcceptedFacts: _accepted,
     kinds.RouteFacts: lambda e: f"the request was routed: {describe_route(e.facts)}",
@@ -291,9 +326,8 @@ _DESCRIPTIONS: Mapping[type[Facts], Callable[[Entry[Any]], str]] = {
     ),
     council_kinds.BallotFacts: lambda _: "its ballot was sealed",
     council_kinds.BaselineFacts: _baselined,
-    council_kinds.RevealFacts: lambda e: (
-        f"all ballots of round {e.facts.round} are in, and may be shown"
-    ),
+    council_kinds.RevealFacts: _revealed,
+    council_kinds.RevealV2Facts: _revealed,
     council_kinds.SimilarityFacts: _compared,
     council_kinds.EquivalenceFacts: _grouped,
     council_kinds.CouncilCloseFacts: _concluded,
@@ -305,6 +339,7 @@ _DESCRIPTIONS: Mapping[type[Facts], Callable[[Entry[Any]], str]] = {
     ),
     symposium_kinds.RequestVoidFacts: lambda _: "a request was dropped: its target has left",
     symposium_kinds.SymposiumCloseFacts: _ended,
+    symposium_kinds.SymposiumCloseV2Facts: _ended,
     kinds.AnswerFacts: lambda e: (
         f"answered: {e.facts.outcome.value}, from {pluralize(e.facts.parts, 'result')}"
         f"{_claimed(e.facts.claims, e.facts.unverified)}"

@@ -12,6 +12,7 @@ from forum.app import ExplainedGate, Forum, now
 from forum.app.formatting import short_id, strip_control_characters
 from forum.errors import GateChanged
 from forum.surfaces.cli import common_options, output
+from forum.surfaces.cli.console import echo, prompt, style
 from forum.surfaces.cli.run_view import format_amount
 from forum.surfaces.cli.submit_options import as_usage_error
 from forum.surfaces.cli.units import format_duration
@@ -68,9 +69,9 @@ def list_(*, as_json: bool) -> None:
         asker = f"{origin.asked_by} ({origin.provenance})"
         rows.append((short_id(waits.run), gate.opened.subject, gate.digest[:16], left, asker))
     for number, line in enumerate(output.format_table(rows) if located else []):
-        click.echo(click.style(line, dim=number == 0))
+        echo(style(line, dim=number == 0))
     hint = "look: forum gate show" if located else "nothing waits for approval"
-    click.echo(hint, err=True)
+    echo(hint, err=True)
 
 
 @gate.command(examples=("forum gate show", "forum gate show 0199c0de-1234-7abc plan"))
@@ -92,21 +93,21 @@ def show(run: str | None, subject: str | None, *, as_json: bool) -> None:
     name, decided = located.gate.opened.subject, located.gate.decided
     _print_texts(_context_of(question))
     waits = "waits" if decided is None else "waited"
-    click.echo(click.style(f"{waits} at {name}", bold=True), err=True)
+    echo(style(f"{waits} at {name}", bold=True), err=True)
     if sys.stdout.isatty():
         _print_content(question)
     else:
         output.print_bytes(_readable(question))
     if decided is None:
         _print_facts(question)
-    click.echo(f"digest {located.gate.digest}", err=True)
+    echo(f"digest {located.gate.digest}", err=True)
     if decided is not None:
-        click.echo(f"decided: {decided.answer} ({decided.by})", err=True)
+        echo(f"decided: {decided.answer} ({decided.by})", err=True)
         _print_texts([("reason", question.reason)] if question.reason else [])
         return
     for word in ("approve", "reject"):
         command = f"forum gate {word:<7} {short_id(located.run)} {name}"
-        click.echo(f"{command} --digest {located.gate.digest[:16]}", err=True)
+        echo(f"{command} --digest {located.gate.digest[:16]}", err=True)
 
 
 def _context_of(question: ExplainedGate) -> list[tuple[str, str | bytes]]:
@@ -122,10 +123,10 @@ def _print_texts(parts: Iterable[tuple[str, str | bytes]]) -> None:
     of this command.
     """
     for title, content in parts:
-        click.echo(click.style(strip_control_characters(title), bold=True), err=True)
+        echo(style(strip_control_characters(title), bold=True), err=True)
         text, rest = "\n".join(output.clean_lines(content)), "forum show RUN --transcript"
         for line in output.wrap_text(text, output.terminal_width(), "  ", rest):
-            click.echo(line, err=True)
+            echo(line, err=True)
 
 
 def _print_content(question: ExplainedGate, *, err: bool = False) -> None:
@@ -136,7 +137,7 @@ def _print_content(question: ExplainedGate, *, err: bool = False) -> None:
     """
     for line in output.clean_lines(_readable(question)):
         for part in output.wrap_lines(line, output.terminal_width(), "  ") or [""]:
-            click.echo(part, err=err)
+            echo(part, err=err)
 
 
 def _print_facts(question: ExplainedGate) -> None:
@@ -150,9 +151,9 @@ def _print_facts(question: ExplainedGate) -> None:
     facts.append(("no decision", f"{_PAST[gate.opened.default]} automatically in {left}"))
     for title, text in facts:
         first, *more = output.wrap_lines(text, output.terminal_width(), " " * 13) or [""]
-        click.echo(f"{click.style(title, bold=True):<13}  {first.strip()}", err=True)
+        echo(f"{style(f'{title:<11}', bold=True)}  {first.strip()}", err=True)
         for line in more:
-            click.echo(line, err=True)
+            echo(line, err=True)
 
 
 def _readable(question: ExplainedGate) -> bytes:
@@ -225,9 +226,9 @@ def edit(run: str, subject: str, file: Path, digest: str | None, *, as_json: boo
     if as_json:
         output.print_json("forum.gate.edit/1", gates.GateEditForm(run_id, subject, changed))
         return
-    click.echo(changed)
+    echo(changed)
     output.print_publication(publication)
-    click.echo(
+    echo(
         f"then: forum gate approve {short_id(run_id)} {subject} --digest {changed[:16]}",
         err=True,
     )
@@ -259,10 +260,10 @@ def _decide(
     if as_json:
         output.print_json("forum.decision/1", gates.DecisionForm(run_id, name, answer, decided))
         return
-    click.echo(f"{answer.value}  {run_id} {name}  {decided[:16]}")
+    echo(f"{answer.value}  {run_id} {name}  {decided[:16]}")
     output.print_publication(publication)
     state = "is interrupted" if interrupted else "continues where forum worker or forum up runs"
-    click.echo(f"the run {state}; to continue it here: forum resume {short_id(outer)}", err=True)
+    echo(f"the run {state}; to continue it here: forum resume {short_id(outer)}", err=True)
 
 
 def _ask(
@@ -285,15 +286,13 @@ def _ask(
     if digest is not None:
         _check_digest(forum, run, subject, digest)
     _print_texts(_context_of(question))
-    click.echo(click.style(f"waits at {subject} of run {short_id(run)}", bold=True), err=True)
+    echo(style(f"waits at {subject} of run {short_id(run)}", bold=True), err=True)
     _print_content(question, err=True)
     _print_facts(question)
     common_options.confirm_or_exit(
         f"{answer.value.capitalize()} {subject}?", "nothing was decided; the gate still waits"
     )
-    reason = reason or click.prompt(
-        "Reason (Enter for none)", default="", show_default=False, err=True
-    )
+    reason = reason or prompt("Reason (Enter for none)", default="", show_default=False, err=True)
     return shown.digest, reason[: gates.MAX_REASON_CHARS]
 
 

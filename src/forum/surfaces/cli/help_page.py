@@ -3,7 +3,7 @@
 import textwrap
 from collections.abc import Iterator, Mapping
 
-import click
+from forum.surfaces.cli.console import style
 
 DOORS = {
     "cap and record the agent you have": "forum run --max-usd 5 -- python agent.py",
@@ -40,7 +40,7 @@ def help_page(summary: str, sections: Sections, statuses: str) -> str:
             "",
             summary,
             "",
-            click.style("Begin", bold=True),
+            style("Begin", bold=True),
             *_ways_to_begin(),
             "",
             *(line for title, commands in sections.items() for line in _group(title, commands)),
@@ -65,7 +65,7 @@ def _group(title: str, commands: Mapping[str, tuple[str, str]]) -> Iterator[str]
         f"{name:<{_NAME_WIDTH}}{summary:<{_TEXT_WIDTH}}"
         for name, (_module, summary) in commands.items()
     ]
-    lead = click.style(f"{title:<{_TITLE_WIDTH}}", bold=True)
+    lead = style(f"{title:<{_TITLE_WIDTH}}", bold=True)
     for number in range(0, len(cells), 2):
         yield lead + "".join(cells[number : number + 2]).rstrip()
         lead = " " * _TITLE_WIDTH

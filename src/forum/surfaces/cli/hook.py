@@ -11,6 +11,7 @@ from forum.errors import BadSettings, ForumError
 from forum.hook_guard import BLOCKED, extend_limit
 from forum.sdk import HookRules, ReportWriter, deny_tool, handle_event, parse_event
 from forum.surfaces.cli import common_options
+from forum.surfaces.cli.console import echo
 from forum.surfaces.cli.output import print_bytes
 
 
@@ -59,7 +60,7 @@ def hook(project: Path | None, max_calls: int | None, wait: float) -> None:
                 forum.log.publish_or_warn()
     except ForumError as error:
         # Claude Code goes on after any other status: the tool would be used without a record.
-        click.echo(f"not recorded, so the tool is not used: {error}", err=True)
+        echo(f"not recorded, so the tool is not used: {error}", err=True)
         raise SystemExit(BLOCKED) from None
     if denied:
         print_bytes(deny_tool(denied) + b"\n")

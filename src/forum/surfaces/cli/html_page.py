@@ -2,7 +2,8 @@
 
 from base64 import b64encode
 from collections.abc import Iterable, Sequence
-from html import escape
+
+from forum.untrusted_text import escape_html, isolate_html
 
 _STYLE = """\
 :root { color-scheme: light dark; --ink: #1b1b1f; --paper: #fff; --line: #8a8a94; --mark: #1f5fbf;
@@ -34,7 +35,7 @@ def render_page(title: str, parts: Iterable[str], style: str = "") -> str:
         # Nothing is loaded and no script runs, whatever a text on the page says.
         '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; '
         "style-src 'unsafe-inline'\">\n"
-        f"<title>{escape(title)}</title>\n<style>\n{_STYLE}{style}</style>\n</head>\n"
+        f"<title>{escape_html(title)}</title>\n<style>\n{_STYLE}{style}</style>\n</head>\n"
         "<body>\n<main>\n" + "\n".join(part for part in parts if part) + "\n</main>\n</body>\n"
         "</html>\n"
     )
@@ -44,11 +45,11 @@ def render_table(caption: str, heads: Sequence[str], rows: Sequence[Sequence[str
     """Return a table of texts; nothing if it has no rows."""
     if not rows:
         return ""
-    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in heads)
+    head = "".join(f'<th scope="col">{escape_html(name)}</th>' for name in heads)
     body = "\n".join(
-        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
+        "<tr>" + "".join(f"<td>{isolate_html(cell)}</td>" for cell in row) + "</tr>" for row in rows
     )
-    title = f"<caption>{escape(caption)}</caption>" if caption else ""
+    title = f"<caption>{escape_html(caption)}</caption>" if caption else ""
     return (
         f'<div class="scroll"><table>{title}\n'
         f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table></div>"
@@ -57,5 +58,5 @@ def render_table(caption: str, heads: Sequence[str], rows: Sequence[Sequence[str
 
 def render_file(name: str, content: bytes, kind: str, words: str) -> str:
     """Return a link that saves a file which the page itself holds."""
-    data = b64encode(content).decode()
-    return f'<a download="{escape(name)}" href="data:{kind};base64,{data}">{escape(words)}</a>'
+    data, shown = b64encode(content).decode(), escape_html(words)
+    return f'<a download="{escape_html(name)}" href="data:{kind};base64,{data}">{shown}</a>'

@@ -9,6 +9,7 @@ from forum.app import now
 from forum.app.formatting import strip_control_characters
 from forum.ledger.kinds import Scope
 from forum.surfaces.cli import common_options
+from forum.surfaces.cli.console import echo, style
 from forum.surfaces.cli.output import format_table, print_json, print_publication, print_result
 from forum.surfaces.requests import KeyAsk
 from forum.surfaces.schemas.keys import KeyForm, NewKeyForm, Validity, key_form, keys_form
@@ -58,7 +59,7 @@ def create(name: str, scopes: tuple[str, ...], expires: str | None, *, as_json: 
         if as_json:
             print_json("forum.key/1", NewKeyForm(form, str(key)))
         else:
-            click.echo(str(key))
+            echo(str(key))
         publication = forum.log.publish_or_warn()
     if not as_json:
         until = f" until {form.expires}" if form.expires else ""
@@ -94,7 +95,7 @@ def revoke(key: str, *, as_json: bool) -> None:
     if as_json:
         print_json("forum.key.revoked/1", form)
         return
-    click.echo(f"{form.state.value}  {form.id}  {strip_control_characters(form.name)}")
+    echo(f"{form.state.value}  {form.id}  {strip_control_characters(form.name)}")
     print_publication(publication)
 
 
@@ -128,7 +129,7 @@ def rotate_log(*, as_json: bool) -> None:
         facts = {"origin": rotation.key.name, "key": str(rotation.key), "old": str(rotation.old)}
         print_json("forum.key.rotated/1", facts)
         return
-    click.echo(str(rotation.key))
+    echo(str(rotation.key))
     common_options.echo_info(f"it follows {rotation.old}, which is kept beside it")
     common_options.echo_info(
         "restart servers and workers; give readers the new trust file: forum ledger policy"
@@ -169,8 +170,7 @@ def _table(forms: tuple[KeyForm, ...]) -> list[str]:
     lines = format_table([_HEADS, *map(_row, forms)]) if forms else []
     colors = [None, *(_COLORS[key.state] for key in forms)]
     return [
-        click.style(line, fg=color, dim=color is None)
-        for line, color in zip(lines, colors, strict=False)
+        style(line, fg=color, dim=color is None) for line, color in zip(lines, colors, strict=False)
     ]
 
 

@@ -9,8 +9,9 @@ from pathlib import Path
 import click
 
 from forum import app
-from forum.app import KINDS
-from forum.app.formatting import format_counts, short_id
+from forum.app import KINDS, EpochStart
+from forum.app.formatting import format_counts, pluralize, short_id, strip_control_characters
+from forum.app.retention import MIN_REQUEST_DIGITS
 from forum.errors import IdempotencyKeyUsed, NoSuchEntry, NotYetSigned
 from forum.ledger import log
 from forum.ledger.body import text_content
@@ -19,12 +20,16 @@ from forum.ledger.ports import Reader
 from forum.ledger.redaction import find_redaction
 from forum.ledger.retention import BodyName
 from forum.surfaces.cli import EXIT_REJECTED, common_options, output, verification_view
+from forum.surfaces.cli.console import echo, style, write_bytes
 from forum.surfaces.cli.explain import describe_entry
 from forum.surfaces.cli.units import format_moment, parse_moment
 from forum.surfaces.schemas import ledger as ledger_forms
+from forum.surfaces.schemas import retention as retention_forms
 from forum.tlog import Checkpoint, Note, describe_witnessing, is_witnessed
 from forum.verify import Trust
 from forum.work.report_causes import within_finder
+
+_ID_DIGITS = 64
 
 
 @click.group(cls=common_options.FullHelpGroup)
@@ -37,6 +42,7 @@ def ledger() -> None:
 
 @ledger.command()
 @common_options.trust_options
+@common_options.explained_option
 @click.option(
     "--since-seen",
     is_flag=True,
@@ -48,10 +54,11 @@ def ledger() -> None:
     help="Number of processes that check a long log.  Default: one for each core.",
 )
 @common_options.as_json
-def verify(
+def verify(  # noqa: PLR0913  one for each option
     keys: tuple[str, ...],
     policy: Path | None,
     seen: tuple[Path, ...],
+    explained: Path | None,
     jobs: int | None,
     *,
     since_seen: bool,
@@ -71,12 +78,13 @@ def verify(
             policy=named.policy if keys or policy else own.policy,
             remembered=(*own.remembered, *named.remembered),
             guard=own.guard,
+            explained=common_options.read_explained(explained),
         )
         processes, show = jobs or os.cpu_count() or 1, output.make_progress_bar("verified")
         if since_seen:
             report, why = forum.log.verify_since_seen(trust, show, processes)
             if why:
-                click.echo(f"everything was checked, not only what is new: {why}", err=True)
+                echo(f"everything was checked, not only what is new: {why}", err=True)
         else:
             report = forum.log.verify(trust, show, jobs=processes)
     verification_view.print_report(report, as_json=as_json)
@@ -127,7 +135,7 @@ def get(entry: str, body: str | None, *, as_json: bool) -> None:
             if stored is None:
                 why = _explain_missing_body(reader, located, body)
                 raise NoSuchEntry(f"body {body!r} of {located.position} {why}")
-            output.print_raw(stored.read())
+            write_bytes(stored.read())
             return
     lines = output.entry_lines(located)
     output.print_result("forum.entry/1", ledger_forms.entry_form(located), lines, as_json=as_json)
@@ -164,8 +172,9 @@ def why(entry: str | None, limit: int, *, as_json: bool) -> None:
         chain = list(log.walk_causes(reader, KINDS, named, limit, within))
         form = ledger_forms.why_form(chain, forum.reads.explain_entry)
     lines = (
-        _format_cause(depth, cause, item.judge)
+        line
         for (depth, cause), item in zip(chain, form.causes, strict=True)
+        for line in _format_cause(depth, cause, item.judge)
     )
     output.print_result("forum.why/1", form, lines, as_json=as_json)
 
@@ -182,13 +191,13 @@ def _index_of(located: log.LocatedEntry) -> float:
     return math.inf if located.index is None else located.index
 
 
-def _format_cause(depth: int, cause: log.LocatedEntry, judge: str) -> str:
+def _format_cause(depth: int, cause: log.LocatedEntry, judge: str) -> list[str]:
     name = cause.leaf.hex()[:10] if cause.index is None else cause.index
     indent = " " * min(depth, 20)
     lead = f"{indent}{'because ' if depth else ''}"
     words = [f"{indent}    | {line}" for line in (output.clean_lines(judge) if judge else ())]
-    line = f"{lead}{click.style(f'#{name}', dim=True)} {describe_entry(cause)}"
-    return "\n".join([line, *words])
+    line = f"{lead}{style(f'#{name}', dim=True)} {describe_entry(cause)}"
+    return [line, *words]
 
 
 @ledger.command()
@@ -224,8 +233,8 @@ def checkpoint(*, as_json: bool) -> None:
             "forum.checkpoint/1", ledger_forms.checkpoint_form(signed, data, witnessed=witnessed)
         )
     else:
-        click.echo(data.decode(), nl=False)
-        click.echo(witnessing, err=True)
+        write_bytes([data])
+        echo(witnessing, err=True)
 
 
 @ledger.command()
@@ -251,7 +260,7 @@ def note(content: str | None, idempotency_key: str | None, *, as_json: bool) -> 
     if as_json:
         output.print_json("forum.entry/1", ledger_forms.recorded_form(recorded, publication))
     else:
-        click.echo(f"{recorded.leaf.hex()}  {recorded.position}")
+        echo(f"{recorded.leaf.hex()}  {recorded.position}")
         if publication is not None:
             run = short_id(recorded.entry.run)
             common_options.echo_info(f"recorded; read it again: forum show {run} --transcript")
@@ -278,7 +287,7 @@ def redact(entry: str, body: str, reason: str, *, as_json: bool) -> None:
     if as_json:
         output.print_json("forum.redaction/1", {"id": done.entry, "erased": done.erased})
     else:
-        click.echo(f"{done.entry}  erased {done.erased}")
+        echo(f"{done.entry}  erased {done.erased}")
         output.print_publication(done.publication)
 
 
@@ -298,11 +307,11 @@ def export(run: str | None, path: Path | None, *, as_json: bool) -> None:
     if as_json:
         output.print_json("forum.export/1", {"run": run, "path": str(path)})
     else:
-        click.echo(str(path))
+        echo(str(path))
         # Keys that come with a bundle prove nothing: its sender could have made both.
-        click.echo("send the trust file separately: forum ledger policy > trust", err=True)
-        click.echo(f"to verify it: forum verify {path} --policy trust", err=True)
-        click.echo("or in a browser: forum verify --page verify.html", err=True)
+        echo("send the trust file separately: forum ledger policy > trust", err=True)
+        echo(f"to verify it: forum verify {path} --policy trust", err=True)
+        echo("or in a browser: forum verify --page verify.html", err=True)
 
 
 @ledger.command(
@@ -423,9 +432,12 @@ def _summary_lines(form: ledger_forms.SummaryForm) -> Iterator[str]:
 def quarantine(*, discard: bool, as_json: bool) -> None:
     """List rows in the database that no writer of this log has written.
 
-    The sequencer has set them aside, so they are in no tree.  Exit status 3 if there are any.
+    Those that stand among the entries are set aside first, as the next write would, so none is in
+    a tree.  Exit status 3 if there are any.
     """
     with common_options.open_forum() as forum:
+        if forum.write_keys is not None:
+            forum.set_aside_foreign_rows()
         rows = forum.store.quarantined_rows()
         if discard:
             forum.log.discard_quarantine()
@@ -439,6 +451,92 @@ def quarantine(*, discard: bool, as_json: bool) -> None:
     raise SystemExit(EXIT_REJECTED if rows and not discard else 0)
 
 
+@ledger.command(examples=("forum ledger requests", "forum ledger requests --grant 3fe1a0c2d5b7"))
+@click.option("--grant", metavar="ID", help="Do what a request asks for.  On the signing machine.")
+@click.option("--refuse", metavar="ID", help="Refuse a request.  On the signing machine.")
+@click.option("--yes", is_flag=True, help="Grant without a question; takes the whole id.")
+@common_options.as_json
+def requests(grant: str | None, refuse: str | None, *, yes: bool, as_json: bool) -> None:
+    """List what other machines ask the one that signs: holds, their release, and rules.
+
+    Who asks is what the asking machine says: every holder of write.key can write a request.  A
+    request is decided by its id, and only once it is signed: until then it can be exchanged.
+    """
+    with common_options.open_forum() as forum:
+        publication = None
+        if forum.is_signer:
+            forum.set_aside_foreign_rows()
+        if forum.is_signer and any(not r.is_signed for r in forum.retention.read_requests()):
+            forum.log.publish_or_warn()
+        if grant:
+            _confirm_grant(forum, grant, is_sure=yes)
+            forum.retention.grant_request(grant)
+        if refuse:
+            forum.retention.refuse_request(refuse)
+        form = retention_forms.requests_form(forum.retention.read_requests())
+        if grant or refuse:
+            publication = forum.log.publish_or_warn()
+    rows = [
+        (
+            r.id[:MIN_REQUEST_DIGITS] if r.signed else "not signed",
+            r.at[:16],
+            *map(_in_one_line, (r.actor, r.asks, r.reason)),
+        )
+        for r in form.requests
+    ]
+    heads = ("request", "at", "by (as it says)", "asks", "reason")
+    text = list(output.format_table([heads, *rows])) if rows else "no request is open"
+    output.print_result("forum.requests/1", form, text, as_json=as_json)
+    if publication is not None and not as_json:
+        output.print_publication(publication)
+
+
+def _confirm_grant(forum: app.Forum, request: str, *, is_sure: bool) -> None:
+    """Print what a request asks for, and ask whether to do it."""
+    if is_sure and len(request) < _ID_DIGITS:
+        raise click.UsageError("--yes takes the whole id of a request; --json lists it")
+    asked = forum.retention.find_request(request)
+    what = retention_forms.describe_request(asked.facts)
+    common_options.echo_info(
+        f"{_in_one_line(asked.actor)} (as it says) asks: forum {_in_one_line(what)}",
+        *([f"reason: {_in_one_line(asked.reason)}"] if asked.reason else []),
+        f"request {asked.id}",
+    )
+    if not is_sure:
+        common_options.confirm_or_exit("Do this?", "nothing was granted")
+
+
+def _in_one_line(text: str | None) -> str:
+    return " ".join(strip_control_characters(text or "").split())
+
+
+def _describe_carried(result: EpochStart) -> Iterator[str]:
+    """Yield what was lost of the log that was left, and what goes on."""
+    left, held, carried = result.left, result.held, result.carried
+    if held.size < left.size:
+        yield (
+            f"{left.origin} was signed up to size {left.size}, and the newest checkpoint in the "
+            f"database is of size {held.size}: what came after it is lost, or proven by nothing"
+        )
+    else:
+        yield f"no signed entry of {left.origin} was lost; it was left at size {left.size}"
+    yield (
+        f"carried over: {pluralize(carried.keys, 'entry')} about access, "
+        f"{pluralize(len(carried.runs), 'open run')}"
+    )
+    if carried.lost_access:
+        entries = pluralize(carried.lost_access, "entry")
+        yield f"lost: {entries} about access; make new keys, and revoke again what was revoked"
+    if carried.left_runs:
+        yield f"not carried over: {pluralize(carried.left_runs, 'run')} of other programs"
+    if carried.refused_runs:
+        yield "not carried over, because something in them was altered or is gone:"
+        yield from (f"  {run}" for run in carried.refused_runs)
+    if carried.interrupted and carried.runs:
+        yield "look what the tools of each run have done, then: forum resume RUN"
+        yield from (f"  {run}" for run in carried.runs)
+
+
 @ledger.command()
 @click.confirmation_option(prompt="Close this log for good and start its next epoch?")
 @click.option("--reason", default="", help="Why the old log is closed; it is recorded.")
@@ -449,14 +547,28 @@ def epoch(reason: str, *, as_json: bool) -> None:
     The old log stays readable.  The new one commits to the last checkpoint that was signed, and
     `forum ledger verify` checks both.  If the signing key is gone, a new one is made: then the
     reason is needed, and readers must pin the new key.
+
+    API keys, rules of retention, the use of caps, idempotency keys, open runs and their gates are
+    carried over.  If commits were lost, each open run waits until it is resumed: look first what
+    its tools have done.  Stop all processes of the log before, and start them again after.
     """
     with common_options.open_forum() as forum:
         result = forum.keys.new_epoch(reason)
     if as_json:
-        facts = {"origin": result.origin, "key": str(result.key), "new_key": result.has_new_key}
+        facts = {
+            "origin": result.origin,
+            "key": str(result.key),
+            "new_key": result.has_new_key,
+            "left_size": result.left.size,
+            "held_size": result.held.size,
+            "runs": list(result.carried.runs),
+            "interrupted": result.carried.interrupted,
+        }
         output.print_json("forum.epoch/1", facts)
         return
-    click.echo(result.origin)
+    echo(result.origin)
+    for line in _describe_carried(result):
+        common_options.echo_info(line)
     new = "the signing key is new; readers must pin it again: forum ledger policy"
     same = "the log has a new name; give readers its trust file: forum ledger policy"
     common_options.echo_info(new if result.has_new_key else same)

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from forum.errors import StoreConnectionLost
+from forum.errors import StoreBlocked, StoreConnectionLost
 from forum.surfaces.cli import UNMUTED_STDERR
+from forum.surfaces.cli.console import echo
 from forum.surfaces.logs import LOG, RecentLines, format_error_line
 
 if TYPE_CHECKING:
@@ -96,13 +97,13 @@ log_warning: Callable[[str], None] = partial(LOG.warning, "%s")
 def make_trouble_logger(forum: "Forum") -> Callable[[Exception], None]:
     """Return a callback that logs an error once, and again after a while.
 
-    Lost connections are left to the monitor: while the database is unavailable, every thread of a
-    worker would report one.
+    Lost connections and refused writes are left to the monitor: while the database is unavailable,
+    every thread of a worker would report one.
     """
     recent = RecentLines()
 
     def report(error: Exception) -> None:
-        if isinstance(error, StoreConnectionLost):
+        if isinstance(error, StoreConnectionLost | StoreBlocked):
             forum.monitor.report_failure(error)
         elif recent.add(line := format_error_line(error)):
             LOG.warning("%s (it is tried again)", line)
@@ -117,6 +118,6 @@ def make_trouble_printer() -> Callable[[Exception], None]:
     def report(error: Exception) -> None:
         line = f"{type(error).__name__}: {' '.join(str(error).split())}"[:500]
         if recent.add(line):
-            click.echo(f"trouble: {line} (it is tried again)", err=True)
+            echo(f"trouble: {line} (it is tried again)", err=True)
 
     return report

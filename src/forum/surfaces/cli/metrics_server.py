@@ -1,7 +1,7 @@
-"""`forum worker --metrics-port`: metrics of a worker over HTTP, for Prometheus.
+"""`forum worker --metrics-port`: metrics and health probes of a worker over HTTP.
 
 A minimal server, so that a worker does not need the extra `server`. It answers one request at a
-time, and only `GET /metrics` with a key of scope `metrics`.
+time: `GET /metrics` with a key of scope `metrics`, and the probes of a server without one.
 """
 
 from collections.abc import Callable, Iterator
@@ -15,8 +15,10 @@ from typing import Any
 import click
 
 from forum.app import Forum, bind_sockets, now
-from forum.errors import ForumError
+from forum.app.background_reader import BackgroundReader
+from forum.errors import ForumError, StoreFailed
 from forum.ledger.access import AccessState, ApiKey, has_scope
+from forum.ledger.conditions import Ability, StoreCondition
 from forum.ledger.kinds import DenialReason
 from forum.metrics import LEDGER_METRICS, METRICS_SCOPES, render_metrics
 from forum.surfaces.cli import common_options
@@ -27,6 +29,8 @@ _TIMEOUT_S = 5.0
 """How long a client may take to send its request."""
 _ACCESS_FRESH_S = 1.0
 """How long the state of keys is cached, and so how late a revocation may take effect."""
+_ACCESS_TIMEOUT_S = 0.5
+"""How long a scrape waits for the state of keys."""
 
 
 metrics_port_option = click.option(
@@ -103,18 +107,26 @@ class _MetricsAccess:
 
     def __init__(self, forum: Forum) -> None:
         self._forum, self._access, self._at = forum, AccessState(), -_ACCESS_FRESH_S
+        self._reader = BackgroundReader(lambda: [forum.access.read_access(self._access)])
 
     def check_key(self, shown: str) -> HTTPStatus | None:
-        """Return the status that denies this key access to metrics, or None if it has access."""
+        """Return the status that denies this key access to metrics, or None if it has access.
+
+        A known key is good as it was last read if the database does not answer at once: the metrics
+        tell of that very outage.  Raises `StoreFailed` for an unknown key then.
+        """
         key = ApiKey.parse(shown)
         # The same answer as for an unknown key: it must not reveal which ledger is served here.
-        if key is None or key.ledger != self._forum.access.tenant:
+        if key is None or key.ledger not in self._forum.access.tenants:
             return HTTPStatus.UNAUTHORIZED
         if monotonic() - self._at >= _ACCESS_FRESH_S:
             # Take the time before reading: a revocation during the read must not count as seen.
             read_at = monotonic()
-            self._access = self._forum.access.read_access(self._access)
-            self._at = read_at
+            found = self._reader.read(_ACCESS_TIMEOUT_S)
+            if found:
+                self._access, self._at = found[0], read_at
+            elif key.id not in self._access.granted:
+                raise StoreFailed("reading keys", StoreCondition.DATABASE_AWAY.text)
         grant = self._access.check_key(key, now())
         if isinstance(grant, DenialReason):
             return HTTPStatus.UNAUTHORIZED
@@ -125,8 +137,10 @@ def answer_scrape(
     forum: Forum, keys: _MetricsAccess, path: str, authorization: str
 ) -> tuple[HTTPStatus, str]:
     """Return the status and the body of the response."""
+    if path in _PROBES:
+        return answer_probe(forum, _PROBES[path])
     if path != "/metrics":
-        return HTTPStatus.NOT_FOUND, "only /metrics is here\n"
+        return HTTPStatus.NOT_FOUND, "only /metrics and probes are here\n"
     scheme, _, shown = authorization.partition(" ")
     try:
         refused = keys.check_key(shown.strip() if scheme.lower() == "bearer" else "")
@@ -142,3 +156,20 @@ def answer_scrape(
         if forum.monitor.is_available:
             LOG.warning("metrics could not be read: %s", format_error_line(error))
         return HTTPStatus.SERVICE_UNAVAILABLE, "the database does not answer\n"
+
+
+_PROBES = {
+    "/livez": None,
+    "/readyz": Ability.WRITE,
+    "/readyz/read": Ability.READ,
+    "/readyz/sign": Ability.SIGN,
+}
+
+
+def answer_probe(forum: Forum, ability: Ability | None) -> tuple[HTTPStatus, str]:
+    """Return whether this process has an ability, from what the monitor knows; None: it lives."""
+    if ability is None:
+        return HTTPStatus.OK, "ok\n"
+    if trouble := forum.monitor.find_trouble(ability):
+        return HTTPStatus.SERVICE_UNAVAILABLE, f"{trouble.condition.sentence}\n"
+    return HTTPStatus.OK, "ready\n"

@@ -17,6 +17,7 @@ from forum.engine import CallReply
 from forum.ledger.kinds import Outcome
 from forum.planning import inspect_weights, load_team_settings, probe_agent, pull_weights
 from forum.surfaces.cli import EXIT_FAILED, common_options, submit_options
+from forum.surfaces.cli.console import echo, style
 from forum.surfaces.cli.environment_models import echo_offer, offered_models
 from forum.surfaces.cli.output import (
     make_progress_bar,
@@ -91,12 +92,13 @@ def check(agents: submit_options.AgentOptions, *, call: bool, as_json: bool) -> 
         members = msgspec.structs.asdict(models_form(lines, independent=apart))
         print_json("forum.models/1", ModelsCheckForm(**members, weights=tuple(weights)))
     else:
-        click.echo("\n\n".join("\n".join(_block(line)) for line in lines))
-        click.echo("\n".join(with_heading("weights", [_weights_line(each) for each in weights])))
+        for number, line in enumerate(lines):
+            echo(*[""] * bool(number), *_block(line))
+        echo(*with_heading("weights", [_weights_line(each) for each in weights]))
     if not configured.agents and not agents.names_default:
-        click.echo(_NO_AGENT, err=True)
+        echo(_NO_AGENT, err=True)
     elif not apart:
-        click.echo(_JUDGE_NOT_INDEPENDENT, err=True)
+        echo(_JUDGE_NOT_INDEPENDENT, err=True)
     for offer in offered_models(os.environ, policy.agents.values()):
         echo_offer(offer, is_written=False)
     raise SystemExit(0 if all(line.is_usable for line in lines) else EXIT_FAILED)
@@ -139,8 +141,8 @@ def _block(line: AgentView) -> list[str]:
         ("warning", agent.warning),
         ("call", _describe_reply(line.reply) if line.reply else ""),
     ]
-    head = click.style(f"{mark} {line.name or '(default)'}", fg=color, bold=True)
-    lines = [f"{head}  {click.style(line.origin, dim=True)}"]
+    head = style(f"{mark} {line.name or '(default)'}", fg=color, bold=True)
+    lines = [f"{head}  {style(line.origin, dim=True)}"]
     for label, words in facts:
         wrapped = textwrap.wrap(strip_control_characters(words), room) if words else []
         heads = [label, *[""] * len(wrapped)]
@@ -184,7 +186,7 @@ def _weights_line(weights: WeightsForm) -> str:
         if weights.installed
         else ("!", "yellow", f"get it with: forum models pull {weights.name}")
     )
-    return f"{click.style(mark, fg=color)} {weights.name:<8} {weights.purpose}: {state}"
+    return f"{style(mark, fg=color)} {weights.name:<8} {weights.purpose}: {state}"
 
 
 def _read_source(

@@ -12,12 +12,12 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-import click
 import msgspec
 
 from forum.app.formatting import format_facts, pluralize, strip_control_characters
 from forum.ledger.log import LocatedEntry
 from forum.ledger.sequencer import Publication
+from forum.surfaces.cli.console import echo, echo_json, redraw_line, style, write_bytes
 
 _MAX_SHOWN = 20_000
 """Maximum number of characters of a text that are printed."""
@@ -61,7 +61,7 @@ def clean_lines(content: bytes | str) -> list[str]:
 
 def with_heading(title: str, lines: Collection[str]) -> list[str]:
     """Return a section of a screen; nothing if it has no lines."""
-    return ["", click.style(title, bold=True), *lines] if lines else []
+    return ["", style(title, bold=True), *lines] if lines else []
 
 
 def format_table(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> list[str]:
@@ -82,8 +82,8 @@ def print_result(
     if as_json:
         print_json(schema, content)
         return
-    for line in [text] if isinstance(text, str) else text:
-        click.echo(line)
+    for line in text.split("\n") if isinstance(text, str) else text:
+        echo(line)
 
 
 def print_json(schema: str, content: msgspec.Struct | dict[str, Any]) -> None:
@@ -92,7 +92,7 @@ def print_json(schema: str, content: msgspec.Struct | dict[str, Any]) -> None:
     # JSON escapes are valid under every locale; Python's backslashreplace is not JSON.
     # `sys.stdout` is None if the parent process has closed it.
     ascii_only = sys.stdout is None or sys.stdout.encoding.lower() != "utf-8"
-    click.echo(json.dumps({"schema": schema, **members}, ensure_ascii=ascii_only))
+    echo_json(json.dumps({"schema": schema, **members}, ensure_ascii=ascii_only))
 
 
 def write_private(path: Path, data: bytes) -> None:
@@ -106,21 +106,8 @@ def write_private(path: Path, data: bytes) -> None:
 
 def print_bytes(content: bytes) -> None:
     """Print content that ends with a newline; a terminal gets it without control characters."""
-    if sys.stdout is not None and sys.stdout.isatty():
-        words = content.decode(errors="replace").replace("\r\n", "\n").expandtabs()
-        content = strip_control_characters(words).encode(errors="replace")
     # Otherwise the next message, or the prompt of the shell, stands on the same line.
-    print_raw([content, b"" if content.endswith(b"\n") or not content else b"\n"])
-
-
-def print_raw(chunks: Iterable[bytes]) -> None:
-    """Print bytes unchanged."""
-    if sys.stdout is None:  # closed by the parent process
-        return
-    sys.stdout.flush()
-    for chunk in chunks:
-        sys.stdout.buffer.write(chunk)
-    sys.stdout.buffer.flush()
+    write_bytes([content, b"" if content.endswith(b"\n") or not content else b"\n"])
 
 
 def format_entry(located: LocatedEntry) -> str:
@@ -144,7 +131,7 @@ def entry_table(entries: Sequence[LocatedEntry]) -> Iterator[str]:
     for located, line in zip(entries, cells, strict=True):
         place = (located.entry.run, _moment(located).strftime("%Y-%m-%d"))
         if place != last:
-            yield click.style(f"run {place[0]}, {place[1]}", bold=True)
+            yield style(f"run {place[0]}, {place[1]}", bold=True)
             last = place
         yield _cut(f"  {line}", columns)
 
@@ -185,12 +172,12 @@ def entry_lines(located: LocatedEntry) -> Iterator[str]:
 def print_publication(publication: Publication | None, recorded: str = "") -> None:
     """Print on stderr whether the newest entries, or the recorded one, are signed and witnessed."""
     if publication is None:
-        click.echo(f"recorded{recorded and f' as {recorded}'}, not signed yet", err=True)
+        echo(f"recorded{recorded and f' as {recorded}'}, not signed yet", err=True)
         return
     size = publication.checkpoint.size
-    click.echo(f"checkpoint {size}: {publication.witnessing}", err=True)
+    echo(f"checkpoint {size}: {publication.witnessing}", err=True)
     for error in (*publication.refused, *publication.unreachable):
-        click.echo(click.style(f"  {error}", fg="red"), err=True)
+        echo(style(f"  {error}", fg="red"), err=True)
 
 
 _BAR_WIDTH = 30
@@ -213,7 +200,7 @@ def make_progress_bar(what: str, unit: str = "") -> Callable[[int, int], None]:
         shown, drawn = moment, not ended
         share = min(1.0, done / total) if total else 1.0
         bar = f"{'#' * round(share * _BAR_WIDTH):-<{_BAR_WIDTH}}"
-        line = f"\r{what} [{bar}] {100 * share:3.0f} % ({done} of {total}{unit})"
-        click.echo(line, err=True, nl=ended)
+        line = f"{what} [{bar}] {100 * share:3.0f} % ({done} of {total}{unit})"
+        redraw_line(line, ends=ended)
 
     return show

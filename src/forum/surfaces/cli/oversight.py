@@ -8,6 +8,7 @@ from forum.app import now
 from forum.app.formatting import pluralize, short_id, strip_control_characters
 from forum.app.oversight import RecordedReview, ReviewItem, ReviewView
 from forum.surfaces.cli import common_options, output
+from forum.surfaces.cli.console import style
 from forum.surfaces.cli.explain import describe_entry, describe_range
 from forum.surfaces.cli.units import format_moment, parse_moment
 from forum.surfaces.schemas.oversight import (
@@ -87,12 +88,12 @@ def _review_lines(view: ReviewView, words: list[str]) -> Iterator[str]:
     yield f"last review: {_describe_last(view.last) if view.last else 'none'}"
     for concern, title in _TITLES.items():
         count = view.counts[concern]
-        yield click.style(f"{title}: {count}", bold=bool(count))
+        yield style(f"{title}: {count}", bold=bool(count))
         for item, text in zip(view.items, words, strict=True):
             if item.concern is concern:
                 yield _item_line(item, text)
     if view.incidents:
-        yield click.style(f"open incidents: {len(view.incidents)}", bold=True)
+        yield style(f"open incidents: {len(view.incidents)}", bold=True)
         for incident in view.incidents:
             yield f"  {incident.id}  {incident.severity.value}  {format_moment(incident.known)}"
     left_out = sum(view.counts.values()) - len(view.items)

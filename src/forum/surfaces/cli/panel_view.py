@@ -3,11 +3,10 @@
 import textwrap
 from collections.abc import Iterable
 
-import click
-
 from forum.app.formatting import first_line, pluralize, strip_control_characters
 from forum.deliberation.council_kinds import Accord, End, Ground
 from forum.deliberation.symposium.kinds import MessageType, OutcomeKind
+from forum.surfaces.cli.console import style
 from forum.surfaces.cli.output import with_heading
 from forum.surfaces.schemas import council
 from forum.surfaces.schemas.deliberations import DeliberationForm
@@ -90,7 +89,7 @@ def describe_sealed_ballots(form: council.CouncilForm) -> str:
 
 
 def _council_lines(form: council.CouncilForm, columns: int, most: int | None) -> list[str]:
-    head = click.style("council", bold=True)
+    head = style("council", bold=True)
     if form.end is None:
         return ["", f"{head}  {pluralize(form.seated, 'seat')}, {describe_sealed_ballots(form)}"]
     return [
@@ -123,7 +122,7 @@ def _verdict_lines(form: council.CouncilForm, columns: int) -> list[str]:
         word, color = "no answer", "red"
     by = f", {_GROUNDS[form.ground]}" if _GROUNDS[form.ground] else ""
     rounds = f", after {pluralize(form.rounds, 'exchange')}" if form.rounds else ""
-    lines = [f"  outcome     {click.style(word, fg=color)}{by}{rounds}{_cost(form.spent)}"]
+    lines = [f"  outcome     {style(word, fg=color)}{by}{rounds}{_cost(form.spent)}"]
     base = form.baseline
     if base is not None:
         share = f"{round(100 * base.agreement)} % of those asked"
@@ -131,13 +130,13 @@ def _verdict_lines(form: council.CouncilForm, columns: int) -> list[str]:
         answer = first_line(base.answer, max(12, columns - len(share) - len(cost) - 20))
         lines.insert(0, f"  baseline    {answer} ({share}){cost}")
         same = "the same answer as the baseline"
-        changed = click.style("another answer than the baseline", fg="yellow")
+        changed = style("another answer than the baseline", fg="yellow")
         lines.append(f"              {changed if base.changed else same}")
     if form.changes:
         without = sum(change.conformity for change in form.changes)
         of = pluralize(len(form.changes), "change")
         rate = f"{round(100 * form.conformity)} %: {without} of {of} without a reason"
-        lines.append(f"  conformity  {click.style(rate, fg='yellow') if without else rate}")
+        lines.append(f"  conformity  {style(rate, fg='yellow') if without else rate}")
     return lines
 
 
@@ -191,7 +190,7 @@ def _vote_lines(form: council.CouncilForm, columns: int, most: int | None) -> li
     longest = max(len(_vote(vote, 1000)) for seat in seats for vote in seat.votes)
     size = max(_MIN_VOTE_WIDTH, min(_MAX_VOTE_WIDTH, room - 2, longest))
     heads = "  ".join(f"{f'round {number}':<{size + 2}}" for number in rounds)
-    lines = ["", click.style(f"  {'seat':<{width}}  {heads}".rstrip(), dim=True)]
+    lines = ["", style(f"  {'seat':<{width}}  {heads}".rstrip(), dim=True)]
     changes = {(change.seat, change.round): change for change in form.changes}
     for seat in seats:
         cells = "  ".join(
@@ -204,7 +203,7 @@ def _vote_lines(form: council.CouncilForm, columns: int, most: int | None) -> li
     words = {"*": "* changed for a reason", "~": "~ changed without one, so not weighed"}
     if marks:
         legend = ", ".join(words[mark] for mark in sorted(marks))
-        lines.append(click.style(f"  {legend}", dim=True))
+        lines.append(style(f"  {legend}", dim=True))
     return lines
 
 
@@ -220,7 +219,7 @@ def _cell(seat: council.SeatForm, number: int, change: council.ChangeForm | None
     mark = _mark(change) if change else " "
     words = f"{_vote(vote, size)} {mark}"
     room = " " * (size + 2 - len(words))
-    colored = click.style(words, fg="yellow" if mark == "~" else "cyan") if change else words
+    colored = style(words, fg="yellow" if mark == "~" else "cyan") if change else words
     return f"{colored}{room}"
 
 
@@ -257,16 +256,16 @@ def _minority_lines(minority: council.MinorityForm, columns: int, lead: str = ""
 def _blocker_lines(form: council.CouncilForm, columns: int) -> list[str]:
     blocks = (f"seat {blocker.seat} blocks: {blocker.text}" for blocker in form.blockers)
     lines = _wrapped_all(blocks, columns)
-    return [click.style(line, fg="red") for line in lines]
+    return [style(line, fg="red") for line in lines]
 
 
 def _warning_lines(warnings: Iterable[str], columns: int) -> list[str]:
     lines = _wrapped_all((f"! {warning}" for warning in warnings), columns)
-    return [click.style(line, fg="yellow") for line in lines]
+    return [style(line, fg="yellow") for line in lines]
 
 
 def _session_lines(form: SymposiumForm, columns: int, most: int | None) -> list[str]:
-    head = click.style("symposium", bold=True)
+    head = style("symposium", bold=True)
     named = first_line(form.session or "(erased)", 40)
     lines = ["", f"{head}  {named}, {pluralize(form.rounds, 'round')}"]
     if form.panel:
@@ -277,7 +276,7 @@ def _session_lines(form: SymposiumForm, columns: int, most: int | None) -> list[
     if form.outcome is not None:
         synthesis = form.outcome is OutcomeKind.SYNTHESIS
         word = "synthesis" if synthesis else f"terminated: {form.reason}"
-        ended = click.style(word, fg="green" if synthesis else "red")
+        ended = style(word, fg="green" if synthesis else "red")
         lines += ["", f"  outcome     {ended}{_cost(form.spent)}"]
     lines += [f"  digest      {form.digest}"] if form.digest else []
     lines += _wrapped(f"the panel asks: {form.pending}", columns) if form.pending else []
@@ -289,7 +288,7 @@ def _message_line(message: SpokenForm, columns: int) -> str:
     head = f"  {message.round}.{message.turn:<3} {first_line(message.speaker, 24)}{did}"
     text = first_line(message.text, max(20, columns - len(head) - 2))
     color = {MessageType.COORDINATION: "cyan", MessageType.CONTRACTION: "red"}.get(message.type)
-    return f"{click.style(head, fg=color) if color else head}  {text}"
+    return f"{style(head, fg=color) if color else head}  {text}"
 
 
 def _section(title: str, texts: Iterable[str], columns: int) -> list[str]:

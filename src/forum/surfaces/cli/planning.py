@@ -12,6 +12,7 @@ from forum.app import OPERATOR
 from forum.app.formatting import first_line, pluralize, short_id, strip_control_characters
 from forum.planning import load_team_settings
 from forum.surfaces.cli import common_options
+from forum.surfaces.cli.console import echo
 from forum.surfaces.cli.output import format_table, print_json, print_result
 from forum.surfaces.cli.submit_options import (
     SubmitOptions,
@@ -103,15 +104,15 @@ def record_for_operator(schema: str, request: str, form: StructT) -> StructT:
 
 def print_plan(form: PlanForm) -> None:
     """Print a plan as text."""
-    click.echo(_line("lane", _describe_lane(form)))
+    echo(_line("lane", _describe_lane(form)))
     if form.team:
-        click.echo(_line("tasks", "a team plans them when the run begins"))
+        echo(_line("tasks", "a team plans them when the run begins"))
     for task in form.tasks:
         _print_task(task, "")
-    click.echo(_line("judged", "yes" if form.judged else "no; --team plans and judges"))
-    click.echo(_line("limits", _describe_cap(form.cap)))
+    echo(_line("judged", "yes" if form.judged else "no; --team plans and judges"))
+    echo(_line("limits", _describe_cap(form.cap)))
     if form.gates:
-        click.echo(_line("approval", f"of {', '.join(form.gates)}"))
+        echo(_line("approval", f"of {', '.join(form.gates)}"))
 
 
 def _print_task(task: PlannedForm, indent: str) -> None:
@@ -126,8 +127,8 @@ def _print_task(task: PlannedForm, indent: str) -> None:
         seats = ", ".join(agent or "the default agent" for agent in task.panel.agents)
         options = f" on {' / '.join(task.decide)}" if task.decide else ""
         who = first_line(f"a {task.panel.protocol}{options} ({seats})", _MAX_TEXT)
-    click.echo(_line("task", f"{indent}{task.id}{lane}, by {who}{needs}"))
-    click.echo(_line("", f"{indent}{first_line(task.instruction, _MAX_TEXT - len(indent))}"))
+    echo(_line("task", f"{indent}{task.id}{lane}, by {who}{needs}"))
+    echo(_line("", f"{indent}{first_line(task.instruction, _MAX_TEXT - len(indent))}"))
     for inner in task.tasks:
         _print_task(inner, f"{indent}  ")
 

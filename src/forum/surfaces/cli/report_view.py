@@ -3,13 +3,12 @@
 Names and errors come from other programs, and are printed without control characters.
 """
 
-import click
-
 from forum.app import RunView
 from forum.app.formatting import first_line, short_id
 from forum.app.reported_runs import describe_gap, span_agent, span_name
 from forum.ledger.kinds import Outcome
 from forum.surfaces.cli import output, units
+from forum.surfaces.cli.console import style
 from forum.work.report_fold import SpanRecord, SpanTreeNode, build_span_tree
 from forum.work.report_kinds import span_strand
 
@@ -46,10 +45,10 @@ def span_lines(view: RunView, columns: int, rows: int) -> list[str]:
     ]
     numbers = [column for column, n in enumerate(used, 1) if n in _NUMBERS]
     head, *drawn = output.format_table(shortened, right=numbers)
-    lines = ["", click.style(head, dim=True)]
+    lines = ["", style(head, dim=True)]
     for node, line in zip(shown, drawn, strict=True):
         mark, color = span_mark(node.span)
-        lines.append(line.replace(mark, click.style(mark, fg=color), 1))
+        lines.append(line.replace(mark, style(mark, fg=color), 1))
         lines += _remark_lines(view, node, columns)
     if len(nodes) > len(shown):
         lines.append(f"  and {len(nodes) - len(shown):,} more steps (--all shows them)")
@@ -101,7 +100,7 @@ def _remark_lines(view: RunView, node: SpanTreeNode, columns: int) -> list[str]:
         remarks.append(f"{cut:,} bytes are not kept")
     lead = f"  {_branch(node)[1]}    "
     room = max(20, columns - len(lead))
-    return [lead + click.style(first_line(text, room), dim=True) for text in remarks if text]
+    return [lead + style(first_line(text, room), dim=True) for text in remarks if text]
 
 
 def gap_lines(view: RunView, columns: int) -> list[str]:
@@ -109,9 +108,9 @@ def gap_lines(view: RunView, columns: int) -> list[str]:
     lines = []
     for gap in view.state.report.gaps:
         index = view.places.get(gap.entry.hex())
-        place = "" if index is None else click.style(f"  #{index}", dim=True)
+        place = "" if index is None else style(f"  #{index}", dim=True)
         text = first_line(describe_gap(gap.facts), columns - 12)
-        lines.append(f"  {click.style(text, fg='yellow')}{place}")
+        lines.append(f"  {style(text, fg='yellow')}{place}")
     return output.with_heading("gaps", lines)
 
 
@@ -121,7 +120,7 @@ def note_lines(view: RunView, columns: int) -> list[str]:
     lines = []
     for note in notes[:_MAX_NOTES]:
         index = view.places.get(note.entry.hex())
-        place = "" if index is None else click.style(f"  #{index}", dim=True)
+        place = "" if index is None else style(f"  #{index}", dim=True)
         text = first_line(f"{note.strand}: {note.step}, by {note.actor}", columns - 12)
         lines.append(f"  {text}{place}")
     if len(notes) > _MAX_NOTES:

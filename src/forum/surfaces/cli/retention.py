@@ -3,6 +3,8 @@
 import click
 
 from forum.app.formatting import pluralize, short_id, strip_control_characters
+from forum.ledger.control_key import REQUESTS_STRAND
+from forum.ledger.strand import RecordedEntry
 from forum.surfaces.cli import common_options, output
 from forum.surfaces.cli.units import parse_period
 from forum.surfaces.schemas.retention import HoldForm, holds_form, retention_form
@@ -42,6 +44,7 @@ def set_(subject: str, period: str, *, as_json: bool) -> None:
     seconds = 0 if period == _KEEP else parse_period(period)
     with common_options.open_forum() as forum:
         recorded = forum.retention.set_rule(subject, seconds)
+        _tell_of_request(recorded)
         form = retention_form(forum.retention.read_state(), forum.retention.read_holds())
         publication = forum.log.publish_or_warn()
     text = f"{recorded.leaf.hex()}  {subject}: {_describe_period(seconds or None)}"
@@ -96,10 +99,13 @@ def place(name: str, runs: tuple[str, ...], reason: str, *, as_json: bool) -> No
     """Place the hold NAME on runs, or on all of them: nothing of these is erased."""
     with common_options.open_forum() as forum:
         named = tuple(dict.fromkeys(forum.reads.find_run(run) for run in runs))
-        forum.retention.place_hold(name, named, reason)
+        recorded = forum.retention.place_hold(name, named, reason)
+        is_asked = _tell_of_request(recorded)
         form = holds_form(forum.retention.read_holds())
         publication = forum.log.publish_or_warn()
-    output.print_result("forum.holds/1", form, f"placed  {name}", as_json=as_json)
+    output.print_result(
+        "forum.holds/1", form, f"{'asked' if is_asked else 'placed'}  {name}", as_json=as_json
+    )
     if not as_json:
         output.print_publication(publication)
 
@@ -111,10 +117,12 @@ def place(name: str, runs: tuple[str, ...], reason: str, *, as_json: bool) -> No
 def release(name: str, reason: str, *, as_json: bool) -> None:
     """Release the hold NAME."""
     with common_options.open_forum() as forum:
-        forum.retention.release_hold(name, reason)
+        is_asked = _tell_of_request(forum.retention.release_hold(name, reason))
         form = holds_form(forum.retention.read_holds())
         publication = forum.log.publish_or_warn()
-    output.print_result("forum.holds/1", form, f"released  {name}", as_json=as_json)
+    output.print_result(
+        "forum.holds/1", form, f"{'asked' if is_asked else 'released'}  {name}", as_json=as_json
+    )
     if not as_json:
         output.print_publication(publication)
 
@@ -129,6 +137,15 @@ def list_holds(*, as_json: bool) -> None:
     output.print_result("forum.holds/1", form, lines, as_json=as_json)
     if not form.holds and not as_json:
         common_options.echo_info("no hold is in force")
+
+
+def _tell_of_request(recorded: RecordedEntry) -> bool:
+    """Return whether something was only asked for, and say so."""
+    if recorded.entry.strand != REQUESTS_STRAND:
+        return False
+    grant = f"forum ledger requests --grant {recorded.leaf.hex()[:12]}"
+    common_options.echo_info(f"another machine signs this log; it is asked. There: {grant}")
+    return True
 
 
 def _describe_period(seconds: int | None) -> str:

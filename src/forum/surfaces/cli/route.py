@@ -10,6 +10,7 @@ from click.formatting import wrap_text
 from forum.app.formatting import first_line, strip_control_characters
 from forum.planning import Planner, RouteNext, make_router
 from forum.surfaces.cli import common_options
+from forum.surfaces.cli.console import echo, style
 from forum.surfaces.cli.output import print_json
 from forum.surfaces.cli.planning import record_for_operator
 from forum.surfaces.cli.submit_options import read_roster_file
@@ -76,9 +77,7 @@ def route(text: str, file: Path | None, rung: str | None, *, record: bool, as_js
         if as_json:
             print_json("forum.route/1", form)
         elif text == "-":
-            click.echo(
-                f"{result.lane or '-':<20} {result.confidence:.2f}  {first_line(request, 52)}"
-            )
+            echo(f"{result.lane or '-':<20} {result.confidence:.2f}  {first_line(request, 52)}")
         else:
             print_route(roster, result, planner.next_step(result))
 
@@ -87,8 +86,8 @@ def print_route(roster: Roster, result: Route, follows: RouteNext) -> None:
     """Print a route as text."""
     sure = f"{result.confidence:.0%} sure"
     if result.lane:
-        click.echo(f"{click.style(result.lane, fg='green', bold=True)}  {sure}")
-        click.echo(
+        echo(f"{style(result.lane, fg='green', bold=True)}  {sure}")
+        echo(
             wrap_text(
                 strip_control_characters(roster.by_name[result.lane].does), _WIDTH, "  ", "  "
             )
@@ -97,14 +96,14 @@ def print_route(roster: Roster, result: Route, follows: RouteNext) -> None:
         why = "no lane fits" if result.nearest == ELSEWHERE else "no lane is sure enough"
         is_left = follows is RouteNext.CLASSIFIER
         result_words = "left to the Classifier" if is_left else "no lane"
-        click.echo(f"{click.style(result_words, fg='yellow', bold=True)}: {why}, {sure}")
-        click.echo(_line("nearest", _describe_lane(roster, result.nearest)))
-    click.echo(_line("runner-up", _describe_lane(roster, result.runner_up)))
-    click.echo(f"  margin     {result.margin:.2f}, by the {result.rung} rung")
+        echo(f"{style(result_words, fg='yellow', bold=True)}: {why}, {sure}")
+        echo(_line("nearest", _describe_lane(roster, result.nearest)))
+    echo(_line("runner-up", _describe_lane(roster, result.runner_up)))
+    echo(f"  margin     {result.margin:.2f}, by the {result.rung} rung")
     if follows is not RouteNext.LANE:
-        click.echo(_line("submit", explain_next_step(follows)))
+        echo(_line("submit", explain_next_step(follows)))
     for item in result.evidence[:_SHOWN]:
-        click.echo(f"  {item.weight:+9.2f}  {strip_control_characters(item.feature)}")
+        echo(f"  {item.weight:+9.2f}  {strip_control_characters(item.feature)}")
 
 
 def _line(name: str, words: str) -> str:

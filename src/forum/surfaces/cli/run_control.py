@@ -10,6 +10,7 @@ from forum.app.formatting import short_id
 from forum.errors import NotYetSigned, ReplayMiss
 from forum.ledger.log import LocatedEntry
 from forum.surfaces.cli import EXIT_MISMATCH, common_options
+from forum.surfaces.cli.console import echo
 from forum.surfaces.cli.diff_view import print_divergences
 from forum.surfaces.cli.output import print_json
 from forum.surfaces.cli.run_follower import print_result_and_exit, run_and_follow
@@ -46,7 +47,7 @@ def resume(run: str | None, *, detach: bool, as_json: bool) -> None:
     with common_options.open_forum() as forum:
         run_id = forum.reads.find_run(run) if run else _ask_which_to_resume(forum)
         if forum.reads.read_run(run_id).outcome is not None:
-            click.echo("the run has already ended", err=True)
+            echo("the run has already ended", err=True)
             print_result_and_exit(forum, run_id, as_json=as_json)
 
         def go_on() -> str:
@@ -72,7 +73,7 @@ def _ask_which_to_resume(forum: Forum) -> str:
             f"there is no terminal to ask at; name the run: forum resume {short_id(run)}"
         )
     shown = forum.reads.view_run(run)
-    click.echo("\n".join(render_run(shown)), err=True)
+    echo(*render_run(shown), err=True)
     common_options.confirm_or_exit(f"Continue run {short_id(run)}?", "the run was not continued")
     if _progress_of(forum.reads.view_run(run)) != _progress_of(shown):
         raise click.UsageError("the run has changed since it was shown; look again: forum resume")
@@ -108,11 +109,11 @@ def cancel(run: str, *, detach: bool, as_json: bool) -> None:
     if as_json:
         print_json("forum.run/1", run_form(view))
         return
-    click.echo(run_id)
+    echo(run_id)
     if state.outcome is not None:
-        click.echo(f"the run has ended: {run_status(state)[1]}", err=True)
+        echo(f"the run has ended: {run_status(state)[1]}", err=True)
     else:
-        click.echo("recorded; the run ends when a worker or forum resume reads it", err=True)
+        echo("recorded; the run ends when a worker or forum resume reads it", err=True)
 
 
 @common_options.command(
@@ -143,7 +144,7 @@ def fork(run: str | None, at: str, *, agents: AgentOptions, detach: bool, as_jso
         if agents.names_default:
             reject_unusable_agents(policy, order.plan, here=not detach)
 
-        click.echo(f"forking {short_id(run_id)} after entry {index}", err=True)
+        echo(f"forking {short_id(run_id)} after entry {index}", err=True)
         begin = partial(forum.runs.fork, run_id, index, policy)
         run_and_follow(forum, begin, as_json=as_json, detach=detach)
 
@@ -184,5 +185,5 @@ def replay_and_compare(forum: Forum, run: str, same: str, *, as_json: bool) -> N
     elif parted:
         print_divergences(parted, ("the record", "the replay"))
     else:
-        click.echo(missing or same)
+        echo(missing or same)
     raise SystemExit(EXIT_MISMATCH if parted or missing else 0)

@@ -40,6 +40,7 @@ from forum.app.formatting import (
 )
 from forum.errors import StoreFailed
 from forum.surfaces.cli import EXIT_FAILED, common_options, run_view
+from forum.surfaces.cli.console import echo, redraw, style
 from forum.surfaces.cli.logging_options import make_trouble_printer
 from forum.surfaces.cli.output import print_bytes, print_json, terminal_width, wrap_lines
 from forum.surfaces.cli.panel_view import dissent_lines
@@ -114,7 +115,7 @@ def run_and_follow(
         if not run:
             raise
     if left:
-        click.echo(f"\n{left}", err=True)
+        echo("", *left.split("\n"), err=True)
         # As shells report a process that was ended by this signal.
         raise SystemExit(128 + number)
     print_result_and_exit(forum, run, as_json=as_json, trouble=after(run))
@@ -136,7 +137,7 @@ def watch_run(forum: Forum, run: str, *, as_json: bool) -> NoReturn:
     try:
         forum.reads.follow_run(run, telling.show)
     except KeyboardInterrupt:
-        click.echo(f"\nstopped watching; the run goes on: forum watch {short_id(run)}", err=True)
+        echo("", f"stopped watching; the run goes on: forum watch {short_id(run)}", err=True)
         raise SystemExit(128 + signal.SIGINT) from None
     telling.end()
     print_result_and_exit(forum, run, as_json=as_json)
@@ -172,7 +173,7 @@ def _not_interrupted(short: str) -> str:
 def _slow_notice(run: str) -> Iterator[None]:
     """Print what a second Ctrl-C does, if interrupting the run takes longer than a second."""
     words = f"interrupting; press Ctrl-C again to quit. Then {_not_interrupted(short_id(run))}"
-    timer = Timer(1.0, click.echo, (words,), {"err": True})
+    timer = Timer(1.0, echo, (words,), {"err": True})
     # A pending notice must not keep the process alive.
     timer.daemon = True
     timer.start()
@@ -198,8 +199,8 @@ def submit_detached(forum: Forum, begin: Callable[[], str], *, as_json: bool) ->
     if as_json:
         print_json("forum.run/1", run_form(forum.reads.view_run(run)))
     else:
-        click.echo(run)
-    click.echo(f"a forum worker carries it out; look: forum show {short_id(run)}", err=True)
+        echo(run)
+    echo(f"a forum worker carries it out; look: forum show {short_id(run)}", err=True)
 
 
 def print_result_and_exit(forum: Forum, run: str, *, as_json: bool, trouble: str = "") -> NoReturn:
@@ -219,7 +220,7 @@ def print_result_and_exit(forum: Forum, run: str, *, as_json: bool, trouble: str
 def _print_end(view: RunView) -> None:
     mark, word, color = run_view.view_status(view)
     progress = _format_progress(view)
-    lines = [f"{click.style(f'{mark} {word}', fg=color)}: {progress}"]
+    lines = [f"{style(f'{mark} {word}', fg=color)}: {progress}"]
     why = explain_failure(view)
     if view.state.outcome is not None and (care := describe_care(view)):
         lines.append(f"  {care}")
@@ -233,10 +234,10 @@ def _print_end(view: RunView) -> None:
         lines.append(f"then go on: forum resume {short_id(view.run)}")
     well = exit_status(view) is Status.OK
     # With --quiet a success is silent; everything else is printed.
-    (common_options.echo_info if well else common_options.echo_error)("\n".join(lines))
+    (common_options.echo_info if well else common_options.echo_error)(*lines)
     for words in filter(None, (why, _advise_on_cap(view))):
-        common_options.echo_error("\n".join(wrap_lines(words, terminal_width())))
-    click.echo(f"see all of it: forum show {short_id(view.run)}", err=True)
+        common_options.echo_error(*wrap_lines(words, terminal_width()))
+    echo(f"see all of it: forum show {short_id(view.run)}", err=True)
 
 
 _CAP_OPTIONS = {"usd": "--max-usd", "tokens": "--max-tokens", "calls": "--max-calls"}
@@ -296,7 +297,7 @@ class _LineProgress:
     def begin(self, run: str) -> None:
         """Print the run id first, so that the run can be found again whatever happens."""
         self._view = replace(self._view, run=run)
-        click.echo(f"run {run}", err=True)
+        echo(f"run {run}", err=True)
 
     def report_trouble(self, error: Exception) -> None:
         """Print an error."""
@@ -318,7 +319,7 @@ class _LineProgress:
                 passed = format_duration(view.at - state.begun)
                 sealed = _describe_sealed_ballots(state, name)
                 line = f"{turn_name(name)}: {strip_control_characters(words)}{sealed}"
-                click.echo(f"{passed:>8}  {line}", err=True)
+                echo(f"{passed:>8}  {line}", err=True)
         for said in spoken:
             common_options.echo_info(said)
 
@@ -347,7 +348,7 @@ class _LineProgress:
                 ended = name in state.report.spans and state.report.spans[name].ended is not None
                 if not (first and ended):
                     passed = format_duration(self._view.at - state.begun)
-                    click.echo(f"{passed:>8}  {strip_control_characters(words)}", err=True)
+                    echo(f"{passed:>8}  {strip_control_characters(words)}", err=True)
 
     def end(self) -> None:
         """Do nothing: every change is already printed."""
@@ -357,7 +358,7 @@ def _spoken_lines(turn: SpokenTurn, columns: int) -> list[str]:
     """Return the words of a turn, wrapped below the name of the speaker."""
     text = strip_control_characters(turn.text[:MAX_SPOKEN_CHARS])
     cut = " …" if len(turn.text) > MAX_SPOKEN_CHARS else ""
-    speaker = click.style(f"{first_line(turn.speaker, 40)}:", bold=True)
+    speaker = style(f"{first_line(turn.speaker, 40)}:", bold=True)
     indent = " " * 10
     paragraphs = f"{text}{cut}".splitlines()
     lines = [line for words in paragraphs for line in wrap_lines(words, columns, indent)]
@@ -405,9 +406,6 @@ class _LiveProgress(_LineProgress):
     def __init__(self, forum: Forum) -> None:
         super().__init__(forum)
         self._lock, self._drawn = Lock(), list[str]()
-        # `sys.stderr.write` does not know about NO_COLOR: click keeps that in its context.
-        context = click.get_current_context(silent=True)
-        self._plain = context is not None and context.color is False
 
     def report_trouble(self, error: Exception) -> None:
         """Print an error above the drawn lines."""
@@ -427,7 +425,7 @@ class _LiveProgress(_LineProgress):
         with self._lock:
             if words:  # above the drawn lines
                 self._replace([])
-                common_options.echo_info("\n".join(words))
+                common_options.echo_info(*words)
             self._replace(live_lines(self._view, columns - 1, rows - 2, _spinner()))
 
     def end(self) -> None:
@@ -443,10 +441,7 @@ class _LiveProgress(_LineProgress):
         columns = _terminal_size()[0]
         # If the terminal became narrower, a line that was drawn now occupies several rows.
         above = sum(max(1, -(-len(click.unstyle(line)) // columns)) for line in self._drawn)
-        wipe = f"\x1b[{above}A\x1b[J" if above else ""
-        text = "".join(f"{line}\n" for line in lines)
-        sys.stderr.write(wipe + (click.unstyle(text) if self._plain else text))
-        sys.stderr.flush()
+        redraw(lines, above)
         self._drawn = lines
 
 
@@ -493,7 +488,7 @@ def live_lines(view: RunView, columns: int, rows: int, spinner: str) -> list[str
     if color == "cyan":
         mark = spinner
     lines = _wrap_facts(f"{mark} {word}: {_format_progress(view)}", columns)
-    lines[0] = lines[0].replace(f"{mark} {word}", click.style(f"{mark} {word}", fg=color), 1)
+    lines[0] = lines[0].replace(f"{mark} {word}", style(f"{mark} {word}", fg=color), 1)
     return lines + _tree_lines(view, columns, rows - len(lines), spinner)
 
 
@@ -513,7 +508,7 @@ def _tree_lines(view: RunView, columns: int, rows: int, spinner: str) -> list[st
     lines = _table(drawn, columns, spinner)
     if hidden:
         some = ", ".join(f"{number} {state}" for state, number in hidden.items())
-        lines.append(click.style(f"  … {some}"[:columns], dim=True))
+        lines.append(style(f"  … {some}"[:columns], dim=True))
     return lines
 
 
@@ -606,5 +601,5 @@ def _line(
     cells += [f"{row.figures[number]:>{size}}" for number, size in shown]
     line = "  ".join(cells).rstrip()
     if row.state is run_fold.TaskState.PENDING:
-        return click.style(line, dim=True)
-    return line.replace(mark, click.style(mark, fg=color), 1)
+        return style(line, dim=True)
+    return line.replace(mark, style(mark, fg=color), 1)

@@ -6,7 +6,6 @@ it with keys of his own.
 
 from collections.abc import Sequence
 from hashlib import sha256
-from html import escape
 from typing import NamedTuple, assert_never
 
 from forum.app import RunView
@@ -40,6 +39,7 @@ from forum.surfaces.schemas.fields import AmountForm
 from forum.surfaces.schemas.runs import RunForm, run_form
 from forum.surfaces.schemas.symposium import SymposiumForm
 from forum.surfaces.schemas.transcripts import TranscriptStep
+from forum.untrusted_text import escape_html, isolate_html
 from forum.work.conversation.messages import ChatMessage
 from forum.work.conversation.run_steps import ConversationStep
 from forum.work.run_record import RunRecord
@@ -81,7 +81,7 @@ def render_run_page(view: RunView, record: RunRecord, bundle: EvidenceFile) -> s
     form = run_form(view)
     title = first_line(form.request or form.title or f"Run {short_id(form.run)}", 120)
     parts = [
-        f"<h1>{escape(title)}</h1>",
+        f"<h1>{escape_html(title)}</h1>",
         _state_line(view, form),
         _fact_list(view, form),
         *_answer(view, form),
@@ -99,7 +99,7 @@ def render_run_page(view: RunView, record: RunRecord, bundle: EvidenceFile) -> s
 
 def _clean(text: str) -> str:
     """Return text as HTML, with its control and direction characters made visible."""
-    return escape(strip_control_characters(text.replace("\r\n", "\n").expandtabs(4)))
+    return isolate_html(strip_control_characters(text.replace("\r\n", "\n").expandtabs(4)))
 
 
 def _paragraph(text: str) -> str:
@@ -129,7 +129,7 @@ def _state_line(view: RunView, form: RunForm) -> str:
     mark, word, color = view_status(view)
     why = form.why or form.reason
     reason = f": {_clean(why)}" if why else ""
-    return f'<p><span class="state {color or ""}">{mark} {escape(word)}</span>{reason}</p>'
+    return f'<p><span class="state {color or ""}">{mark} {escape_html(word)}</span>{reason}</p>'
 
 
 def _fact_list(view: RunView, form: RunForm) -> str:
@@ -148,7 +148,7 @@ def _fact_list(view: RunView, form: RunForm) -> str:
     if form.source:
         facts["reported by"] = form.source.by
     rows = "".join(
-        f"<dt>{escape(name)}</dt><dd>{_clean(text)}</dd>" for name, text in facts.items()
+        f"<dt>{escape_html(name)}</dt><dd>{_clean(text)}</dd>" for name, text in facts.items()
     )
     return f"<dl>{rows}</dl>"
 
@@ -330,7 +330,7 @@ def _render_block(record: RunRecord, view: RunView, block: Block) -> str:
         return _render_step(step_form(record, view, block))
     step, exchange = block
     index = "#-" if step.located.index is None else f"#{step.located.index}"
-    at = escape(format_rfc3339(step.started))
+    at = escape_html(format_rfc3339(step.started))
     head = f"<h3>{_clean(describe_step(step, exchange))} <small>{index} {at}</small></h3>"
     before = []
     if exchange.repeated:
@@ -343,18 +343,18 @@ def _render_block(record: RunRecord, view: RunView, block: Block) -> str:
 
 def _render_message(step: ConversationStep, message: ChatMessage) -> str:
     texts = "\n\n".join(describe_message(message))
-    return f'<p class="label">{escape(label_message(step, message))}</p>{_pre(texts)}'
+    return f'<p class="label">{escape_html(label_message(step, message))}</p>{_pre(texts)}'
 
 
 def _render_step(step: TranscriptStep) -> str:
     index = "#-" if step.entry is None else f"#{step.entry}"
-    head = f"<h3>{_clean(step.summary)} <small>{index} {escape(step.at)} {_clean(step.strand)}"
+    head = f"<h3>{_clean(step.summary)} <small>{index} {escape_html(step.at)} {_clean(step.strand)}"
     bodies = []
     for name, text in step.bodies.items():
         if text == "":
             continue
         shown = "<p>(erased, or not in this bundle)</p>" if text is None else _body(name, text)
-        bodies.append(f'<p class="label">{escape(label_body(name))}</p>{shown}')
+        bodies.append(f'<p class="label">{escape_html(label_body(name))}</p>{shown}')
     return f"<section>{head}</small></h3>{''.join(bodies)}</section>"
 
 
@@ -372,9 +372,9 @@ def _evidence(form: RunForm, record: RunRecord, bundle: EvidenceFile) -> list[st
         ),
         f"<p>Save {link} ({len(bundle.content):,} bytes, SHA-256 <code>{digest}</code>).</p>",
         (
-            f"<p>Verify it: <code>forum verify {escape(bundle.name)} --policy TRUSTFILE</code>, or "
-            'give it to <a href="verify.html">verify.html</a>, which <code>forum verify --page '
-            "verify.html</code> of your own installation writes. Do not use one that came with "
-            "this page.</p>"
+            f"<p>Verify it: <code>forum verify {escape_html(bundle.name)} --policy TRUSTFILE"
+            '</code>, or give it to <a href="verify.html">verify.html</a>, which <code>forum '
+            "verify --page verify.html</code> of your own installation writes. Do not use one that "
+            "came with this page.</p>"
         ),
     ]

@@ -46,7 +46,7 @@ from forum.work.report_kinds import (
     ReportProvenance,
     ReportSourceFacts,
     ReportStepFacts,
-    derive_label,
+    label_name,
 )
 
 ACTOR = "operator"
@@ -232,7 +232,7 @@ class _RunSession:
     async def _run_command(self, root_url: str) -> int:
         """Record the program, run it, record its exit, and return its status."""
         argv = self.options.argv
-        name = derive_label(Path(argv[0]).name)
+        name = label_name(Path(argv[0]).name, Operation.STEP)
         line = msgspec.json.encode([word.encode(errors="replace").decode() for word in argv])
         facts = ReportBeginFacts(op=Operation.STEP, name=name, span=self.root)
         command = Attachment("input", BytesContent(line[: 1 << 20]), "application/json")

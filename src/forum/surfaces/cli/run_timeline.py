@@ -1,7 +1,6 @@
 """When each task or span of a run was at work, as a picture in SVG."""
 
 from collections.abc import Callable, Sequence
-from html import escape
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -9,6 +8,7 @@ from forum.app import RunView
 from forum.app.formatting import first_line
 from forum.app.reported_runs import span_name
 from forum.surfaces.cli.units import format_duration
+from forum.untrusted_text import escape_html
 
 _MAX_BARS = 60
 _WIDTH, _LEFT, _ROW, _CUT = 900, 190, 24, 14
@@ -35,21 +35,21 @@ def render_timeline(view: RunView) -> str:
     height = _ROW * len(names) + 6
     lines = [
         f'<text x="{_LEFT - 10}" y="{_ROW * row + 17}" text-anchor="end">'
-        f"{escape(first_line(name, 26))}</text>"
+        f"{escape_html(first_line(name, 26))}</text>"
         for row, name in enumerate(names)
     ]
     lines += [
         f'<rect class="{"failed" if bar.failed else "call"}" x="{place(bar.begun):.1f}" '
         f'y="{_ROW * bar.row + 5}" rx="2" height="14" '
         f'width="{max(2.0, place(bar.ended) - place(bar.begun)):.1f}">'
-        f"<title>{escape(bar.words)}</title></rect>"
+        f"<title>{escape_html(bar.words)}</title></rect>"
         for bar in bars
     ]
     lines += [f'<line class="cut" x1="{x:.1f}" x2="{x:.1f}" y1="0" y2="{height}"/>' for x in cuts]
     total = format_duration(sum(end - begin for begin, end in active))
     words = f"{total} at work" + (", pauses cut short at the dotted lines" if cuts else "")
     return (
-        f"<h2>Timeline</h2>\n<figure><figcaption>{escape(words)}</figcaption>\n"
+        f"<h2>Timeline</h2>\n<figure><figcaption>{escape_html(words)}</figcaption>\n"
         f'<svg viewBox="0 0 {_WIDTH} {height}" width="{_WIDTH}" height="{height}" role="img" '
         f'aria-label="When each step was at work; the tables above have the same in numbers">\n'
         + "\n".join(lines)

@@ -6,8 +6,6 @@ terminal.
 
 from collections.abc import Iterable, Mapping, Sequence
 
-import click
-
 from forum.app import ListedRun, RunView
 from forum.app.formatting import (
     TaskTreeNode,
@@ -34,6 +32,7 @@ from forum.app.reported_runs import describe_gaps, describe_provenance
 from forum.ledger.kinds import Outcome
 from forum.ledger.ports import NO_LIMIT, Amount
 from forum.surfaces.cli import output, units
+from forum.surfaces.cli.console import style
 from forum.surfaces.cli.panel_view import panel_lines
 from forum.surfaces.cli.report_view import gap_lines, note_lines, span_lines
 from forum.surfaces.schemas.deliberations import deliberation_form
@@ -108,19 +107,19 @@ def task_lines(view: RunView, columns: int, rows: int) -> list[str]:
     shown = [(f"  {name}", *(row[n] for n in used)) for name, row in zip(names, table, strict=True)]
     numbers = [column for column, n in enumerate(used, 1) if n >= _FIRST_NUMBER]
     head, *drawn = output.format_table(shown, right=numbers)
-    lines = [click.style(head, dim=True)]
+    lines = [style(head, dim=True)]
     for twig, line in zip(twigs, drawn, strict=True):
         task = view.state.task(twig.id)
         mark, color = MARKS[task.state]
         if task.state is run_fold.TaskState.PASSED:
-            lines.append(line.replace(mark, click.style(mark, fg=color), 1))
+            lines.append(line.replace(mark, style(mark, fg=color), 1))
         else:
-            lines.append(click.style(line, fg=color, dim=True if color is None else None))
+            lines.append(style(line, fg=color, dim=True if color is None else None))
         reason = explain_task_state(view, task)
         if reason:
             lead = f"  {twig.below}    "
             text = first_line(reason, max(20, columns - len(lead)))
-            lines.append(lead + click.style(text, fg=color))
+            lines.append(lead + style(text, fg=color))
     if hidden:
         lines.append(f"  and {hidden} more tasks (--all shows them)")
     return lines
@@ -214,16 +213,14 @@ def _render_reported_run(view: RunView, columns: int, *, every: bool) -> list[st
 
 def _why_lines(view: RunView, columns: int) -> list[str]:
     lines = output.wrap_lines(explain_failure(view), columns)
-    return ["", *(click.style(line, fg="red") for line in lines)] if lines else []
+    return ["", *(style(line, fg="red") for line in lines)] if lines else []
 
 
 def head_lines(view: RunView, columns: int) -> list[str]:
     """Return the head: the state, the request and the figures of a run."""
     state = view.state
     mark, word, color = view_status(view)
-    lines = [
-        f"{click.style(f'run {view.run}', bold=True)}  {click.style(f'{mark} {word}', fg=color)}"
-    ]
+    lines = [f"{style(f'run {view.run}', bold=True)}  {style(f'{mark} {word}', fg=color)}"]
     started = f"{units.format_moment(state.begun)}, {units.format_age(view.at - state.begun)} ago"
     facts = [
         (
@@ -353,7 +350,7 @@ def format_gate_advice(run: str, gate: run_fold.Gate, at: int) -> list[str]:
     past = _PAST[gate.opened.default.value]
     head = f"  {subject:<20} waits for approval; {past} automatically {when} unless decided"
     return [
-        click.style(head, fg="yellow"),
+        style(head, fg="yellow"),
         f"    forum gate show    {short_id(run)} {subject}",
         f"    forum gate approve {short_id(run)} {subject}",
     ]
@@ -377,7 +374,7 @@ def _spent_table(title: str, spent: Iterable[tuple[str, Amount]]) -> list[str]:
         counts = units.format_count(used.calls), units.format_count(used.tokens)
         rows.append((name, *counts, units.format_price(used.usd)))
     head, *lines = (f"  {line}" for line in output.format_table(rows, right=(1, 2, 3)))
-    return ["", click.style(head, dim=True), *lines]
+    return ["", style(head, dim=True), *lines]
 
 
 def judgement_lines(view: RunView, columns: int, *, rejected_only: bool = False) -> list[str]:
@@ -399,10 +396,10 @@ def judgement_lines(view: RunView, columns: int, *, rejected_only: bool = False)
     lines = []
     for name, words, color, reason in judged:
         text = first_line(words, columns - size - 5)
-        lines.append(f"  {first_line(name, size):<{size}}  {click.style(text, fg=color)}")
+        lines.append(f"  {first_line(name, size):<{size}}  {style(text, fg=color)}")
         lead = " " * (size + 6)
         lines += [
-            click.style(line, dim=True)
+            style(line, dim=True)
             for part in output.clean_lines(reason)[:_MAX_REASON_LINES]
             for line in output.wrap_lines(part, columns, lead)
         ]
@@ -472,7 +469,7 @@ def _effect(use: run_fold.ToolUseRecord) -> str:
 
 def _format_position(view: RunView, entry: Hash) -> str:
     index = view.places.get(entry.hex())
-    return "" if index is None else click.style(f"  #{index}", dim=True)
+    return "" if index is None else style(f"  #{index}", dim=True)
 
 
 def _claim_lines(view: RunView, columns: int) -> list[str]:
@@ -483,7 +480,7 @@ def _claim_lines(view: RunView, columns: int) -> list[str]:
         shown = f"entry {index}" if index is not None else claim.receipt[:10] or "unverified"
         text = first_line(claim.text, columns - len(shown) - 13)
         color = None if claim.receipt else "yellow"
-        lines.append(f"  says: {text} -> {click.style(shown, fg=color)}")
+        lines.append(f"  says: {text} -> {style(shown, fg=color)}")
     if len(view.claims) > _MAX_CLAIMS:
         lines.append(f"  and {len(view.claims) - _MAX_CLAIMS} more (--json has them all)")
     return output.with_heading("claims", lines)

@@ -18,6 +18,7 @@ from forum.app.formatting import (
     short_id,
 )
 from forum.surfaces.cli import EXIT_FAILED, common_options, output
+from forum.surfaces.cli.console import echo, style
 from forum.surfaces.cli.diff_view import print_answers, print_divergences
 from forum.surfaces.cli.run_follower import print_result_and_exit, watch_run
 from forum.surfaces.cli.run_page import EvidenceFile, render_run_page
@@ -102,7 +103,7 @@ def runs(
     page = listed.runs
     output.print_result("forum.runs/1", runs_form(page), _table(page), as_json=as_json)
     if any(run.is_altered for run in page):
-        click.echo(
+        echo(
             "the database was altered for the runs marked with ?; run: forum ledger verify",
             err=True,
         )
@@ -110,12 +111,12 @@ def runs(
     if as_json:
         return
     if not page and runfilter != RunFilter():
-        click.echo("no run matches; all of them: forum runs", err=True)
+        echo("no run matches; all of them: forum runs", err=True)
     elif not page:
-        click.echo('no run yet; begin one: forum submit "..."', err=True)
+        echo('no run yet; begin one: forum submit "..."', err=True)
     # A full page: there may be older runs.
     elif len(page) == limit:
-        click.echo(f"older ones: forum runs --before {short_id(page[-1].run)}", err=True)
+        echo(f"older ones: forum runs --before {short_id(page[-1].run)}", err=True)
 
 
 def _print_unsearched(listed: app.RunPage, limit: int) -> None:
@@ -123,10 +124,10 @@ def _print_unsearched(listed: app.RunPage, limit: int) -> None:
     if listed.unsearched:
         runs = pluralize(listed.unsearched, "run")
         why = "too large, or in an archive that cannot be reached"
-        click.echo(f"not every text of {runs} was searched: {why}", err=True)
+        echo(f"not every text of {runs} was searched: {why}", err=True)
     if listed.next is not None and len(listed.runs) < limit:
         again = f"--before {short_id(listed.next)}"
-        click.echo(f"older runs were not searched; search on with {again}", err=True)
+        echo(f"older runs were not searched; search on with {again}", err=True)
 
 
 def _table(page: Sequence[app.ListedRun]) -> list[str]:
@@ -146,14 +147,14 @@ def _table(page: Sequence[app.ListedRun]) -> list[str]:
         [tuple(row[column] for column in shown) for row in rows], right=numbers
     )
     room = max(12, width - len(head) - 2)
-    lines = [click.style(f"{head}  request", dim=True)]
+    lines = [style(f"{head}  request", dim=True)]
     for listed, line in zip(page, table, strict=True):
         mark, word, color = listed_status(listed)
         text = listed.title or ("(erased)" if listed.request is None else listed.request)
         if _is_note(listed.summary):
             text = f"note by {text}"
         request = first_line(f"? {text}" if listed.is_altered else text, room)
-        colored = line.replace(f"{mark} {word}", click.style(f"{mark} {word}", fg=color), 1)
+        colored = line.replace(f"{mark} {word}", style(f"{mark} {word}", fg=color), 1)
         lines.append(f"{colored}  {request}".rstrip())
     return lines
 
@@ -288,7 +289,7 @@ def _show_bundle(
             if not (answer or transcript or as_json):
                 _print_messages(record if _has_messages(view) else None)
     common_options.echo_info(
-        f"\nnot verified; to verify it: forum verify {path} --policy TRUSTFILE"
+        "", f"not verified; to verify it: forum verify {path} --policy TRUSTFILE"
     )
 
 
@@ -325,7 +326,7 @@ def _print_run(
     elif as_json:
         output.print_json("forum.run/1", run_form(view))
     elif not answer:
-        click.echo("\n".join(render_run(view, every=every)))
+        echo(*render_run(view, every=every))
     elif (answered := answer_with_headline(view)) is None:
         raise click.ClickException("the run has no answer, or its answer was erased")
     else:
@@ -349,7 +350,7 @@ def _print_messages(record: RunRecord | None) -> None:
         return
     lines = message_lines(record, output.terminal_width(), _MAX_MESSAGES)
     for line in output.with_heading("messages", lines):
-        click.echo(line)
+        echo(line)
 
 
 def _print_hints(view: app.RunView) -> None:
@@ -358,7 +359,7 @@ def _print_hints(view: app.RunView) -> None:
     last = max((*view.entries.values(), *places), default=None)
     if last is not None:
         past = f"forum show {short_id(view.run)} --until {last}"
-        click.echo(f"\nlook closer: forum why {last}, {past}", err=True)
+        echo("", f"look closer: forum why {last}, {past}", err=True)
 
 
 @common_options.command(examples=("forum watch", "forum watch 0199c0de-1234-7abc"))
@@ -389,18 +390,26 @@ def newest_run(forum: app.Forum) -> str:
     return newest[0][0]
 
 
-@common_options.command(examples=("forum diff 0199c0de-1234 0199c0df-5678",))
+def _find_pair(forum: app.Forum, a: str, b: str | None) -> tuple[str, str]:
+    """Return the runs that a user compares; the second one is the newest if it is not named."""
+    return forum.reads.find_run(a), forum.reads.find_run(b) if b else newest_run(forum)
+
+
+@common_options.command(
+    examples=("forum diff 0199c0de-1234 0199c0df-5678", "forum diff 0199c0de-1234")
+)
 @click.argument("a")
-@click.argument("b")
+@click.argument("b", required=False)
 @common_options.as_json
-def diff(a: str, b: str, *, as_json: bool) -> None:
+def diff(a: str, b: str | None, *, as_json: bool) -> None:
     """Print the answers of two runs A and B, and the first step in which they differ.
 
+    Without B, it is the newest run.
     Durations are not compared.  Spans are matched by operation, name and order, not by their ids.
      Exit status 0 if the runs are the same, 1 if not.
     """
     with common_options.open_forum() as forum:
-        first, second = forum.reads.find_run(a), forum.reads.find_run(b)
+        first, second = _find_pair(forum, a, b)
         divergences = forum.reads.diff_runs(first, second)
         views = forum.reads.view_run(first), forum.reads.view_run(second)
         answers = (views[0].answer, views[1].answer)
@@ -415,29 +424,29 @@ def diff(a: str, b: str, *, as_json: bool) -> None:
         form = comparison.diff_form(first, second, divergences, answers, known)
         output.print_json("forum.diff/1", form)
     elif not divergences:
-        click.echo(f"the runs are the same (A {known[0]}, B {known[1]})")
+        echo(f"the runs are the same (A {known[0]}, B {known[1]})")
     else:
         print_answers(("A", "B"), (first, second), answers)
         print_divergences(divergences, ("A", "B"), bodies)
-        click.echo(f"A is {known[0]}, B is {known[1]}")
+        echo(f"A is {known[0]}, B is {known[1]}")
     raise SystemExit(EXIT_FAILED if divergences else 0)
 
 
-@common_options.command(examples=("forum bench 0199c0de-1234 0199c0df-5678",))
+@common_options.command(
+    examples=("forum bench 0199c0de-1234 0199c0df-5678", "forum bench 0199c0de-1234")
+)
 @click.argument("a")
-@click.argument("b")
+@click.argument("b", required=False)
 @common_options.as_json
-def bench(a: str, b: str, *, as_json: bool) -> None:
+def bench(a: str, b: str | None, *, as_json: bool) -> None:
     """Print the figures of two runs A and B side by side, and what B has more or less than A.
 
-    The runs within them count as well.
+    Without B, it is the newest run.  The runs within them count as well.
     """
     with common_options.open_forum() as forum:
-        measured = comparison.bench_runs(
-            forum.reads, forum.reads.find_run(a), forum.reads.find_run(b)
-        )
+        measured = comparison.bench_runs(forum.reads, *_find_pair(forum, a, b))
     head, *lines = output.format_table(_bench_rows(measured.a, measured.b), right=(1, 2, 3))
-    text = [click.style(head, dim=True), *lines]
+    text = [style(head, dim=True), *lines]
     output.print_result("forum.bench/1", measured, text, as_json=as_json)
 
 

@@ -6,6 +6,7 @@ import click
 
 from forum.app.formatting import short_id
 from forum.surfaces.cli import common_options, output
+from forum.surfaces.cli.console import style
 from forum.surfaces.cli.run_view import format_score
 from forum.surfaces.cli.runs import newest_run
 from forum.surfaces.cli.submit_options import as_usage_error
@@ -100,6 +101,6 @@ def scores(run: str | None, *, as_json: bool) -> None:
 
 def _lines(recorded: Sequence[RecordedScore]) -> list[str]:
     return [
-        format_score(score) + ("" if score.is_latest else click.style("  (replaced)", dim=True))
+        format_score(score) + ("" if score.is_latest else style("  (replaced)", dim=True))
         for score in recorded
     ]

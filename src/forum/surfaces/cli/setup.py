@@ -10,6 +10,7 @@ from forum.app import Forum, partition_database, upgrade_database
 from forum.config import PROJECT_FILE, Settings
 from forum.planning import load_team_settings
 from forum.surfaces.cli import EXIT_REJECTED, common_options
+from forum.surfaces.cli.console import echo
 from forum.surfaces.cli.environment_models import echo_offer, insert_offers, offered_models
 from forum.surfaces.cli.output import print_json
 
@@ -54,7 +55,7 @@ def init(*, new_log: bool, as_json: bool) -> None:
     if as_json:
         print_json("forum.init/1", facts | {"offers": offers})
         return
-    click.echo(f"{'made' if fresh else 'found'} the ledger {facts['origin']}")
+    echo(f"{'made' if fresh else 'found'} the ledger {facts['origin']}")
     places = {
         "settings": f"{path.absolute()}{' (new)' if written else ''}",
         "data": facts["data"],
@@ -62,21 +63,19 @@ def init(*, new_log: bool, as_json: bool) -> None:
         "trust file": f"{facts['policy']}",
     }
     for name, place in places.items():
-        click.echo(f"  {name:<11} {place}")
+        echo(f"  {name:<11} {place}")
     for offer in offers:
         echo_offer(offer, is_written=written)
     aside = "" if agents else "          # works without a model"
-    click.echo(f'next: forum submit "Name three rivers."{aside}', err=True)
-    click.echo(
-        "      forum run --max-usd 5 -- python agent.py   # an agent that you have", err=True
-    )
+    echo(f'next: forum submit "Name three rivers."{aside}', err=True)
+    echo("      forum run --max-usd 5 -- python agent.py   # an agent that you have", err=True)
     if written:
-        click.echo(
+        echo(
             f'for judged answers at about 4.4 times the tokens: team = "auto" in {PROJECT_FILE}',
             err=True,
         )
     if not agents:
-        click.echo(f"to connect a model: [models.capable] in {PROJECT_FILE}", err=True)
+        echo(f"to connect a model: [models.capable] in {PROJECT_FILE}", err=True)
 
 
 @click.group(cls=common_options.FullHelpGroup)
@@ -97,14 +96,18 @@ def upgrade(*, post: bool, as_json: bool) -> None:
     Processes of the release before can go on beside it.  Once all of them are replaced, --post
     verifies the ledger and refuses entries without a tag from then on, which only older releases
     write.  A ledger in a file is upgraded when a command opens it alone.
+
+    Readers and writers wait for it for a fraction of a second at most: it gives way to whoever uses
+    a table, and tries again.  If a transaction does not end within a minute, the command names its
+    session and stops.  What was applied stays, and the command can be given again.
     """
     settings = _postgres_settings()
-    applied = upgrade_database(settings, post=post)
+    applied = upgrade_database(settings, post=post, report=_report_progress)
     enforced = _enforce_tags(settings) if post else None
     if as_json:
         print_json("forum.upgrade/1", {"applied": applied, "tags_enforced": enforced})
     else:
-        click.echo(f"applied: {', '.join(map(str, applied)) or 'nothing, it is up to date'}")
+        echo(f"applied: {', '.join(map(str, applied)) or 'nothing, it is up to date'}")
     if enforced is False:
         common_options.echo_error("The ledger does not verify, so tags are not enforced.")
         common_options.echo_error("See why: forum ledger verify. Then: forum db upgrade --post")
@@ -122,11 +125,15 @@ def partition(*, as_json: bool) -> None:
     transaction: if it is killed, nothing has changed.  Run again, it moves rows from the default
     partition to partitions of their own.
     """
-    changed = partition_database(_postgres_settings())
+    changed = partition_database(_postgres_settings(), _report_progress)
     if as_json:
         print_json("forum.partition/1", {"changed": changed})
     else:
-        click.echo(f"partitioned: {', '.join(changed) or 'nothing, it was done before'}")
+        echo(f"partitioned: {', '.join(changed) or 'nothing, it was done before'}")
+
+
+def _report_progress(text: str) -> None:
+    echo(text, err=True)
 
 
 def _postgres_settings() -> Settings:

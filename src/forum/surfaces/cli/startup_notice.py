@@ -3,12 +3,11 @@
 from collections.abc import Callable, Sequence
 from functools import partial
 
-import click
-
 from forum.app import Forum
 from forum.app.formatting import pluralize, short_id
+from forum.surfaces.cli.console import echo
 
-_to_stderr = partial(click.echo, err=True)
+_to_stderr = partial(echo, err=True)
 _MAX_NAMED = 3
 _MAX_COUNTED = 100
 

@@ -11,6 +11,7 @@ from forum.app import OPERATOR
 from forum.engine import IdempotencyKey, RunRequest
 from forum.errors import IdempotencyKeyUsed
 from forum.surfaces.cli import common_options
+from forum.surfaces.cli.console import echo
 from forum.surfaces.cli.run_follower import run_and_follow, submit_detached
 from forum.surfaces.cli.submit_options import (
     SubmitOptions,
@@ -86,13 +87,13 @@ def submit(
     # keys that are missing here.
     reject_unusable_agents(order.policy, order.plan, here=not detach)
     if is_echo_only(order):
-        click.echo(
+        echo(
             "No model is connected: a scripted agent repeats the request.  Connect one with "
             "--model, with --cmd PROGRAM, or as [models.capable] in forum.toml.",
             err=True,
         )
     if has_ineffective_cap(order):
-        click.echo(
+        echo(
             "no agent has a price: --max-usd stops nothing; declare one with --price-usd, "
             "or --price-in and --price-out",
             err=True,

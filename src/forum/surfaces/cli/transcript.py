@@ -6,7 +6,6 @@ terminal.
 
 from collections.abc import Iterator
 
-import click
 import msgspec
 
 from forum.app import RunView
@@ -25,6 +24,7 @@ from forum.app.reported_runs import describe_provenance
 from forum.ledger import kinds
 from forum.ledger.entry import Facts
 from forum.ledger.log import LocatedEntry
+from forum.surfaces.cli.console import style
 from forum.surfaces.cli.explain import describe_entry
 from forum.surfaces.cli.output import terminal_width, wrap_lines, wrap_text
 from forum.surfaces.cli.units import format_duration
@@ -94,7 +94,7 @@ def step_form(record: RunRecord, view: RunView, located: LocatedEntry) -> Transc
 def transcript_lines(record: RunRecord, view: RunView) -> Iterator[str]:
     """Yield a transcript line by line, followed by why the run failed, if it did."""
     columns = terminal_width()
-    yield click.style(f"known as {describe_provenance(view.state)}", dim=True)
+    yield style(f"known as {describe_provenance(view.state)}", dim=True)
     yield ""
     for block in transcript_blocks(record):
         if isinstance(block, LocatedEntry):
@@ -107,7 +107,7 @@ def transcript_lines(record: RunRecord, view: RunView) -> Iterator[str]:
         yield ""
     why = explain_failure(view)
     if why:
-        yield from (click.style(line, fg="red") for line in wrap_lines(why, columns))
+        yield from (style(line, fg="red") for line in wrap_lines(why, columns))
 
 
 Block = LocatedEntry | tuple[ConversationStep, ModelExchange]
@@ -147,7 +147,7 @@ def message_lines(record: RunRecord, columns: int, most: int) -> list[str]:
                 return [*lines, f"  more: forum show {short_id(record.run)} --transcript"]
             text = first_line(" ".join(describe_message(message)), columns - 14)
             label = f"{label_message(step, message):<10}"
-            lines.append(f"  {click.style(label, dim=True)} {text}")
+            lines.append(f"  {style(label, dim=True)} {text}")
     return lines
 
 
@@ -228,7 +228,7 @@ def _format_message(
     for text in describe_message(message):
         clean = strip_control_characters(text.replace("\r\n", "\n").expandtabs(4).strip("\n"))
         for line in wrap_text(clean, columns, " " * len(role), rest):
-            yield click.style(role, bold=True) + line[len(role) :] if role.strip() else line
+            yield style(role, bold=True) + line[len(role) :] if role.strip() else line
             role = " " * len(role)
 
 
@@ -258,7 +258,7 @@ def _heading_lines(
     place = "#-" if index is None else f"#{index}"
     for number, line in enumerate(wrap_lines(summary, columns - 16)):
         lead = f"{place:<6} {format_duration(passed):>7}  " if number == 0 else " " * 16
-        yield f"{click.style(lead, dim=True)}{click.style(line, fg=color, bold=True)}"
+        yield f"{style(lead, dim=True)}{style(line, fg=color, bold=True)}"
 
 
 def _color(located: LocatedEntry) -> str | None:
@@ -292,7 +292,7 @@ def _format_body(
     content = record.read(located, name)
     if content == b"":
         return
-    yield click.style(f"  {label_body(name)}", dim=True)
+    yield style(f"  {label_body(name)}", dim=True)
     if content is None:
         yield "    (erased, or not in this bundle)"
         return

@@ -4,11 +4,11 @@ Apart from the other output: most commands verify nothing, and need not load wha
 """
 
 from collections.abc import Iterator
-
-import click
+from datetime import UTC, datetime
 
 from forum import verify
 from forum.surfaces.cli import output
+from forum.surfaces.cli.console import style
 from forum.surfaces.schemas.reports import report_form
 
 ADD_WITNESS = (
@@ -34,10 +34,9 @@ def _report_lines(report: verify.Report) -> Iterator[str]:
     yield from claim_lines("Intact", report.intact)
     yield from claim_lines("Complete", report.complete)
     yield from witness_lines(report.independent, report.witnessing)
+    yield from _interval_lines(report.interval)
     # No mark: what a program told cannot be checked, so this is no claim.
-    first, *more = output.wrap_lines(str(report.coverage), output.terminal_width(), " " * 17)
-    yield f"  {'Coverage':<14} {first.strip()}"
-    yield from more
+    yield from _wrap_words("  Coverage", str(report.coverage))
     yield from _epochs(report)
     for finding in report.findings[:20]:
         yield from _finding(finding)
@@ -46,11 +45,19 @@ def _report_lines(report: verify.Report) -> Iterator[str]:
     yield from _remarks(report)
 
 
+def _interval_lines(interval: verify.Interval | None) -> Iterator[str]:
+    """Yield the proven interval of a run; `_remarks` says it where there is none."""
+    if interval is not None and interval.after is not None and interval.before is not None:
+        times = [datetime.fromtimestamp(t, UTC) for t in (interval.after, interval.before)]
+        after, before = (f"{time:%Y-%m-%d %H:%M:%S} UTC" for time in times)
+        yield from _wrap_words("  Written", f"between {after} and {before}, witnessed")
+
+
 def _remarks(report: verify.Report) -> Iterator[str]:
     """Yield what was not checked, notices and pending entries."""
     for missing in report.not_checked:
         lines = output.wrap_lines(f"not checked: {missing}", output.terminal_width(), "  ")
-        yield from (click.style(line, fg="yellow") for line in lines)
+        yield from (style(line, fg="yellow") for line in lines)
     for notice in report.notices:
         yield from output.wrap_lines(f"note: {notice}", output.terminal_width(), "  ")
     if report.pending:
@@ -82,12 +89,17 @@ def witness_lines(answer: verify.ClaimResult, witnessing: verify.WitnessState) -
 
 
 def _claim_lines(mark: str, color: str, word: str, words: str) -> Iterator[str]:
+    yield from _wrap_words(f"{mark} {word}", words, color)
+
+
+def _wrap_words(title: str, words: str, color: str | None = None) -> Iterator[str]:
+    """Yield words behind a title, wrapped to the width of the terminal."""
     first, *more = output.wrap_lines(words, output.terminal_width(), " " * 17) or [""]
-    yield f"{click.style(f'{mark} {word:<14}', fg=color)} {first.strip()}"
+    yield f"{style(f'{title:<16}', fg=color)} {first.strip()}"
     yield from more
 
 
 def _finding(finding: verify.Finding) -> Iterator[str]:
     first, *more = output.wrap_lines(str(finding), output.terminal_width() - 2, "  ")
-    yield first.replace(finding.problem, click.style(finding.problem, fg="red"), 1)
+    yield first.replace(finding.problem, style(finding.problem, fg="red"), 1)
     yield from (f"  {line}" for line in more)

@@ -5,17 +5,27 @@ from hashlib import sha256
 from pathlib import Path
 
 import click
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from forum.app import open_bundle, verify_bundle_file, view_record
-from forum.app.evidence import is_pack_file, verify_pack_file
+from forum.app.evidence import draw_verified_page, is_pack_file, verify_pack_file
 from forum.app.formatting import first_line, pluralize
 from forum.errors import Malformed, NoSuchRun, TamperDetected
 from forum.surfaces.cli import EXIT_REJECTED, common_options, output, verification_view
+from forum.surfaces.cli.console import echo, style
 from forum.surfaces.schemas.reports import pack_form, report_form
 from forum.surfaces.schemas.stories import BundleReport, StoryForm, WitnessLine, story_form
 from forum.surfaces.verify_page import build_page
-from forum.verify import Finding, PackFinding, PackProblem, PackResult, Problem, Report, State
+from forum.verify import (
+    Finding,
+    PackFinding,
+    PackProblem,
+    PackResult,
+    Problem,
+    Report,
+    State,
+    Trust,
+)
 
 _NO_TRUST = (
     "Nothing was checked: you named no key. Name your trust file with --policy, or the log's key "
@@ -29,25 +39,27 @@ _MAX_FINDINGS = 20
 @common_options.command(
     examples=(
         "forum verify run.zip --policy trust",
-        "forum verify october.zip --policy trust",
+        "forum verify october.zip --policy trust --page october.html",
         "forum verify --page verify.html",
         "forum show run.zip --transcript",
     ),
 )
 @click.argument("bundle", type=common_options.FILE, required=False)
 @common_options.trust_options
+@common_options.explained_option
 @click.option(
     "--page",
     metavar="FILE",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Write the page that verifies bundles in a browser, and print its SHA-256.",
+    help="Write the page about a pack; without a file, the page that verifies in a browser.",
 )
 @common_options.as_json
-def verify(
+def verify(  # noqa: PLR0913  one for each option
     bundle: Path | None,
     keys: tuple[str, ...],
     policy: Path | None,
     seen: tuple[Path, ...],
+    explained: Path | None,
     page: Path | None,
     *,
     as_json: bool,
@@ -59,23 +71,49 @@ def verify(
     not mark as another organization's count as the writer's own: self-witnessed.  A file that is
     no zip file, was truncated, packed again or altered is told apart.
 
-    Of an evidence pack, compute every figure again, and name each row that was changed.
+    Of an evidence pack, compute every figure again, and name each row that was changed.  With
+    --page, write the page for people: with what was found, by your keys, whatever the pack says.
 
     With --page and without a bundle, write the page for people who verify in a browser.
     """
-    if page is not None:
-        if bundle is not None or keys or policy is not None or seen:
-            raise click.UsageError("--page takes no bundle, keys, trust file or checkpoints.")
+    if bundle is None:
+        if page is None:
+            raise click.UsageError("Name a bundle to verify, or a file for --page.")
+        if keys or policy is not None or seen:
+            raise click.UsageError(
+                "--page without a pack takes no keys, trust file or checkpoints."
+            )
         _write_page(page, as_json=as_json)
         return
-    if bundle is None:
-        raise click.UsageError("Name a bundle to verify, or a file for --page.")
+    is_pack = is_pack_file(bundle)
+    if page is not None:
+        _check_page(page, bundle, is_pack=is_pack)
     trust = common_options.read_trust(keys, policy, seen)
-    if is_pack_file(bundle):
-        result = verify_pack_file(bundle, trust)
-        lines = _pack_lines(bundle, result)
-        output.print_result("forum.pack-report/1", pack_form(result), lines, as_json=as_json)
-        raise SystemExit(0 if result.ok else EXIT_REJECTED)
+    if explained is not None:
+        if is_pack:
+            raise click.UsageError("--explained is for bundles: figures of a pack count by time.")
+        trust = replace(trust, explained=common_options.read_explained(explained))
+    is_ok = (
+        _verify_pack(bundle, trust, page, as_json=as_json)
+        if is_pack
+        else _verify_run(bundle, trust, as_json=as_json)
+    )
+    raise SystemExit(0 if is_ok else EXIT_REJECTED)
+
+
+def _verify_pack(pack: Path, trust: Trust, page: Path | None, *, as_json: bool) -> bool:
+    """Print what a pack proves, write it to a page, and return whether all of it holds."""
+    result = verify_pack_file(pack, trust)
+    if page is not None:
+        output.write_private(page, draw_verified_page(pack, result, trust).encode())
+        common_options.echo_info(f"the page with this result: {page}")
+    lines = _pack_lines(pack, result)
+    output.print_result("forum.pack-report/1", pack_form(result), lines, as_json=as_json)
+    return result.ok
+
+
+def _verify_run(bundle: Path, trust: Trust, *, as_json: bool) -> bool:
+    """Print what the bundle of a run proves, and return whether all of it holds."""
     report = verify_bundle_file(bundle, trust, output.make_progress_bar("verified"))
     # The contents are shown even if verification failed: `_story_lines` then says in its title that
     # nothing of them is proven.
@@ -85,24 +123,32 @@ def verify(
         output.print_json("forum.report/1", form)
     else:
         if not trust.log_keys:
-            click.echo(click.style(_NO_TRUST, fg="yellow"))
+            echo(style(_NO_TRUST, fg="yellow"))
         _print_report(bundle, report, story)
-    raise SystemExit(0 if report.ok else EXIT_REJECTED)
+    return report.ok
+
+
+def _check_page(page: Path, bundle: Path, *, is_pack: bool) -> None:
+    """Refuse a page that has nothing to show, or that would replace the file it is about."""
+    if not is_pack:
+        raise click.UsageError(f"{bundle} is no evidence pack, so that --page has nothing to draw.")
+    if page.resolve() == bundle.resolve():
+        raise click.UsageError(f"--page would replace {bundle}. Name another file.")
 
 
 def _print_report(bundle: Path, report: Report, story: StoryForm | None) -> None:
     if report.is_unread:
         # Nothing was checked, so a report of the three claims would be empty.
-        click.echo("\n".join(_unread_lines(bundle, report.findings[0])))
+        echo(*_unread_lines(bundle, report.findings[0]))
         return
     verification_view.print_report(report, as_json=False)
     if story is not None:
-        click.echo("\n".join(_story_lines(story, report)))
+        echo(*_story_lines(story, report))
 
 
 def _unread_lines(file: Path, finding: Finding | PackFinding) -> Iterator[str]:
     """Yield why nothing of a file was checked."""
-    yield f"{click.style('✗', fg='red')} {file} cannot be verified"
+    yield f"{style('✗', fg='red')} {file} cannot be verified"
     yield from output.wrap_lines(finding.detail, output.terminal_width(), "  ")
     if finding.problem in (Problem.SIGNATURE_REJECTED, PackProblem.LOG_PART):
         yield f"  You need the trust file of that log. {common_options.TRUST_FILE_HINT}"
@@ -117,6 +163,7 @@ def _pack_lines(file: Path, result: PackResult) -> Iterator[str]:
     yield f"{result.origin or 'unreadable'}  size {result.size}  root {result.root[:16]}"
     if result.since:
         yield f"an evidence pack, from {result.since} until {result.until}"
+        yield f"counted by: {result.counted_by}"
     yield from verification_view.claim_lines("Intact", result.intact)
     yield from verification_view.claim_lines("Complete", result.complete)
     yield from verification_view.witness_lines(result.independent, result.witnessing)
@@ -159,7 +206,7 @@ def _story_lines(story: StoryForm, report: Report) -> Iterator[str]:
     proven = report.intact.state is State.HOLDS
     title = "what is proven" if proven else "what it says; none of this is proven"
     yield ""
-    yield click.style(title, bold=True, fg=None if proven else "yellow")
+    yield style(title, bold=True, fg=None if proven else "yellow")
     facts = [
         ("run", story.run),
         ("request", story.request or ("" if story.name else "(erased)")),
@@ -200,7 +247,7 @@ def _answer_lines(story: StoryForm, columns: int) -> Iterator[str]:
         yield from output.wrap_lines(story.why, columns)
     if not story.answer:
         return
-    yield click.style("answer", bold=True)
+    yield style("answer", bold=True)
     lines = output.clean_lines(story.answer)
     for line in lines[:_ANSWER_LINES]:
         yield from output.wrap_lines(line, columns, "  ") or [""]

@@ -11,6 +11,7 @@ from forum.app import Forum, new_salt, now
 from forum.ledger.entry import LOG_RUN
 from forum.ledger.kinds import Outcome
 from forum.surfaces.cli import EXIT_FAILED, common_options
+from forum.surfaces.cli.console import echo, style
 from forum.surfaces.cli.output import print_json, print_result
 
 if TYPE_CHECKING:
@@ -46,8 +47,8 @@ def list_webhooks(*, as_json: bool) -> None:
     if not lines:
         common_options.echo_info("no webhook is configured; add [webhooks.NAME] to forum.toml")
     for line in lines:
-        click.echo(f"{line.name}  {line.state}  {line.waiting} waiting  {','.join(line.events)}")
-        click.echo(click.style(f"  {line.url}", dim=True))
+        echo(f"{line.name}  {line.state}  {line.waiting} waiting  {','.join(line.events)}")
+        echo(style(f"  {line.url}", dim=True))
 
 
 @webhooks.command("test", examples=("forum webhooks test chat",))

@@ -9,6 +9,7 @@ import msgspec
 from forum import app
 from forum.errors import Malformed
 from forum.surfaces.cli import common_options
+from forum.surfaces.cli.console import echo, echo_json, style
 from forum.surfaces.cli.output import print_json
 from forum.tlog import VerifierKey
 from forum.verify import AuditReport
@@ -86,20 +87,20 @@ def serve(  # noqa: PLR0913  one for each option
         }
         print_json("forum.witness/1", facts)
     else:
-        click.echo(f"witness {serving.verifier} http://{host}:{port}")
-        click.echo(f"cosigning {', '.join(origins) or 'no log yet: name one with --log'}", err=True)
+        echo(f"witness {serving.verifier} http://{host}:{port}")
+        echo(f"cosigning {', '.join(origins) or 'no log yet: name one with --log'}", err=True)
         if auditor:
-            click.echo("auditing each of them before it is cosigned", err=True)
+            echo("auditing each of them before it is cosigned", err=True)
     app.serve_witness(serving, folder, host, port, auditor)
 
 
 def _print_audit(report: AuditReport, *, as_json: bool) -> None:
     """Print the result of an audit as text or JSON."""
     if as_json:
-        click.echo(msgspec.json.encode(report).decode())
+        echo_json(msgspec.json.encode(report).decode())
         return
     bodies = f"{report.bodies_seen} bodies seen"
     what = f"{report.origin} at size {report.asked_size}: {report.entries} entries, {bodies}"
-    click.echo(f"audited {what}: {report.found or 'no'} findings", err=True)
+    echo(f"audited {what}: {report.found or 'no'} findings", err=True)
     for finding in report.findings[:_SHOWN]:
-        click.echo(click.style(f"  {finding}", fg="red"), err=True)
+        echo(style(f"  {finding}", fg="red"), err=True)

@@ -1,5 +1,6 @@
 """`forum worker`: a process that drives runs, alongside any number of others."""
 
+from contextlib import AbstractContextManager, nullcontext
 from urllib.parse import urlsplit, urlunsplit
 
 import click
@@ -8,6 +9,7 @@ from forum.app import Forum
 from forum.app.logs_worker import LogsWorker
 from forum.app.tenants import check_separation, keep_separated
 from forum.config import Settings, WorkerCapacity
+from forum.installation import require_extra
 from forum.planning import AgentRegistry
 from forum.surfaces.cli import common_options, metrics_server
 from forum.surfaces.cli.logging_options import (
@@ -21,10 +23,9 @@ from forum.surfaces.cli.output import print_json
 from forum.surfaces.cli.startup_notice import announce_runs
 from forum.surfaces.cli.stop_signals import StopSignal, catch_stop_signals
 from forum.surfaces.cli.tenants import TenantOptions, tenant_options
+from forum.work.telemetry_settings import read_telemetry_settings
 
 STOP_TIMEOUT_S = 10
-_MONITOR_INTERVAL_S = 2.0
-"""Longer than in a server, which answers health probes: whatever fails here asks at once."""
 _DEFAULT_CAPACITY = WorkerCapacity()
 
 tasks_option = click.option(
@@ -74,7 +75,7 @@ def worker(
     `forum resume` has it carried out again.
 
     With --tenant or --tenants one process serves many ledgers of one Postgres, and what it does at
-    once is divided evenly between those that have work.  It runs the programs of all of them as one
+    once is divided between those that have work.  It runs the programs of all of them as one
     user, so it starts only if they are confined ([agents] confine = true, or --confine) and if it
     can read no key that signs one of the logs.
     """
@@ -90,9 +91,10 @@ def worker(
         with (
             # The outermost block: a signal while the worker starts must not kill it halfway.
             catch_stop_signals() as stop,
-            forum.monitor.run_in_background(_MONITOR_INTERVAL_S),
+            forum.monitor.run_in_background(),
             forum.runs.run_worker(capacity, make_trouble_logger(forum), STOP_TIMEOUT_S) as serving,
             metrics_server.serving_metrics(forum, metrics_host, metrics_port),
+            _sending_own_spans(forum),
         ):
             if as_json:
                 facts = {"worker": serving.id, "origin": forum.origin, "database": place}
@@ -101,6 +103,16 @@ def worker(
             log_line(f"worker {serving.id} serves {forum.origin} ({place})")
             announce_runs(forum, serving.id, say=log_line)
             _wait_for_stop(stop)
+
+
+def _sending_own_spans(forum: Forum) -> AbstractContextManager[None]:
+    """Send what this process does, if the project asks for it; only then the extra is needed."""
+    if not read_telemetry_settings(forum.settings.doors).trace_forum:
+        return nullcontext()
+    with require_extra("otel"):
+        from forum.telemetry.own_spans import sending_own_spans
+
+    return sending_own_spans(forum)
 
 
 def _work_for_tenants(capacity: WorkerCapacity, served: TenantOptions, *, as_json: bool) -> None:
@@ -136,7 +148,7 @@ def _work_for_tenants(capacity: WorkerCapacity, served: TenantOptions, *, as_jso
         catch_stop_signals() as stop,
         worker,
         forum,
-        forum.monitor.run_in_background(_MONITOR_INTERVAL_S),
+        forum.monitor.run_in_background(),
     ):
         place = _describe_database(first)
         if as_json:

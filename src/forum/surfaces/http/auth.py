@@ -84,7 +84,7 @@ class ServerConfig:
     @property
     def tenants_by_name(self) -> Mapping[str, Tenant]:
         """The tenants by the name that API keys contain."""
-        return {tenant.forum.access.tenant: tenant for tenant in self.desks}
+        return {name: tenant for tenant in self.desks for name in tenant.forum.access.tenants}
 
 
 @dataclass(slots=True)
@@ -197,7 +197,8 @@ class Authenticator:
         self, key: ApiKey, endpoint: endpoints.Endpoint
     ) -> tuple[Tenant, endpoints.Principal]:
         tenant = self._tenants.get(key.ledger)
-        result = (await self._keys.access(key, KEY_CACHE_TTL_S)).check_key(key, now())
+        keys = await self._keys.access(key, KEY_CACHE_TTL_S, is_probe=endpoint.is_probe)
+        result = keys.check_key(key, now())
         if tenant is None or result is DenialReason.UNKNOWN:
             # An attacker must not learn whether a ledger is served here, neither
             # from the message nor from side effects.  So the denial is recorded

@@ -16,6 +16,7 @@ from forum.ledger.access import has_scope
 from forum.ledger.entry import leaf_of
 from forum.ledger.kinds import Scope
 from forum.ledger.log import LocatedEntry, stored_body, walk_causes
+from forum.ledger.run_directory import prove_run_list
 from forum.ledger.run_events import SequencedEntry, read_page
 from forum.surfaces.http import endpoints
 from forum.surfaces.http.events import LOG_EVENTS
@@ -62,6 +63,15 @@ class CausesAsk(Struct, frozen=True, forbid_unknown_fields=True):
     """How many causes."""
 
     limit: Annotated[int, Meta(ge=1, le=1000)] = 50
+
+
+class DirectoryAsk(Struct, frozen=True, forbid_unknown_fields=True):
+    """Which entries of the directory."""
+
+    first: Annotated[
+        int, Meta(ge=0, lt=2**53, description="The position of the first entry, from 0 on.")
+    ] = 0
+    limit: Annotated[int, Meta(ge=1, le=500)] = 64
 
 
 def list_entries(context: endpoints.RequestContext) -> EntriesPage:
@@ -151,6 +161,13 @@ def get_proof(context: endpoints.RequestContext) -> ledger.ProofForm | Response:
     if _wants_text(context):
         return PlainTextResponse(proof.encode(), headers={**endpoints.NO_STORE, "Vary": "Accept"})
     return ledger.proof_form(located, proof)
+
+
+def get_directory(context: endpoints.RequestContext) -> ledger.DirectoryForm:
+    """Return entries that name the runs of the log, and the proof that none is left out."""
+    ask: DirectoryAsk = context.query
+    proven = prove_run_list(context.desk.forum.store, ask.first, ask.first + ask.limit)
+    return ledger.directory_form(ask.first, proven)
 
 
 def _wants_text(context: endpoints.RequestContext) -> bool:
@@ -250,6 +267,12 @@ ENTRIES = (
         "Get the proof that an entry is in the log (with `Accept: text/plain` a C2SP tlog-proof)",
         get_proof, reply=ledger.ProofForm, other_types=(_TEXT,), problems=(ProblemType.NOT_SIGNED,),
         tag="ledger",
+    ),
+    endpoints.Endpoint(
+        "GET", "/api/v1/directory", "get_directory", endpoints.READERS,
+        "Get the names of all runs, in the order of their openings, with a proof", get_directory,
+        reply=ledger.DirectoryForm, query=DirectoryAsk,
+        problems=(ProblemType.NOT_FOUND, ProblemType.NOT_SIGNED), tag="ledger",
     ),
     endpoints.Endpoint(
         "GET", "/api/v1/entries/{entry}/causes", "get_causes", endpoints.READERS,

@@ -49,7 +49,7 @@ from forum.surfaces.http.problems import ProblemType, problem_from_exception
 from forum.surfaces.http.tenant import Tenant
 from forum.surfaces.logs import LOG, format_error_line
 from forum.work.report_drafts import source_draft
-from forum.work.report_kinds import ReportProvenance, ReportSourceFacts, derive_label
+from forum.work.report_kinds import ReportProvenance, ReportSourceFacts
 
 if TYPE_CHECKING:
     from forum.app.open_calls import OpenRunsFile
@@ -300,7 +300,7 @@ def _run_label(context: RequestContext) -> tuple[str, str]:
     trace_id = trace[1] if trace else ""
     named = context.request.headers.get("forum-run", "").strip()[:_MAX_RUN_LABEL]
     if named:
-        return f"run:{derive_label(named)}", trace_id
+        return f"run:{named}", trace_id
     return (f"trace:{trace_id}" if trace_id else ""), trace_id
 
 

@@ -1,9 +1,10 @@
 """Endpoints for liveness, readiness and metrics."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from starlette.responses import PlainTextResponse, Response
 
+from forum.ledger.conditions import Ability
 from forum.metrics import METRICS_SCOPES
 from forum.surfaces.http import endpoints
 from forum.surfaces.http.problems import ProblemError, ProblemType
@@ -23,15 +24,16 @@ def health_endpoints(
 ) -> tuple[endpoints.Endpoint, ...]:
     """Return the endpoints for monitoring the process."""
 
-    async def readyz(_context: endpoints.RequestContext) -> Response:
-        # Reads only cached state: while a database is
-        # unavailable, all threads may be waiting for it.
-        unready = next(
-            (tenant.not_ready_reason for tenant in tenants if tenant.not_ready_reason), ""
-        )
-        if unready:
-            raise ProblemError(ProblemType.UNAVAILABLE, unready)
-        return PlainTextResponse("ready\n", headers=endpoints.NO_STORE)
+    def make_probe(ability: Ability) -> Callable[[endpoints.RequestContext], Awaitable[Response]]:
+        async def probe(_context: endpoints.RequestContext) -> Response:
+            # Reads only cached state: while a database is
+            # unavailable, all threads may be waiting for it.
+            reasons = [tenant.not_ready_reason(ability) for tenant in tenants]
+            if reason := next(filter(None, reasons), ""):
+                raise ProblemError(ProblemType.UNAVAILABLE, reason)
+            return PlainTextResponse("ready\n", headers=endpoints.NO_STORE)
+
+        return probe
 
     def metrics(context: endpoints.RequestContext) -> Response:
         return Response(
@@ -44,8 +46,14 @@ def health_endpoints(
                  "Whether the process lives", livez, reply=TEXT, tag="health", is_probe=True,
                  any_host=True),
         endpoints.Endpoint("GET", "/readyz", "readyz", endpoints.NO_SCOPES,
-                 "Whether to send requests here", readyz, reply=TEXT, tag="health", is_probe=True,
-                 any_host=True),
+                 "Whether to send requests here: whether it can write", make_probe(Ability.WRITE),
+                 reply=TEXT, tag="health", is_probe=True, any_host=True),
+        endpoints.Endpoint("GET", "/readyz/read", "readyz_read", endpoints.NO_SCOPES,
+                 "Whether to send requests here that only read", make_probe(Ability.READ),
+                 reply=TEXT, tag="health", is_probe=True, any_host=True),
+        endpoints.Endpoint("GET", "/readyz/sign", "readyz_sign", endpoints.NO_SCOPES,
+                 "Whether entries get an index and a signature", make_probe(Ability.SIGN),
+                 reply=TEXT, tag="health", is_probe=True, any_host=True),
         endpoints.Endpoint("GET", "/metrics", "metrics", METRICS_SCOPES,
                  "What this process counts", metrics, reply=METRICS_MEDIA_TYPE, tag="health",
                  is_probe=True),

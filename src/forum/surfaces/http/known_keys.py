@@ -9,11 +9,13 @@ server has, not even while one of their databases is unavailable.
 import asyncio
 from collections.abc import Iterable
 from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import suppress
 from math import inf
 from time import monotonic
 
 from forum.errors import ForumError, StoreFailed
 from forum.ledger.access import AccessState, ApiKey
+from forum.ledger.database_memory import DatabaseMemory
 from forum.surfaces.http.tenant import Tenant
 
 _PAUSE_SECONDS = 0.05
@@ -30,12 +32,19 @@ class _LedgerKeys:
 
     def __init__(self, tenant: Tenant, threads: Executor) -> None:
         self._desk, self._threads = tenant, threads
-        self.access = _NO_KEYS
+        self._access: DatabaseMemory[AccessState] = DatabaseMemory(
+            tenant.forum.store.lineage, lambda: _NO_KEYS
+        )
         self.failed: ForumError | None = None
         """The error of the last read, if it failed."""
         self._read_at = -inf
         """When the last read began."""
         self._reading: asyncio.Task[None] | None = None
+
+    @property
+    def access(self) -> AccessState:
+        """The keys, as of the last read."""
+        return self._access.value
 
     @property
     def patience(self) -> float:
@@ -70,7 +79,7 @@ class _LedgerKeys:
         began, loop = monotonic(), asyncio.get_running_loop()
         try:
             forum = self._desk.forum
-            self.access = await loop.run_in_executor(
+            self._access.value = await loop.run_in_executor(
                 self._threads, forum.access.read_access, self.access
             )
             self.failed = None
@@ -95,22 +104,32 @@ class KnownKeys:
     """The keys of all ledgers of a server.  Bound to one event loop."""
 
     def __init__(self, tenants: Iterable[Tenant]) -> None:
-        served = {tenant.forum.access.tenant: tenant for tenant in tenants}
+        served = {tenant.forum.access.tenants: tenant for tenant in tenants}
         # One thread per ledger: databases that hang take none from the others.
         threads = ThreadPoolExecutor(len(served), "forum-keys")
-        self._ledgers = {name: _LedgerKeys(tenant, threads) for name, tenant in served.items()}
+        keys = {names: _LedgerKeys(tenant, threads) for names, tenant in served.items()}
+        self._ledgers = {name: ledger for names, ledger in keys.items() for name in names}
         self._next: _Round | None = None
         """The round that has not begun yet, which new requests join."""
         self._lock = asyncio.Lock()
 
-    async def access(self, key: ApiKey, fresh_seconds: float) -> AccessState:
+    async def access(
+        self, key: ApiKey, fresh_seconds: float, *, is_probe: bool = False
+    ) -> AccessState:
         """Return the keys of the ledger that a key names; empty if the key is unknown.
 
-        Raises `StoreFailed` for an unknown key while any ledger cannot be read.
+        For a probe, a known key is good as it was last read if its database does not answer at
+        once: what the probe answers tells of that very outage.  Raises `StoreFailed` for an
+        unknown key while any ledger cannot be read.
         """
         own = self._ledgers.get(key.ledger)
         if own is not None and own.knows(key):
-            return await own.check(fresh_seconds)
+            if not is_probe:
+                return await own.check(fresh_seconds)
+            with suppress(TimeoutError, StoreFailed):
+                async with asyncio.timeout(_LITTLE_PATIENCE_SECONDS):
+                    return await own.check(fresh_seconds)
+            return own.access
         # An unknown key may have been created just now, so it is never judged by the cache.
         turn = self._join_round()
         await turn.begun.wait()

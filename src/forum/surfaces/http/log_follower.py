@@ -12,6 +12,7 @@ from itertools import count
 from typing import TypeVar
 
 from forum.errors import StoreFailed
+from forum.ledger.database_memory import DatabaseMemory
 from forum.ledger.entry import peek_run
 from forum.ledger.ports import Store
 from forum.tlog import Checkpoint, parse_checkpoint
@@ -30,7 +31,7 @@ class LogFollower:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._size: int | None = None
+        self._size: DatabaseMemory[int | None] = DatabaseMemory(store.lineage, lambda: None)
         self._listeners: dict[str, set[asyncio.Event]] = {}
         self.latest_checkpoint: Checkpoint | None = None
         """The newest checkpoint, possibly a moment old."""
@@ -47,7 +48,7 @@ class LogFollower:
                 else:
                     # Without listeners the log is not read, to spare the database.  What was missed
                     # is unknown, so the next poll with listeners wakes all of them.
-                    self._size = None
+                    self._size.value = None
             await asyncio.sleep(POLL_INTERVAL_S)
 
     def _read_checkpoint(self) -> Checkpoint | None:
@@ -81,14 +82,14 @@ class LogFollower:
 
     def _find_changed_runs(self) -> set[str] | None:
         """Return the runs with new entries, or None if it may be any run."""
-        size, previous = self._store.head().size, self._size
+        size, previous = self._store.head().size, self._size.value
         runs = None
         if previous is not None:
             runs = {peek_run(data) for data in self._store.entries(previous, size) if data}
             runs |= {_WHOLE_LOG} if size > previous else set()
         # Advanced only after the read succeeded: if the store fails
         # in between, the next poll finds the same entries again.
-        self._size = size
+        self._size.value = size
         return runs
 
     def _wake(self, runs: set[str] | None) -> None:

@@ -18,6 +18,7 @@ from forum.surfaces.http.endpoints import Endpoint, RequestContext
 from forum.surfaces.http.problems import ProblemType, problem_from_exception
 from forum.surfaces.logs import LOG, format_error_line
 from forum.telemetry.decoding import PROTOBUF
+from forum.telemetry.own_spans import sending_own_spans
 from forum.telemetry.receiver import RETRY_AFTER_S, Signal, refuse_export
 from forum.telemetry.routes import IntakeHolder, answer_by_size, read_request, to_response
 from forum.telemetry.trace_push import (
@@ -91,7 +92,8 @@ class OtlpExtension:
         for task in tasks:
             task.add_done_callback(_log_failure)
         try:
-            yield
+            with sending_own_spans(self._forums[0]):
+                yield
         finally:
             for task in tasks:
                 task.cancel()

@@ -40,14 +40,14 @@ def problem_from_exception(error: Exception) -> ProblemError:
         problem = error.problem
     # The text of a database error or a bug may contain data that the client must not see.
     public = problem.status < 500 or isinstance(
-        error, errors.BacklogFull | errors.ProcessFull | errors.TamperDetected
+        error, errors.BacklogFull | errors.LogPaused | errors.ProcessFull | errors.TamperDetected
     )
     # After these errors the request may have been carried out: a retry could do it twice, so none
     # is suggested.
     unsure = isinstance(error, errors.StoreConnectionLost | TimeoutError)
     retryable = problem.status == 503 or problem is ProblemType.SHARE_IN_USE
     headers = {"Retry-After": "1"} if retryable and not unsure else {}
-    if isinstance(error, errors.CapReached):
+    if isinstance(error, errors.CapReached | errors.QuotaReached):
         headers = {"Retry-After": str(error.seconds)}
     return ProblemError(problem, str(error) if public else "", headers)
 

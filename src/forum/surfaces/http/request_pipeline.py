@@ -24,6 +24,8 @@ from forum.surfaces.http.admission import held_shares, read_body
 from forum.surfaces.http.auth import Authenticator
 from forum.surfaces.http.metrics import HttpMetrics
 from forum.surfaces.logs import LOG, format_error_line
+from forum.tracing import SpanAttribute, SpanName, begin_span
+from forum.untrusted_text import escape_json
 
 _MAX_QUERY_BYTES = 2_048
 """Maximum length of a query string: parsing 60,000 bytes would block the event loop for 40 ms."""
@@ -42,6 +44,7 @@ _RAW_SECURITY_HEADERS = [
 ]
 _SECURITY_HEADER_NAMES = frozenset(name for name, _ in _RAW_SECURITY_HEADERS)
 
+_JSON_TYPES = frozenset({endpoints.JSON, problems.MEDIA_TYPE})
 _MIN_COMPRESSED_BYTES = 1024
 _GZIP_LEVEL = 5
 
@@ -68,6 +71,7 @@ def make_request_handler(
             response = (endpoint.voice or _problem_from_error)(error, request.url.path)
         if request.method == "HEAD" and isinstance(response, StreamingResponse):
             response = _head_only(response)
+        await _escape_json(response)
         response = await _compress(request, response)
         _add_security_headers(response)
         metrics.record_request(endpoint.name, response.status_code, monotonic() - start)
@@ -97,7 +101,18 @@ def make_request_handler(
             result.body_iterator = door.reauthorize_stream(request, endpoint, result.body_iterator)
         return _to_response(result, endpoint)
 
-    return answer
+    # Spans that this server receives would otherwise make spans of their own.
+    return answer if endpoint.tag == "telemetry" else _trace_requests(endpoint, answer)
+
+
+def _trace_requests(endpoint: endpoints.Endpoint, answer: RequestHandler) -> RequestHandler:
+    async def traced(request: Request) -> Response:
+        with begin_span(SpanName.REQUEST, endpoint.name) as span:
+            response = await answer(request)
+            span.set(SpanAttribute.STATUS, response.status_code)
+            return response
+
+    return traced
 
 
 async def _call_handler(endpoint: endpoints.Endpoint, context: endpoints.RequestContext) -> Any:  # noqa: ANN401  what the endpoint declares
@@ -137,6 +152,21 @@ def accepts_gzip(request: Request) -> bool:
     """Tell whether a client accepts gzip as much as anything else."""
     codings = request.headers.get("accept-encoding", "").lower().split(",")
     return any(coding.replace(" ", "") in ("gzip", "gzip;q=1") for coding in codings)
+
+
+async def _escape_json(response: Response) -> None:
+    """Escape characters in a JSON reply that could change what a terminal shows.
+
+    Its value stays.  A reply with an entity tag stands for one sequence of bytes: an entry as it is
+    hashed.
+    """
+    body = bytes(getattr(response, "body", b""))
+    if response.media_type not in _JSON_TYPES or "etag" in response.headers:
+        return
+    if body.isascii() and b"\x7f" not in body:
+        return
+    response.body = await run_cpu_bounded(partial(escape_json, body))
+    response.headers["Content-Length"] = str(len(response.body))
 
 
 async def _compress(request: Request, response: Response) -> Response:

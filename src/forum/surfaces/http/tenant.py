@@ -9,6 +9,7 @@ from starlette.concurrency import run_in_threadpool
 from forum.app import Forum
 from forum.engine import IdempotencyKey, RunRequest
 from forum.errors import StoreFailed
+from forum.ledger.conditions import Ability
 from forum.planning import AgentRegistry
 from forum.surfaces.cpu_limits import run_cpu_bounded
 from forum.surfaces.http.delta_queue import DeltaBroadcaster
@@ -91,14 +92,13 @@ class Tenant:
                 self.forum.origin,
             )
 
-    @property
-    def not_ready_reason(self) -> str:
-        """Why this process should receive no requests; empty when it should."""
+    def not_ready_reason(self, ability: Ability) -> str:
+        """Why this process should receive no requests of a kind; empty when it should."""
         if self.log_follower.closed:
             return "this process is about to end"
-        if not self.monitor.is_available:
-            return "the database does not answer"
-        return self.warm_up_error
+        if trouble := self.monitor.find_trouble(ability):
+            return trouble.condition.sentence
+        return self.warm_up_error if ability is Ability.WRITE else ""
 
     def record_configuration(self) -> None:
         """Record with which agents, tools and rules this process serves, if that is new."""

@@ -101,7 +101,7 @@ class WebhookSender:
         return chosen if chosen and self._record_attempts(chosen) else []
 
     def _record_attempts(self, chosen: Sequence[PendingDelivery]) -> bool:
-        strand = self._forum.ledger.open_strand_at_end(entry.LOG_RUN, self._strand)
+        strand = self._forum.ledger.open_log_strand(self._strand)
         if strand.length != self._state.length:
             return False  # the entries added since may claim the same events
         try:

@@ -36,10 +36,14 @@ from forum.ledger.strand import Attachment
 from forum.work.policy import Answer
 from forum.work.report_drafts import MAX_BODY_BYTES, cut_body, names_body
 from forum.work.report_kinds import (
+    A_PROVIDER,
+    AN_ERROR,
+    Names,
     Operation,
     ReportBeginFacts,
     ReportStepFacts,
-    derive_label,
+    derive_name,
+    label_name,
 )
 from forum.work.strict_json import (
     check_names,
@@ -135,7 +139,8 @@ class McpGateway:
         notify: Callable[[str], None],
     ) -> None:
         self._session, self._rules, self._pin, self._notify = session, rules, pin, notify
-        self._provider = derive_label(server_name)
+        self._server = server_name
+        self._provider = derive_name(server_name, A_PROVIDER)
         self._calls: dict[str, _ToolCall] = {}
         """The calls that the server has and has not answered, by key."""
         self._gated: dict[str, asyncio.Task[None]] = {}
@@ -431,13 +436,13 @@ class McpGateway:
         body, cut = cut_body("input", call.params, "application/json")
         facts = ReportBeginFacts(
             op=Operation.TOOL,
-            name=derive_label(call.tool),
+            name=label_name(call.tool, Operation.TOOL),
             span=call.span,
             provider=self._provider,
             cut=cut,
         )
         try:
-            call.begun = await self._session.begin(facts, (body, *names_body(call.tool)))
+            call.begun = await self._session.begin(facts, (body, *self._names(call)))
         except RunAlreadyEnded as error:
             # A call that cannot be recorded is not made: the record must not be silent about it.
             await self._send_client(_tool_error(call.id, f"Forum cannot record this call: {error}"))
@@ -453,7 +458,7 @@ class McpGateway:
 
     async def _pass_gate(self, call: _ToolCall, message: Message, line: Line) -> None:
         """Wait for the approval of a call, then relay it."""
-        subject = f"tool/{derive_label(call.tool)}/{call.span}"
+        subject = f"tool/{label_name(call.tool, Operation.TOOL)}/{call.span}"
         run = self._session.run
         self._notify(f"{call.tool} waits for approval: forum gate approve {run} {subject}")
         try:
@@ -482,14 +487,17 @@ class McpGateway:
         body, cut = cut_body("input", call.params, "application/json")
         facts = self._step_facts(call, outcome, code, cut)
         with suppress(RunAlreadyEnded):
-            await self._session.record(facts, (body, *names_body(call.tool)))
+            await self._session.record(facts, (body, *self._names(call)))
+
+    def _names(self, call: _ToolCall) -> tuple[Attachment, ...]:
+        return names_body(Names(call.tool, provider=self._server))
 
     def _step_facts(
         self, call: _ToolCall, outcome: Outcome, code: str, cut: int
     ) -> ReportStepFacts:
         return ReportStepFacts(
             op=Operation.TOOL,
-            name=derive_label(call.tool),
+            name=label_name(call.tool, Operation.TOOL),
             outcome=outcome,
             span=call.span,
             micros=max(0, round(1e6 * (monotonic() - call.began))),
@@ -582,6 +590,7 @@ class McpGateway:
             return _protocol_error(call.id, "Forum: the answer has a result and an error.")
         if error is not None:
             code = str(error.get("code", "")) if isinstance(error, dict) else ""
+            code = label_name(code, AN_ERROR) if code else ""
             await self._end(call, Outcome.FAILED, code, "error", texts["error"])
         elif isinstance(result, dict) and result.get("isError"):
             await self._end(call, Outcome.FAILED, "tool-error", "error", texts["result"])
@@ -595,7 +604,7 @@ class McpGateway:
     async def _end(
         self, call: _ToolCall, outcome: Outcome, code: str, body: str = "", content: str = ""
     ) -> None:
-        bodies: Sequence[Attachment] = names_body(call.tool)
+        bodies: Sequence[Attachment] = self._names(call)
         cut = 0
         if body:
             attached, cut = cut_body(body, write_readably(content).encode(), "application/json")

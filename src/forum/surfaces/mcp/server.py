@@ -14,7 +14,6 @@ from mcp import MCPError
 from mcp.server import Server, ServerRequestContext
 
 from forum import __version__
-from forum.app.formatting import strip_control_characters
 from forum.ledger.access import has_scope
 from forum.surfaces.mcp.arguments import parse_arguments
 from forum.surfaces.mcp.callers import McpCaller
@@ -22,6 +21,7 @@ from forum.surfaces.mcp.json_schema import schema_of
 from forum.surfaces.mcp.results import AttachedFile, ToolReply
 from forum.surfaces.mcp.tool_calls import McpCallContext
 from forum.surfaces.mcp.tools import TOOLS, ToolDeclaration
+from forum.untrusted_text import escape_line, escape_lines
 
 INSTRUCTIONS = """\
 Forum has agents carry out requests, and records every step in a ledger that a stranger can verify.
@@ -116,15 +116,11 @@ async def _call_tool(
         if text is None:
             _log_error(tool, error)
             text = "something went wrong on this side"
-        return types.CallToolResult(content=[_text(strip_control_characters(text))], is_error=True)
+        return types.CallToolResult(content=[_text(text)], is_error=True)
 
 
 def _result(reply: ToolReply) -> types.CallToolResult:
-    words, *quoted = reply.texts
-    content: list[types.ContentBlock] = [
-        _text(strip_control_characters(words)),
-        *map(_text, quoted),
-    ]
+    content: list[types.ContentBlock] = [*map(_text, reply.texts)]
     if reply.attached:
         content.append(_resource(reply.attached))
     structured = msgspec.json.decode(msgspec.json.encode(reply.form))
@@ -132,7 +128,8 @@ def _result(reply: ToolReply) -> types.CallToolResult:
 
 
 def _text(text: str) -> types.TextContent:
-    return types.TextContent(text=text)
+    # People read this where a terminal may obey it; the structured content has the exact text.
+    return types.TextContent(text=escape_lines(text))
 
 
 def _resource(attached: AttachedFile) -> types.EmbeddedResource:
@@ -146,4 +143,4 @@ def _resource(attached: AttachedFile) -> types.EmbeddedResource:
 def _log_error(tool: ToolDeclaration, error: Exception) -> None:
     """Print on stderr an internal error, whose details the client does not see."""
     line = f"{type(error).__name__}: {' '.join(str(error).split())}"[:_MAX_ERROR_LENGTH]
-    print(f"trouble: mcp/{tool.name}: {strip_control_characters(line)}", file=sys.stderr)  # noqa: T201
+    print(f"trouble: mcp/{tool.name}: {escape_line(line)}", file=sys.stderr)  # noqa: T201

@@ -20,6 +20,7 @@ from forum.surfaces.cpu_limits import run_cpu_bounded
 from forum.surfaces.mcp.callers import McpCaller
 from forum.surfaces.mcp.results import ToolReply
 from forum.surfaces.schemas.deliberations import MAX_SPOKEN_CHARS, spoken_turns
+from forum.untrusted_text import escape_line, escape_lines
 from forum.work.kinds import TURN_PREFIX
 from forum.work.run_fold import Run, TaskState
 
@@ -47,8 +48,7 @@ class McpCallContext:
 
     async def report_progress(self, done: float, total: float | None, words: str) -> None:
         """Send a progress notification, if the client asked for it; `done` must increase."""
-        text = formatting.strip_control_characters(words)
-        await self.context.session.report_progress(done, total, text)
+        await self.context.session.report_progress(done, total, escape_lines(words))
 
 
 def threaded_tool(
@@ -134,7 +134,8 @@ class _PanelListener:
         spoken = spoken_turns(self.caller.forum.reads.view_run(self.run))
         fresh, self.heard = spoken[self.heard :], len(spoken)
         return [
-            f'{formatting.first_line(turn.speaker, 40)} says: "{turn.text[:MAX_SPOKEN_CHARS]}"'
+            f"{formatting.first_line(turn.speaker, 40)} says: "
+            f'"{escape_line(turn.text[:MAX_SPOKEN_CHARS])}"'
             for turn in fresh
         ]
 

@@ -342,7 +342,12 @@ def _quote_gate(form: gates.ShownGateForm) -> str:
     parts += [(f"Result of {result.task}", result.result) for result in form.results]
     parts += [("What waits", form.shown)]
     parts += [("Reason", form.reason)] if form.reason else []
-    return "\n\n".join(f"{title}:\n{text}" for title, text in parts)
+    # Behind the mark of a quotation, a line of a text cannot look like a part of its own.
+    return "\n\n".join(f"{title}:\n{_quote_lines(text)}" for title, text in parts)
+
+
+def _quote_lines(text: str) -> str:
+    return "\n".join(f"> {line}" for line in text.split("\n"))
 
 
 @tool_calls.threaded_tool

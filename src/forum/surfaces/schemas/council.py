@@ -224,7 +224,7 @@ def _round_forms(facts: Iterable[Facts]) -> tuple[RoundForm, ...]:
     for fact in facts:
         if isinstance(fact, council_kinds.BallotFacts):
             sealed[fact.round] += 1
-        elif isinstance(fact, council_kinds.RevealFacts):
+        elif isinstance(fact, council_kinds.RevealFacts | council_kinds.RevealV2Facts):
             revealed.add(fact.round)
     return tuple(RoundForm(number, sealed[number], number in revealed) for number in sorted(sealed))
 

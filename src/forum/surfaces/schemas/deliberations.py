@@ -10,6 +10,7 @@ from forum.deliberation.council_kinds import (
     CouncilCloseFacts,
     CouncilFacts,
     RevealFacts,
+    RevealV2Facts,
 )
 from forum.deliberation.symposium.kinds import MessageFacts, MessageType
 from forum.surfaces.schemas.council import CouncilForm, council_form
@@ -58,7 +59,7 @@ def spoken_turns(view: RunView) -> list[SpokenTurn]:
 def _revealed_ballots(view: RunView) -> list[SpokenTurn]:
     facts = [note.facts for note in view.notes]
     is_over = any(isinstance(fact, CouncilCloseFacts) for fact in facts)
-    revealed = {fact.round for fact in facts if isinstance(fact, RevealFacts)}
+    revealed = {fact.round for fact in facts if isinstance(fact, RevealFacts | RevealV2Facts)}
     cast = [
         (note.facts.round, note.facts.seat, _ballot.decode(body))
         for note in view.notes

@@ -8,6 +8,7 @@ from msgspec import Meta, Raw, Struct
 from forum.app import ArchiveResult, LogFigures
 from forum.ledger.log import LocatedEntry
 from forum.ledger.ports import QuarantinedRow
+from forum.ledger.run_directory import RunListProof
 from forum.ledger.sequencer import Publication
 from forum.surfaces.schemas.fields import EntryId, Index, RunId
 from forum.surfaces.schemas.figures import RecordForm, record_form
@@ -140,6 +141,23 @@ class ProofForm(Struct, frozen=True):
 def proof_form(located: LocatedEntry, proven: TlogProof) -> ProofForm:
     """Return the proof of an entry, in its form."""
     return ProofForm(located.leaf.hex(), proven.index, proven.encode().decode())
+
+
+class DirectoryForm(Struct, frozen=True):
+    """Consecutive entries of the directory of runs, and what proves them to a stranger."""
+
+    first: Annotated[Index, Meta(description="The position of the first entry in the directory.")]
+    entries: Annotated[
+        tuple[str, ...],
+        Meta(description="The entries as they were hashed; each names the one before it."),
+    ]
+    proof: Annotated[str, Meta(description="A C2SP tlog-proof of the last of these entries.")]
+
+
+def directory_form(first: int, proven: RunListProof) -> DirectoryForm:
+    """Return some entries of the directory, in their form."""
+    entries = tuple(data.decode() for data in proven.entries)
+    return DirectoryForm(first, entries, proven.proof.decode())
 
 
 class CheckpointForm(Struct, frozen=True):

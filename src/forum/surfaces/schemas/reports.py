@@ -65,6 +65,13 @@ class ReportForm(Struct, frozen=True):
         Meta(description="How the runs are known, and which steps are known to be missing."),
     ] = verify.Coverage()
     witnessing: _WitnessState = verify.WitnessState.NONE
+    interval: Annotated[
+        verify.Interval | None,
+        Meta(
+            description="When the run of a bundle was written, in seconds since 1970, as witnesses "
+            "prove it; null where that was not checked, and for a whole ledger."
+        ),
+    ] = None
 
 
 def report_form(report: verify.Report) -> ReportForm:
@@ -99,6 +106,13 @@ class PackForm(Struct, frozen=True):
     found: Annotated[int, Meta(description="How many findings there are; a hundred are listed.")]
     not_checked: tuple[str, ...]
     witnessing: _WitnessState = verify.WitnessState.NONE
+    counted_by: Annotated[
+        str,
+        Meta(
+            description="What decides which entries are in the period: `witnessed` or `writer`; "
+            "empty if no figure was computed."
+        ),
+    ] = ""
 
 
 def pack_form(result: verify.PackResult) -> PackForm:

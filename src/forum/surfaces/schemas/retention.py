@@ -1,12 +1,13 @@
 """Rules of retention and holds."""
 
 from collections.abc import Iterable
-from typing import Annotated
+from typing import Annotated, assert_never
 
 from msgspec import Meta, Struct
 
 from forum.app.formatting import format_rfc3339
-from forum.app.retention import HoldRecord
+from forum.app.retention import ControlRequest, HoldRecord
+from forum.ledger.kinds import ControlAct, ControlRequestFacts
 from forum.ledger.retention import RetentionState
 from forum.surfaces.schemas import fields
 
@@ -45,6 +46,54 @@ class HoldsForm(Struct, frozen=True):
     """The holds in force, the oldest first."""
 
     holds: tuple[HoldForm, ...]
+
+
+class RequestForm(Struct, frozen=True):
+    """An open request of a process that does not sign the log."""
+
+    id: str
+    at: fields.Moment
+    actor: Annotated[str, Meta(description="Who asks, as the process says that asks.")]
+    asks: str
+    reason: Annotated[str | None, Meta(description="Null if there is none, or it was erased.")]
+    signed: Annotated[bool, Meta(description="Whether a signed tree has it: only then to decide.")]
+
+
+class RequestsForm(Struct, frozen=True):
+    """The open requests to the machine that signs, the oldest first."""
+
+    requests: tuple[RequestForm, ...]
+
+
+def describe_request(facts: ControlRequestFacts) -> str:
+    """Return the command that does what a request asks for, without its reason."""
+    match facts.act:
+        case ControlAct.PLACE:
+            return " ".join(["hold place", facts.hold, *(f"--run {run}" for run in facts.runs)])
+        case ControlAct.RELEASE:
+            return f"hold release {facts.hold}"
+        case ControlAct.RETENTION:
+            period = f"{facts.seconds} s" if facts.seconds else "keep"
+            return f"retention set {facts.subject} {period}"
+        case _:
+            assert_never(facts.act)
+
+
+def requests_form(requests: Iterable[ControlRequest]) -> RequestsForm:
+    """Return open requests in their form."""
+    return RequestsForm(
+        tuple(
+            RequestForm(
+                id=asked.id,
+                at=format_rfc3339(asked.ts),
+                actor=asked.actor,
+                asks=describe_request(asked.facts),
+                reason=asked.reason,
+                signed=asked.is_signed,
+            )
+            for asked in requests
+        )
+    )
 
 
 def retention_form(state: RetentionState, holds: Iterable[HoldRecord]) -> RetentionForm:

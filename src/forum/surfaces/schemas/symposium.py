@@ -10,6 +10,7 @@ from forum.app.formatting import note_body, session_end
 from forum.deliberation.symposium import kinds, schemas
 from forum.deliberation.symposium.decoders import read_message, read_selection, read_termination
 from forum.deliberation.symposium.transcript import (
+    digest_messages,
     message_text,
     message_type,
     pending_request,
@@ -51,7 +52,7 @@ def symposium_form(view: RunView) -> SymposiumForm:
     closed = session_end(view)
     notes = {type(note.facts): note for note in view.notes}
     panel = note_body(notes[kinds.PanelFacts], "panel") if kinds.PanelFacts in notes else b""
-    ended = note_body(notes[kinds.SymposiumCloseFacts], "termination") if closed else b""
+    ended = note_body(notes[type(closed)], "termination") if closed else b""
     ending = read_termination(ended) if ended else None
     messages = [
         read_message(body)
@@ -67,9 +68,18 @@ def symposium_form(view: RunView) -> SymposiumForm:
         reason=closed.reason or None if closed else None,
         pending=pending_request(ending),
         unresolved=_unresolved(messages, ending),
-        digest=closed.digest if closed else None,
+        digest=_transcript_digest(view, closed),
         spent=spent_form(closed.usd, closed.tokens) if closed else None,
     )
+
+
+def _transcript_digest(view: RunView, closed: kinds.SymposiumClose | None) -> str | None:
+    """Return the recorded digest of a transcript, or that of its messages if none was erased."""
+    if isinstance(closed, kinds.SymposiumCloseFacts):
+        return closed.digest
+    notes = [note for note in view.notes if isinstance(note.facts, kinds.MessageFacts)]
+    messages = [note_body(note, "message") for note in notes]
+    return digest_messages(map(read_message, messages)) if closed and all(messages) else None
 
 
 def _session_id(view: RunView) -> str | None:

@@ -33,10 +33,12 @@ _WORKER_MODULES = (
     "run_checker",
     "report_checker",
     "log_keys",
+    "witness_records",
     "verifier",
     "pack_tables",
     "pack_counts",
     "pack_log",
+    "counted_times",
     "pack",
     "view",
     "story",
@@ -82,7 +84,7 @@ def _join(names: tuple[str, ...]) -> str:
 
 _TABLES = {
     "kind_tables": ("CHOICE_TABLE", "KIND_TABLE"),
-    "pack_tables": ("KNOWN_QUERIES", "KNOWN_LIMITS", "KNOWN_MAPS", "EVENT_TABLE"),
+    "pack_tables": ("KNOWN_QUERIES", "KNOWN_LIMITS", "KNOWN_MAPS", "MAP_TITLES", "EVENT_TABLE"),
 }
 """The modules that are made of tables of the stand-alone verifier, with the names of these."""
 

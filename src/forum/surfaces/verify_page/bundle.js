@@ -1,6 +1,7 @@
 import { Archive } from "./zip.js";
 import { concatBytes, equalBytes, readBase64, readDecimal, readHash, readUtf8, toHex, writeUtf8 } from "./bytes.js";
 import { readCheckpoint } from "./checkpoint.js";
+import { isLabel } from "./entry.js";
 import { readJson } from "./json.js";
 import { readNote } from "./note.js";
 import { reject, require } from "./rejected.js";
@@ -21,7 +22,7 @@ import { sha256 } from "./sha256.js";
  */
 
 const MAX_PROOF_LINES = 64;
-const MAX_PAST = 67;
+const MAX_PAST = 69;
 
 const ENTRY_FILE = /^entries\/([0-9]{16})\.json$/;
 const BODY_FILE = /^bodies\/([0-9]{16})\/([a-z][a-z0-9._-]{0,31})$/;
@@ -40,6 +41,7 @@ function readManifest(archive) {
   const run = members.get("run");
   const named = typeof origin === "string" && typeof run === "string";
   require(named, "the manifest has no origin or no run");
+  require(isLabel(origin) && isLabel(run), "the origin or the run in the manifest is no label");
   const files = [...archive.members]
     .filter(([name]) => name !== "manifest.json")
     .map(([name, { size, digest }]) => [name, size, digest]);

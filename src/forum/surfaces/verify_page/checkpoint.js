@@ -39,7 +39,7 @@ export function openCheckpoint(data, keys) {
   const signers = new Set();
   const logKeys = keys.filter((key) => key.algorithm === LOG_KEY);
   for (const { key, blob } of signaturesBy(note, logKeys)) {
-    // An invalid signature by a trusted key rejects the note, because the note was altered.
+    // An invalid one by a trusted key rejects the note, because the note was altered.
     if (!signatureHolds(key.material, text, blob)) reject(`${key.name}: invalid signature`);
     signers.add(key.name);
   }
@@ -49,7 +49,7 @@ export function openCheckpoint(data, keys) {
 }
 
 /**
- * Return the cosignatures of known witnesses; refuse the note if one of them is invalid.
+ * Return the first cosignature of each known witness; refuse the note if one is invalid.
  * @param {Uint8Array} data
  * @param {Key[]} witnesses
  * @returns {Cosignature[]}
@@ -68,7 +68,7 @@ export function readCosignatures(data, witnesses) {
  * @param {Key} key
  * @returns {Cosignature}
  */
-function checkCosignature(text, blob, key) {
+export function checkCosignature(text, blob, key) {
   let time = 0n;
   for (const byte of blob.subarray(0, 8)) time = (time << 8n) | BigInt(byte);
   const message = writeUtf8(`cosignature/v1\ntime ${time}\n${text}`);

@@ -119,13 +119,21 @@ export function readEntry(data, kinds) {
 }
 
 /**
+ * Return whether a text is a label, such as the name of a log or of a run.
+ * @param {string} text
+ */
+export function isLabel(text) {
+  return matches(LABEL, text);
+}
+
+/**
  * Check the labels, numbers and links of an entry.
  * @param {Record<string, any>} entry
  */
 function checkMembers(entry) {
   require(entry.v === "forum/entry/1", "unsupported entry format");
   for (const label of [entry.log, entry.run, entry.strand, entry.step, entry.actor]) {
-    require(matches(LABEL, label), "a label is empty, too long, or not plain ASCII");
+    require(isLabel(label), "a label is empty, too long, or not plain ASCII");
   }
   require(matches(KIND, entry.kind), "malformed kind");
   require(isCount(entry.n) && isCount(entry.ts), "n and ts must be integers below 2^53");

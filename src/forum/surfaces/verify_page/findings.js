@@ -32,9 +32,9 @@ const REFUTING = [
   [
     COMPLETE,
     "position-missing position-doubled cause-missing run-unopened after-close strand-unclosed " +
-      "body-missing",
+      "body-missing hold-broken",
   ],
-  [INDEPENDENT, "history-replaced not-witnessed time-impossible past-unknown"],
+  [INDEPENDENT, "history-replaced not-witnessed time-impossible past-unknown cosignature-missing"],
 ];
 
 /** @type {Map<string, string>} */

@@ -95,17 +95,24 @@ function readRotations(bundle, tree, kinds) {
   const named = bundle.entries.filter((index) => isRotationNamed(bundle.entry(index)));
   checkRotationCount(named.length);
   return named.flatMap((index) => {
-    const data = bundle.entry(index);
-    const rotation = readKeyRotation(bundle.origin, index, data, kinds);
-    if (!rotation) return [];
-    const prove = () => {
-      const proof = bundle.proof(index);
-      require(proof.at === index, "the proof is for another entry");
-      checkInclusion(proof.nodes, hashLeaf(data), index, tree);
-      return [rotation];
-    };
-    return unlessRejected(prove, () => []);
+    if (!isProven(bundle, index, tree)) return [];
+    return readKeyRotation(bundle.origin, index, bundle.entry(index), kinds) ?? [];
   });
+}
+
+/**
+ * Return whether an entry of a bundle is in the tree, which is checked before it costs more.
+ * @param {BundleContents} bundle
+ * @param {bigint} index
+ * @param {Checkpoint} tree
+ */
+export function isProven(bundle, index, tree) {
+  const prove = () => {
+    const proof = bundle.proof(index);
+    checkInclusion(proof.nodes, hashLeaf(bundle.entry(index)), index, tree);
+    return proof.at === index;
+  };
+  return unlessRejected(prove, () => false);
 }
 
 /**
@@ -279,7 +286,6 @@ export class LogKeys {
    */
   #hasSigned(key, { size, note }) {
     if (!this.maySign(key.text, size)) return false;
-    // Of several signatures by one key, the first counts.
     const [first] = signaturesBy(note, [key]);
     return first !== undefined && signatureHolds(key.material, writeUtf8(note.text), first.blob);
   }
@@ -307,7 +313,8 @@ export class LogKeys {
     const several = this.pinned.filter(({ text }) => !this.retired.has(text)).length > 1;
     require(
       !several,
-      "you pin several keys of this log, and no hand-over between them is here; pin the newest one only",
+      "you pin several keys of this log, and no hand-over between them is here; pin the newest one " +
+        "only; if this was exported before the hand-over, ask for a new export",
     );
     if (!this.followed.size) return;
     const tree = readSignedTree(note);

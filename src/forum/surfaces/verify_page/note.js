@@ -95,7 +95,7 @@ export function readNote(data) {
  * @param {string} line
  * @returns {NoteSignature}
  */
-function readSignature(line) {
+export function readSignature(line) {
   const words = line.split(" ");
   const [dash, name, encoded] = words.length === 3 ? words : ["", "", ""];
   const raw = readBase64(encoded);
@@ -105,15 +105,23 @@ function readSignature(line) {
 }
 
 /**
- * Return the signatures that name one of these keys; they are not verified here.
+ * Return the first signature that names each of these keys; it is not verified here.
+ *
+ * Whoever has a key can make as many valid signatures of one text as fit into a note.
  * @param {Note} note
  * @param {Key[]} keys
  * @returns {{key: Key, blob: Uint8Array}[]}
  */
 export function signaturesBy(note, keys) {
-  return note.signatures.flatMap(({ name, keyId, blob }) =>
-    keys.filter((key) => key.name === name && key.id === keyId).map((key) => ({ key, blob })),
-  );
+  /** @type {Map<string, {key: Key, blob: Uint8Array}>} */
+  const first = new Map();
+  for (const { name, keyId, blob } of note.signatures) {
+    for (const key of keys) {
+      const isNew = key.name === name && key.id === keyId && !first.has(key.text);
+      if (isNew) first.set(key.text, { key, blob });
+    }
+  }
+  return [...first.values()];
 }
 
 /**

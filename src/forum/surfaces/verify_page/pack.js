@@ -1,16 +1,17 @@
 import { BundleContents, readProof } from "./bundle.js";
 import { concatBytes, equalBytes, readBase64, readHash, readUtf8, toHex, writeUtf8 } from "./bytes.js";
-import { openCheckpoint, readCheckpoint, readCosignatures } from "./checkpoint.js";
+import { checkCosignature, openCheckpoint, readCheckpoint, readCosignatures } from "./checkpoint.js";
+import { CountedTimes, isSeenBefore, isSeenSince } from "./counted_times.js";
 import { signatureHolds } from "./ed25519.js";
-import { isCount, readEntry } from "./entry.js";
+import { HASH, isCount, isLabel, readEntry } from "./entry.js";
 import { CLAIMS, COMPLETE, FAILS, Findings, HOLDS, INDEPENDENT, INTACT, NOT_CHECKED, PACK_REFUTED_CLAIMS, describeFinding, exactNumber } from "./findings.js";
 import { equalJson, readJson, readLooseJson, writeJson } from "./json.js";
 import { LogKeys, checkRotationCount, continuedNotes, isRotationNamed, keysHaveSigned, readKeyRotation } from "./log_keys.js";
-import { LOG_KEY, readKey, readNote, signaturesBy, uniqueKeys } from "./note.js";
+import { LOG_KEY, readKey, readNote, readSignature, signaturesBy, uniqueKeys } from "./note.js";
 import { PeriodCounter, formatMoment } from "./pack_counts.js";
-import { PackLog } from "./pack_log.js";
+import { PackLog, SEEN_NOTE } from "./pack_log.js";
 // Made by build.py from the tables of verify.py.
-import { KNOWN_LIMITS, KNOWN_MAPS, KNOWN_QUERIES } from "./pack_tables.js";
+import { KNOWN_LIMITS, KNOWN_MAPS, KNOWN_QUERIES, MAP_TITLES } from "./pack_tables.js";
 import { Policy, isLocalWitness } from "./policy.js";
 import { Rejected, reject, require, unlessRejected } from "./rejected.js";
 import { MAX_CLOCK_SKEW_US } from "./run_checker.js";
@@ -18,6 +19,7 @@ import { sha256 } from "./sha256.js";
 import { compareText, firstCharacters, quote } from "./text.js";
 import { checkConsistency, checkInclusion, hashLeaf } from "./tree.js";
 import { NOTHING_CHECKED, NO_KEY, NO_TRUST_FILE, describeForeign, describeWitnesses, judgeWitnessing, verifyBundle } from "./verifier.js";
+import { MAX_RECORDED_LINES } from "./witness_records.js";
 import { Archive } from "./zip.js";
 
 /** The verification of an evidence pack: docs/spec/evidence.md. */
@@ -28,6 +30,7 @@ import { Archive } from "./zip.js";
 /** @typedef {import("./json.js").JsonValue} JsonValue */
 /** @typedef {import("./kinds.js").Kinds} Kinds */
 /** @typedef {import("./note.js").Key} Key */
+/** @typedef {import("./note.js").Note} Note */
 /** @typedef {import("./verifier.js").Trust} Trust */
 /** @typedef {Map<string, any>} PackMembers */
 
@@ -39,7 +42,7 @@ import { Archive } from "./zip.js";
  *   schema: string, ok: boolean, origin: string, size: number | bigint, root: string,
  *   since: string, until: string, intact: Judgement, complete: Judgement, independent: Judgement,
  *   figures: Judgement, attested: Judgement, findings: PackFinding[], found: number,
- *   not_checked: string[], witnessing: string,
+ *   not_checked: string[], witnessing: string, counted_by: string,
  * }} PackReport
  */
 
@@ -48,8 +51,10 @@ export const PACK_CLAIMS = [...CLAIMS, "figures", "attested"];
 const MAX_NAMED = 10;
 const MAX_PACK_FINDINGS = 100;
 // How many queries the maps of a pack may have together: each is asked of each entry.
-const MAX_QUERIES = 64;
-// In a pack of release 0.2, the first version, the root of the tree draws the sample.
+const MAX_QUERIES = 32;
+const MAX_TERMS = 128;
+// In a pack of release 0.2, the first version, the root of the tree draws the sample.  It holds a
+// page, and claims of its maker; a pack of today says nothing about itself.
 const OLD_PACK = "forum/evidence/1";
 const PACK_VERSIONS = [OLD_PACK, "forum/evidence/2"];
 const SEED_OF_MAKER =
@@ -58,11 +63,30 @@ const SEED_OF_MAKER =
 const SEED_OF_UNKNOWN_WITNESSES =
   "whether the maker of the log influenced the draw of the sample: the seed comes from witnesses " +
   "that you do not mark as independent";
+const SEED_OF_OTHERS =
+  "whether the maker of the log influenced the draw of the sample: by your trust file, other " +
+  "cosignatures draw it; bring a seed of your own (--seed)";
 const SEED_OF_WITNESSES =
-  "how often the maker of the log asked the witnesses, who saw it each time: another cosignature " +
-  "draws another sample";
+  "whether the maker of the log chose among later trees and cosignatures: the log part has no " +
+  "record of those that draw the sample; bring a seed of your own (--seed), which excludes that";
+const SEED_OF_RECORD =
+  "how often the maker of the log asked the witnesses before he recorded what they cosigned, and " +
+  "whether he recorded all of it: bring a seed of your own (--seed), which excludes that";
+const PAGE_OF_MAKER =
+  "report.html was not checked: this program does not draw it. Read the page that forum verify " +
+  "--page draws with your keys";
+const COUNTED_BY_WITNESSES =
+  "whether the maker left out a checkpoint that witnesses saw near an end of the period: that " +
+  "moves an entry only between the times at which they saw the enclosed ones";
+const COUNTED_BY_WRITERS =
+  "when entries were written: at an end of the period, no witness decides which of them are in " +
+  "it, but the time that the writer of each says";
+const CLAIMS_OF_MAKER = "what the enclosed report.html and report.json say that their maker found (check)";
+const NOT_EVIDENCE =
+  "README.txt, policy, report.schema.json, sbom.cdx.json, verify.html and verify.py, whatever " +
+  "they say: they are not evidence; take such files from a release, and the policy from people";
 const PACK_FILES = [
-  ...["manifest.json", "attestation.dsse.json", "report.json", "report.html", "entries.csv"],
+  ...["manifest.json", "attestation.dsse.json", "report.json", "entries.csv"],
   ...["report.schema.json", "policy", "log/end.note", "log/edge", "log/consistency"],
   ...["log/entries.jsonl", "log/earlier.jsonl", "log/attestation-key.json"],
   ...["log/attestation-key.tlog-proof", "README.txt", "sbom.cdx.json", "verify.html", "verify.py"],
@@ -81,6 +105,8 @@ const KNOWN_MAP_DIGESTS = new Map(
       return [line.slice(0, cut), line.slice(cut + 1)];
     }),
 );
+
+const KNOWN_MAP_NAMES = new Set([...KNOWN_MAP_DIGESTS.keys()].map((name) => name.split(" ")[0]));
 
 /** Raised for a pack of another log than those whose keys the reader trusts. */
 class ForeignPack extends Error {
@@ -136,9 +162,15 @@ class PackVerifier {
     const rotations = named.flatMap(({ index, data: entry }) => readKeyRotation(this.origin, index, entry, kinds) ?? []);
     const notes = continuedNotes(this.log.endNote, this.log.past, this.log.end);
     if (this.log.startNote) notes.push(this.log.startNote);
+    notes.push(...this.log.seen.map(({ note }) => note));
     this.logKeys = new LogKeys(this.origin, pinned, isProven ? rotations : [], notes);
     this.keys = uniqueKeys([...pinned, ...this.logKeys.accepted]);
     this.areTreesSigned = false;
+    /** @type {CountedTimes | null} */
+    this.times = null;
+    this.countedBy = "";
+    /** @type {Policy | null} */
+    this.enclosed = null;
   }
 
   /**
@@ -169,6 +201,7 @@ class PackVerifier {
       found: this.listed.length,
       not_checked: this.notChecked,
       witnessing: judgeWitnessing(this.trust, claims.independent, this.seen),
+      counted_by: this.countedBy,
     };
   }
 
@@ -183,7 +216,15 @@ class PackVerifier {
 
   /** @param {PackMembers | null} computed */
   #listNotChecked(computed) {
-    if (computed) this.notChecked.push(this.#judgeSeed(computed.get("sample").get("seed_from")));
+    if (computed) {
+      this.notChecked.push(this.#judgeSeed(computed.get("sample").get("seed_from")));
+      this.countedBy = computed.get("counted_by") ?? "writer";
+      this.notChecked.push(this.countedBy === "witnessed" ? COUNTED_BY_WITNESSES : COUNTED_BY_WRITERS);
+      for (const figure of computed.get("figures")) {
+        if (figure.get("value") !== null) continue;
+        this.notChecked.push(`figure ${figure.get("id")}: entries that it follows from are not in the pack`);
+      }
+    }
     if (this.log.startNote) {
       this.notChecked.push(
         "whether other runs were open when the period began and recorded nothing in it",
@@ -192,11 +233,9 @@ class PackVerifier {
       );
     }
     this.notChecked.push(
-      "report.html: read report.json, which has the same figures, or use `forum verify`",
-      "what report.json says that its maker found (check)",
+      ...(this.isOld ? [PAGE_OF_MAKER, CLAIMS_OF_MAKER] : []),
       "bodies, and the rules between entries, of runs that have no bundle here",
-      "the enclosed README.txt, policy and report.schema.json",
-      "the enclosed sbom.cdx.json, verify.html and verify.py",
+      `the enclosed ${NOT_EVIDENCE}`,
     );
   }
 
@@ -204,20 +243,25 @@ class PackVerifier {
   #checkManifest() {
     const { members } = this.archive;
     require(PACK_FILES.every((name) => members.has(name)), "a file of the pack is missing");
-    for (const name of members.keys()) {
-      const isKnown = PACK_FILES.includes(name) || OTHER_PACK_FILES.test(name);
-      if (!isKnown) reject(`${quote(firstCharacters(name, 80))} is a file of no known kind`);
-    }
     const data = this.archive.read("manifest.json");
     require(data.at(-1) === 0x0a, "the manifest does not end in a newline");
     const value = readJson(data.subarray(0, -1));
     const origin = value instanceof Map ? value.get("origin") : null;
     if (typeof origin !== "string") return reject("the manifest has no origin");
+    require(isLabel(origin), "the origin in the manifest is no label");
     const files = [...members]
       .filter(([name]) => name !== "manifest.json" && name !== "attestation.dsse.json")
       .map(([name, { size, digest }]) => [name, size, digest]);
     this.version = String(value.get("v"));
     require(PACK_VERSIONS.includes(this.version), "the pack is of an unknown version");
+    this.isOld = this.version === OLD_PACK;
+    const fixed = this.isOld ? [...PACK_FILES, "report.html"] : PACK_FILES;
+    require(fixed.every((name) => members.has(name)), "a file of the pack is missing");
+    for (const name of members.keys()) {
+      const isSeen = !this.isOld && SEEN_NOTE.test(name);
+      const isKnown = fixed.includes(name) || OTHER_PACK_FILES.test(name) || isSeen;
+      if (!isKnown) reject(`${quote(firstCharacters(name, 80))} is a file of no known kind`);
+    }
     const expected = record({ v: this.version, origin, files });
     require(equalJson(value, expected), "the files are not those that the manifest lists");
     return origin;
@@ -297,6 +341,9 @@ class PackVerifier {
     if (!equalBytes(roots.end, log.end.root)) {
       findings.add("root-mismatch", "log/entries.jsonl does not lead to the root of log/end.note");
     }
+    for (const size of roots.others) {
+      findings.add("root-mismatch", `the checkpoint of size ${size} in log/seen is not of this log part`);
+    }
     this.#expect("proof-rejected", "log/consistency", null, () =>
       checkConsistency(log.nodes, log.start, log.end),
     );
@@ -368,7 +415,7 @@ class PackVerifier {
   /** Check signatures and times of the log part, and return the three claims about it. */
   #judgeLog() {
     const { log, findings, keys, policy } = this;
-    const notes = [log.endNote, ...(log.startNote ? [log.startNote] : [])];
+    const notes = [log.endNote, ...(log.startNote ? [log.startNote] : []), ...log.seen.map(({ note }) => note)];
     const signed = notes.map((note) => keys.length > 0 && this.#isSigned(note));
     this.areTreesSigned = signed.every(Boolean);
     this.seen = this.#cosignatures(log.endNote, "log/end.note");
@@ -473,35 +520,88 @@ class PackVerifier {
   #findSeed(root) {
     const given = this.given.get("seed");
     if (given) return { seed: given, from: "auditor" };
-    const keys = this.#seedWitnesses();
-    if (!keys.length) return { seed: root, from: "checkpoint" };
-    const note = readNote(this.log.endNote);
-    const lines = keys.map((key) => {
-      // A cosignature begins with its time, so that the least is the first.
-      const blobs = signaturesBy(note, [key]).map(({ blob }) => blob);
-      const [first] = blobs.sort((one, other) => compareText(toHex(one), toHex(other)));
-      return `${key.text} ${btoa(String.fromCharCode(...first))}\n`;
-    });
-    return { seed: toHex(sha256(writeUtf8(`forum/sample/1\n${lines.join("")}`))), from: "witnesses" };
+    if (this.isOld) return { seed: root, from: "checkpoint" };
+    const policy = this.#enclosedPolicy();
+    const times = /** @type {CountedTimes} */ (this.times);
+    const drawn = this.#findWitnessSeed(policy, times);
+    if (drawn) return { seed: drawn.seed, from: drawn.from };
+    const behind = this.#findBehind(times);
+    return { seed: behind ? toHex(behind.root) : root, from: "checkpoint" };
   }
 
   /**
-   * Return the witnesses of the enclosed policy whose cosignatures draw the sample.
+   * Return the first checkpoint in log/seen that witnesses saw behind the period, if any is.
+   *
+   * Whether an earlier one decides is checked only where they saw the end behind it, too.
+   * @param {CountedTimes} times
+   */
+  #findBehind(times) {
+    const until = this.given.get("until");
+    const isCovered = isSeenSince(times.end, until);
+    return this.log.seen.find((_, at) => isCovered && isSeenSince(times.seen[at], until));
+  }
+
+  /**
+   * Return the seed that follows from cosignatures by the witnesses of a policy, if any does.
    *
    * A witness on the machine of the log does not count: its owner can have as many cosignatures as
    * he likes.
+   * @param {Policy} policy
+   * @param {CountedTimes} times those of the policy
    */
-  #seedWitnesses() {
-    if (this.version === OLD_PACK) return [];
-    const policy = new Policy(this.archive.read("policy"));
+  #findWitnessSeed(policy, times) {
+    const { note, from } = this.#findSeedNote(policy, times);
+    const named = signaturesBy(note, [...policy.witnesses.values()]);
     const seen = unlessRejected(
-      () => readCosignatures(this.log.endNote, [...policy.witnesses.values()]),
+      () => named.map(({ key, blob }) => checkCosignature(note.text, blob, key)),
       () => [],
     );
-    if (!policy.isSatisfiedBy(seen)) return [];
-    return uniqueKeys(seen.map(({ key }) => key))
-      .filter(({ name }) => !isLocalWitness(name))
-      .sort((one, other) => compareText(one.text, other.text));
+    const keys = uniqueKeys(seen.map(({ key }) => key)).filter(({ name }) => !isLocalWitness(name));
+    if (!keys.length || !policy.isSatisfiedBy(seen)) return null;
+    keys.sort((one, other) => compareText(one.text, other.text));
+    const lines = keys.map((key) => {
+      const [{ blob }] = signaturesBy(note, [key]);
+      return `${key.text} ${btoa(String.fromCharCode(...blob))}\n`;
+    });
+    return { seed: toHex(sha256(writeUtf8(`forum/sample/1\n${lines.join("")}`))), from, keys };
+  }
+
+  /** Return the enclosed policy, which nobody need believe; it is read once. */
+  #enclosedPolicy() {
+    this.enclosed ??= new Policy(this.archive.read("policy"));
+    return this.enclosed;
+  }
+
+  /**
+   * Return the checkpoint whose signatures give the seed, and where that comes from.
+   * @param {Policy} policy
+   * @param {CountedTimes} times those of the policy
+   */
+  #findSeedNote(policy, times) {
+    const behind = this.#findBehind(times);
+    const note = readNote(behind ? behind.note : this.log.endNote);
+    /** @type {string[]} */
+    const lines = [];
+    for (const { size, root, recorded } of behind ? this.#records() : []) {
+      if (size !== behind?.size || root !== toHex(behind.root) || !recorded.length) continue;
+      // What was recorded later does not count: nobody chooses by where a log part ends.
+      lines.push(...recorded);
+      const signed = { text: note.text, signatures: readSignatures(lines) };
+      if (namesQuorum(signed, policy)) return { note: signed, from: "recorded" };
+      if (lines.length >= MAX_RECORDED_LINES) break;
+    }
+    return { note, from: "witnesses" };
+  }
+
+  /** Return size and root of each checkpoint that the log part records, with the lines. */
+  #records() {
+    return (this.entries ?? []).flatMap(({ index, entry }) => {
+      const place = `${entry.run}/${entry.strand}/${entry.kind}`;
+      if (index < this.log.start.size || place !== "log/witnessed/witnessed/1") return [];
+      const root = /** @type {string} */ (entry.facts.get("root"));
+      const recorded = /** @type {string[]} */ (entry.facts.get("cosignatures") ?? []);
+      return [{ size: BigInt(entry.facts.get("size")), root, recorded }];
+    });
   }
 
   /**
@@ -514,9 +614,15 @@ class PackVerifier {
     }
     if (source === "checkpoint") return SEED_OF_MAKER;
     const { policy, trust } = this;
+    const times = /** @type {CountedTimes} */ (this.times);
+    const drawn = this.#findWitnessSeed(this.#enclosedPolicy(), times);
     // His own witness gives the maker as many cosignatures as he likes.
-    const areMarked = this.#seedWitnesses().every((key) => policy?.isIndependent(key, trust.keys));
-    return areMarked ? SEED_OF_WITNESSES : SEED_OF_UNKNOWN_WITNESSES;
+    const areMarked = drawn?.keys.every((key) => policy?.isIndependent(key, trust.keys)) ?? true;
+    if (!policy || !areMarked) return SEED_OF_UNKNOWN_WITNESSES;
+    // The maker chooses the enclosed policy: one that leaves out a witness draws another sample.
+    const theirs = this.#findWitnessSeed(policy, new CountedTimes(this.log, policy));
+    if (!drawn || !theirs || drawn.seed !== theirs.seed) return SEED_OF_OTHERS;
+    return theirs.from === "recorded" ? SEED_OF_RECORD : SEED_OF_WITNESSES;
   }
 
   #whyNotComputed() {
@@ -541,7 +647,9 @@ class PackVerifier {
       if (known.every(Boolean) && digestJson(known) === expected) return known;
     }
     this.#add("figure-changed", "figures", "the queries are not those of a known release");
-    return first(KNOWN_QUERIES[0][0]);
+    const unknown = first(KNOWN_QUERIES[0][0]);
+    checkTerms(unknown);
+    return unknown;
   }
 
   /** @param {{index: bigint, entry: Entry, data: Uint8Array}[]} entries */
@@ -551,6 +659,7 @@ class PackVerifier {
     const maps = this.#readMaps();
     const extra = maps.flatMap(({ used }) => used.get("queries") ?? []);
     require(extra.length <= MAX_QUERIES, `${extra.length} queries in maps; the most is ${MAX_QUERIES}`);
+    checkTerms(extra);
     const queries = [...this.#findQueries(report.get("figures")), ...extra];
     const ids = queries.map((query) => query.get("id"));
     const doubled = ids.find((id, at) => ids.indexOf(id) !== at);
@@ -558,8 +667,13 @@ class PackVerifier {
     if (digestJson(report.get("limits")) !== KNOWN_LIMITS) {
       this.#add("figure-changed", "limits", "the limits are not those of this release");
     }
-    const counter = new PeriodCounter(given.get("since"), given.get("until"), given.get("incident"), queries);
-    for (const { index, entry, data } of entries) counter.add(index, entry, toHex(hashLeaf(data)));
+    const [since, until, run] = ["since", "until", "incident"].map((name) => given.get(name));
+    const counter = new PeriodCounter(since, until, run, queries, this.isOld);
+    const enclosed = this.isOld ? null : this.#enclosedPolicy();
+    const times = (this.times = new CountedTimes(log, enclosed));
+    for (const { index, entry, data } of entries) {
+      counter.add(index, entry, toHex(hashLeaf(data)), times.timeOf(index, entry.ts));
+    }
     counter.finish();
     const figures = counter.figures.map((figure) => figure.result());
     const concerns = counter.concerns();
@@ -578,9 +692,11 @@ class PackVerifier {
       arguments: given,
       start: record({ size: exactNumber(log.start.size), root: log.startNote ? toHex(log.start.root) : "" }),
       end: record({ size: exactNumber(log.end.size), root }),
-      check: report.get("check"), // what the maker found is not checked here
+      // What the maker found is not checked here.
+      ...(this.isOld ? { check: report.get("check") } : {}),
       entries: log.entries.length,
       counted: counter.counted,
+      ...(this.isOld ? {} : { counted_by: times.decide(since, until), outside: counter.outside }),
       figures,
       decisions: counter.decisions,
       events: counter.events,
@@ -615,11 +731,19 @@ class PackVerifier {
       if (!name.startsWith("maps/")) continue;
       const used = readLooseJson(this.archive.read(name));
       if (!(used instanceof Map) || `maps/${used.get("name")}.json` !== name) return reject(`${name}: name`);
+      const row = `map ${used.get("name")}`;
       const known = KNOWN_MAP_DIGESTS.get(`${used.get("name")} ${used.get("version")}`);
-      if (known === undefined) {
-        this.notChecked.push(`the text of map ${used.get("name")}, unknown to this release`);
+      if (!KNOWN_MAP_NAMES.has(used.get("name"))) {
+        const namesake = findNamesake(used.get("title"));
+        if (namesake) {
+          this.#add("map-changed", row, `it has the title or a number of the source of map ${namesake}`);
+        }
+        this.notChecked.push(`the text of ${row}, unknown to this program`);
+      } else if (known === undefined) {
+        // Otherwise its maker could soften a text, and call that another version.
+        this.#add("map-changed", row, "this program knows no such version of this map");
       } else if (known !== digest) {
-        this.#add("map-changed", `map ${used.get("name")}`, "it is not the map of this version");
+        this.#add("map-changed", row, "it is not the map of this version");
       }
       maps.push({ used: /** @type {PackMembers} */ (used), digest });
     }
@@ -639,6 +763,12 @@ class PackVerifier {
   #judgeFigures(computed, { intact, complete }) {
     if (!computed) return { state: NOT_CHECKED, reason: this.#whyNotComputed() };
     this.#compareReport(computed);
+    if (!this.isOld) {
+      unlessRejected(
+        () => this.#checkPeriod(/** @type {CountedTimes} */ (this.times), this.#enclosedPolicy()),
+        (error) => this.#add("period-changed", "log/seen", error.message),
+      );
+    }
     this.#compareList();
     const changed = this.listed.find(({ problem }) => problem !== "log-part" && problem !== "bundle-rejected");
     if (changed) return { state: FAILS, reason: describePackFinding(changed) };
@@ -646,6 +776,10 @@ class PackVerifier {
       const reason = "they follow from the log part of this pack, which is not proven";
       return { state: NOT_CHECKED, reason };
     }
+    // It is what people read, so that nothing else makes up for it.
+    if (this.isOld) return { state: NOT_CHECKED, reason: PAGE_OF_MAKER };
+    const doubt = this.#doubtPeriod();
+    if (doubt) return { state: NOT_CHECKED, reason: doubt };
     const count = computed.get("figures").length;
     const reason = `${count} figures of report.json and the list of entries follow from the entries`;
     return { state: HOLDS, reason };
@@ -667,6 +801,69 @@ class PackVerifier {
     }
   }
 
+  /**
+   * Refuse checkpoints that do not decide what is in the period, by these witnesses.
+   * @param {CountedTimes} times
+   * @param {Policy} policy
+   */
+  #checkPeriod({ start, seen, end }, policy) {
+    const { log, given } = this;
+    const [since, until] = [given.get("since"), given.get("until")];
+    const inner = seen.filter((time) => !isSeenSince(time, until));
+    const isBefore = start === null || isSeenBefore(start, since);
+    require(isBefore, "witnesses did not see log/start.note before the period");
+    require(seen.every(Boolean), "witnesses have not cosigned a checkpoint in log/seen");
+    const isFirst = inner.every((time, at) => time === seen[at]);
+    require(
+      isFirst && inner.length <= 2 && seen.length <= inner.length + 1,
+      "log/seen has others than the first and the last checkpoint of the period",
+    );
+    const isLater = !inner.length || isSeenSince(inner[0], since);
+    require(isLater, "witnesses saw the first checkpoint in log/seen before the period");
+    // Between these, witnesses saw no checkpoint: it would have been the one that decides.
+    const sizes = [log.start.size, ...log.seen.map(({ size }) => size), log.end.size];
+    const isCut = end && !isSeenSince(end, until);
+    const isMissing = (/** @type {bigint} */ size) =>
+      (isCut ? [0] : [0, inner.length]).some((at) => sizes[at] < size && size < sizes[at + 1]);
+    /** @type {Map<string, {size: bigint, root: string, lines: string[]}>} */
+    const recorded = new Map();
+    for (const { size, root, recorded: lines } of this.#records()) {
+      const id = `${size}/${root}`;
+      recorded.set(id, { size, root, lines: [...(recorded.get(id)?.lines ?? []), ...lines] });
+    }
+    const sorted = [...recorded.values()].sort(
+      (one, other) => Number(one.size - other.size) || compareText(one.root, other.root),
+    );
+    const notes = [log.endNote, ...(log.startNote ? [log.startNote] : []), ...log.seen.map(({ note }) => note)];
+    const enclosed = new Map(notes.map(readNote).map((note) => [note.text, note]));
+    for (const { size, root, lines } of sorted) {
+      if (!HASH.test(root)) continue; // no witness has cosigned what is no checkpoint
+      const hash = root.replace(/../g, (digits) => String.fromCharCode(parseInt(digits, 16)));
+      const text = `${this.origin}\n${size}\n${btoa(hash)}\n`;
+      const note = { text, signatures: readSignatures(lines) };
+      const there = enclosed.get(text);
+      if (there) checkMissing(policy, size, note, there);
+      else if (isMissing(size)) checkRecord(policy, size, note);
+    }
+  }
+
+  /** Return why the witnesses of the reader do not show what is in the period, or nothing. */
+  #doubtPeriod() {
+    const { policy } = this;
+    if (!policy) return "you named no trust file, so that nothing shows which entries are in the period";
+    const theirs = new CountedTimes(this.log, policy);
+    const problem = unlessRejected(
+      () => this.#checkPeriod(theirs, policy) ?? "",
+      (error) => error.message,
+    );
+    if (problem) return `by your trust file, other checkpoints decide what is in the period: ${problem}`;
+    const isOther = /** @type {CountedTimes} */ (this.times).all.some((time, at) => {
+      const apart = time - theirs.all[at];
+      return time && (apart > MAX_CLOCK_SKEW_US || apart < -MAX_CLOCK_SKEW_US);
+    });
+    return isOther ? "the witnesses of your trust file saw the checkpoints at other times" : "";
+  }
+
   /** Add a finding for the first line of entries.csv that the entries do not give. */
   #compareList() {
     const read = () => readUtf8(this.archive.read("entries.csv")).split("\r\n");
@@ -685,7 +882,8 @@ class PackVerifier {
     const lines = ["index,id,time,run,strand,n,kind,actor,outcome"];
     for (const { index, entry, data } of this.entries ?? []) {
       const { ts, run, strand, n, kind, actor } = entry;
-      const isInPeriod = this.given.get("since") <= ts && ts < this.given.get("until");
+      const counted = /** @type {CountedTimes} */ (this.times).timeOf(index, ts);
+      const isInPeriod = this.given.get("since") <= counted && counted < this.given.get("until");
       if (index < this.log.start.size || !isInPeriod) continue;
       const outcome = String(entry.facts.get("outcome") ?? "");
       const id = toHex(hashLeaf(data));
@@ -777,7 +975,7 @@ class PackVerifier {
     try {
       published = this.#readAttestationKey();
       const statement = this.#openStatement(published.key);
-      if (computed) this.#compareClaims(statement, computed.get("check"));
+      if (computed) this.#compareClaims(statement, computed.get("check") ?? new Map());
     } catch (error) {
       if (!(error instanceof Rejected || error instanceof TypeError)) throw error;
       const detail = error instanceof Rejected ? error.message : "malformed";
@@ -898,6 +1096,40 @@ function readMap(data) {
   return value;
 }
 
+/**
+ * Return what tells of which source a title is: its letters and digits, and its numbers.
+ * @param {string} title
+ */
+function titleMarks(title) {
+  const words = title.toLowerCase().match(/[a-z0-9]+/g) ?? [];
+  return [words.join(""), ...(title.match(/[0-9]{4}\/[0-9]+/g) ?? [])];
+}
+
+/**
+ * Return the name of a map of this release that is of the same source, if there is one.
+ * @param {unknown} title
+ */
+function findNamesake(title) {
+  if (typeof title !== "string") return undefined;
+  const marks = titleMarks(title);
+  const line = MAP_TITLES.trim()
+    .split("\n")
+    .find((known) => titleMarks(known.slice(known.indexOf(" "))).some((mark) => marks.includes(mark)));
+  return line?.split(" ")[0];
+}
+
+/**
+ * Refuse queries that compare many terms with each item: kinds, members, and values of conditions.
+ * @param {PackMembers[]} queries
+ */
+function checkTerms(queries) {
+  const where = queries.flatMap((query) => query.get("where") ?? []);
+  const lists = queries.flatMap((query) => [query.get("kinds") ?? [], query.get("by") ?? []]);
+  lists.push(...where.map((condition) => condition.get("values")));
+  const terms = lists.reduce((sum, { length }) => sum + length, where.length);
+  require(terms <= MAX_TERMS, `the queries of maps have ${terms} terms; the most is ${MAX_TERMS}`);
+}
+
 /** @param {JsonValue | undefined} value */
 function digestJson(value) {
   if (value === undefined) throw new TypeError("a member is missing");
@@ -965,7 +1197,10 @@ function applyMap(used, digest, figures) {
       return figure;
     });
     const isFound = named.some((/** @type {PackMembers} */ figure) => figure.get("items"));
-    const state = isFound ? "entries found" : named.length ? "no entries in this period" : "not from a ledger";
+    const isUnknown = named.some((/** @type {PackMembers} */ figure) => figure.get("items") === null);
+    let state = named.length ? "no entries in this period" : "not from a ledger";
+    if (isUnknown) state = "cannot be computed from this pack";
+    if (isFound) state = "entries found";
     const short = named.map((/** @type {PackMembers} */ figure) =>
       new Map(["id", "value", "items"].map((name) => [name, figure.get(name)])),
     );
@@ -1081,6 +1316,7 @@ function unreadPackReport(origin, why, others, finding) {
     found: 1,
     not_checked: ["everything in it"],
     witnessing: "none",
+    counted_by: "",
   };
 }
 
@@ -1105,4 +1341,70 @@ export function verifyPack(data, trust, kinds, showProgress = () => {}) {
     const unread = { state: NOT_CHECKED, reason: "the pack could not be read" };
     return unreadPackReport("", describePackFinding(finding), unread, finding);
   }
+}
+
+/**
+ * Return recorded lines as signatures, unverified; none if one is malformed.
+ * @param {string[]} lines
+ */
+function readSignatures(lines) {
+  // No witness has cosigned what is no line.
+  return unlessRejected(
+    () => lines.slice(0, MAX_RECORDED_LINES).map(readSignature),
+    () => [],
+  );
+}
+
+/**
+ * Return whether the signatures of a note, unverified, name a quorum of witnesses.
+ * @param {Note} note
+ * @param {Policy} policy
+ */
+function namesQuorum(note, policy) {
+  const named = signaturesBy(note, [...policy.witnesses.values()]);
+  return policy.isSatisfiedBy(named.map(({ key }) => ({ key, time: 0n })));
+}
+
+/**
+ * Return the recorded cosignatures by these keys; refuse one that does not hold.
+ * @param {Note} note
+ * @param {bigint} size
+ * @param {Key[]} keys
+ */
+function checkRecordLines(note, size, keys) {
+  return unlessRejected(
+    () => signaturesBy(note, keys).map(({ key, blob }) => checkCosignature(note.text, blob, key)),
+    () => reject(`the log recorded a cosignature of a checkpoint of size ${size} that does not hold`),
+  );
+}
+
+/**
+ * Refuse an enclosed checkpoint without a cosignature that the log recorded.
+ * @param {Policy} policy
+ * @param {bigint} size
+ * @param {Note} recorded
+ * @param {Note} enclosed
+ */
+function checkMissing(policy, size, recorded, enclosed) {
+  for (const key of policy.witnesses.values()) {
+    // A witness that was asked twice has two cosignatures, and the note one of them.
+    if (signaturesBy(enclosed, [key]).length) continue;
+    const isLacking = checkRecordLines(recorded, size, [key]).length;
+    require(!isLacking, `the checkpoint of size ${size} lacks a cosignature that the log recorded`);
+  }
+}
+
+/**
+ * Refuse a pack without a checkpoint of which the log recorded that witnesses saw it.
+ *
+ * Signatures are checked only if they are of a quorum: an honest pack has no such record, and any
+ * other is refused with the first one.
+ * @param {Policy} policy
+ * @param {bigint} size
+ * @param {Note} note
+ */
+function checkRecord(policy, size, note) {
+  if (!namesQuorum(note, policy)) return;
+  const isMissing = policy.quorumTime(checkRecordLines(note, size, [...policy.witnesses.values()]));
+  if (isMissing) reject(`the log recorded that witnesses saw a checkpoint of size ${size}: it is missing`);
 }

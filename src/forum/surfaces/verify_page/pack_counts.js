@@ -22,7 +22,7 @@ const MAX_TIMELINE = 400;
 const MAX_DECISIONS = 50;
 const MAX_EVENTS = 50;
 const WHOLE_STRANDS = ["access", "config", "incidents", "retention"];
-const LASTING = ["config.seen/1", "hold/1", "retention/1"];
+const LASTING = ["config.seen/1", "config.seen/2", "hold/1", "retention/1"];
 /** @type {Record<string, string[]>} */
 const RELATED = {
   "accepted/1": ["parent_run", "fork_run"],
@@ -88,11 +88,15 @@ function ask(query, name, fallback) {
   return value;
 }
 
+/** The value of a member that does not follow from the log part. */
+const UNKNOWN = { toString: () => "unknown" };
+
 /** Computes one figure: counts the items of a query. */
 class FigureCounter {
   /** @param {Members} query */
   constructor(query) {
     this.query = query;
+    this.isUnknown = false;
     this.over = ask(query, "over", "entries");
     /** @type {string[]} */
     this.kinds = ask(query, "kinds", []);
@@ -113,10 +117,14 @@ class FigureCounter {
    */
   add(index, members) {
     const { query } = this;
+    let isUnknown = false;
     for (const condition of ask(query, "where", [])) {
-      const met = condition.get("values").includes(textOf(members.get(condition.get("member"))));
-      if (met === (condition.get("negated") ?? false)) return;
+      const told = members.get(condition.get("member"));
+      const met = condition.get("values").includes(textOf(told));
+      if (told === UNKNOWN) isUnknown = true;
+      else if (met === (condition.get("negated") ?? false)) return;
     }
+    this.isUnknown ||= isUnknown;
     const fallback = ask(query, "default", 0);
     const isCounted = ask(query, "measure", "count") === "count";
     const value = isCounted ? 1 : (members.get(ask(query, "of", "")) ?? fallback);
@@ -143,9 +151,9 @@ class FigureCounter {
         title: ask(query, "title"),
         section: ask(query, "section"),
         unit: ask(query, "unit", "number"),
-        value: exactNumber(this.#measure(this.values)),
-        items: this.values.length,
-        groups: this.#sortedGroups().map(
+        value: this.isUnknown ? null : exactNumber(this.#measure(this.values)),
+        items: this.isUnknown ? null : this.values.length,
+        groups: (this.isUnknown ? [] : this.#sortedGroups()).map(
           ({ key, value }) => new Map(Object.entries({ key, value: exactNumber(value) })),
         ),
         examples: this.examples.map(exactNumber),
@@ -207,6 +215,8 @@ function compareKeys(one, other) {
   return 0;
 }
 
+const MAX_OUTSIDE_RUNS = 50;
+
 /** Counts the entries of a log part, in the order of the log. */
 export class PeriodCounter {
   /**
@@ -214,8 +224,13 @@ export class PeriodCounter {
    * @param {number} until
    * @param {string} incident
    * @param {Members[]} queries
+   * @param {boolean} isOld
    */
-  constructor(since, until, incident, queries) {
+  constructor(since, until, incident, queries, isOld) {
+    this.isOld = isOld;
+    /** The first entry of each run that is counted, and is dated outside of the period. @type {Map<string, bigint>} */
+    this.outsideRuns = new Map();
+    this.outsideEntries = 0;
     this.since = since;
     this.until = until;
     this.incident = incident;
@@ -263,13 +278,20 @@ export class PeriodCounter {
   }
 
   /**
-   * Count one entry.
+   * Count one entry, by the time `counted`.
    * @param {bigint} index
-   * @param {Entry} entry
+   * @param {Entry} written
    * @param {string} entryId
+   * @param {number} counted
    */
-  add(index, entry, entryId) {
-    this.runOf.set(entryId, entry.run);
+  add(index, written, entryId, counted) {
+    this.runOf.set(entryId, written.run);
+    const includes = (/** @type {number} */ ts) => this.since <= ts && ts < this.until;
+    if (includes(counted) && !includes(written.ts)) {
+      this.outsideEntries++;
+      if (!this.outsideRuns.has(written.run)) this.outsideRuns.set(written.run, index);
+    }
+    const entry = { ...written, ts: counted };
     if (entry.ts >= this.until) return;
     if (entry.run === "log") this.#addToLogRun(index, entry);
     else this.#addToRun(index, entry);
@@ -280,6 +302,18 @@ export class PeriodCounter {
     if (entry.kind.startsWith("gate.")) this.#addToGate(index, entry);
     else this.#addToStep(index, entry);
     if (entry.run === this.incident) this.#addToTimeline(index, entry);
+  }
+
+  /** The entries that are counted in the period, and are dated outside of it. */
+  get outside() {
+    const listed = [...this.outsideRuns].slice(0, MAX_OUTSIDE_RUNS);
+    const members = {
+      entries: this.outsideEntries,
+      runs: listed.map(([run]) => run),
+      indexes: listed.map(([, index]) => exactNumber(index)),
+      runs_of: this.outsideRuns.size,
+    };
+    return new Map(Object.entries(members));
   }
 
   /** Count what is open at the end. */
@@ -334,7 +368,7 @@ export class PeriodCounter {
    */
   #countEntry(index, entry) {
     const own = join(this.#common(entry), { kind: entry.kind, actor: entry.actor });
-    if (entry.kind.startsWith("redact/")) own.set("held", this.#isUnderHold(entry) ? "yes" : "no");
+    if (entry.kind.startsWith("redact/")) own.set("held", this.#judgeHold(entry));
     if (entry.kind === "stop/1") {
       const reason = textOf(entry.facts.get("reason"));
       const isOverrun = reason === "budget" && ["gateway", "recorder"].includes(entry.actor);
@@ -402,7 +436,7 @@ export class PeriodCounter {
    * Return whether a redaction names an entry of a run that a hold keeps.
    * @param {Entry} entry
    */
-  #isUnderHold(entry) {
+  #judgeHold(entry) {
     /** @type {string[]} */
     let targets = [entry.facts.get("entry")];
     if (entry.kind !== "redact/1") {
@@ -410,8 +444,13 @@ export class PeriodCounter {
       const places = new Set(bodies.map((body) => body.split("/")[0]));
       targets = entry.parents.filter((_, number) => places.has(String(number)));
     }
-    const runs = new Set(targets.map((target) => this.runOf.get(target)));
-    return [...this.holds.values()].some((held) => !held.length || held.some((run) => runs.has(run)));
+    const named = entry.facts.get("runs");
+    const runs = new Set([...targets.map((target) => this.runOf.get(target)), ...(Array.isArray(named) ? named : [])]);
+    const holds = [...this.holds.values()];
+    if (holds.some((held) => !held.length || held.some((run) => runs.has(run)))) return "yes";
+    const isKnown = !holds.length || targets.every((target) => this.runOf.has(target));
+    // Release 0.2 called a target that it did not have one of no run.
+    return isKnown || this.isOld ? "no" : UNKNOWN;
   }
 
   /**

@@ -1,5 +1,5 @@
 import { checkPastCount, readPast } from "./bundle.js";
-import { readBase64, readHash, readUtf8, writeUtf8 } from "./bytes.js";
+import { equalBytes, readBase64, readHash, readUtf8, writeUtf8 } from "./bytes.js";
 import { readCheckpoint } from "./checkpoint.js";
 import { isCount } from "./entry.js";
 import { readJson } from "./json.js";
@@ -18,6 +18,8 @@ import { EMPTY_ROOT, hashLeaf, hashNode } from "./tree.js";
 /** @typedef {{index: bigint, data: Uint8Array, proof: string[]}} EarlierEntry */
 
 const PAST_NOTE = /^log\/past\/.*\.note$/;
+export const SEEN_NOTE = /^log\/seen\/[0-9]{16}\.note$/;
+const MAX_SEEN = 3;
 const TILE_WIDTH = 256n;
 const HASH_BYTES = 32;
 
@@ -72,6 +74,15 @@ export class PackLog {
       const proof = archive.read(`${name.slice(0, 25)}.consistency`);
       return readPast(BigInt(name.slice(9, 25)), archive.read(name), proof);
     });
+    const seen = [...archive.members.keys()].filter((name) => SEEN_NOTE.test(name)).sort();
+    require(seen.length <= MAX_SEEN, `log/seen has ${seen.length} checkpoints`);
+    /** The checkpoints between the two trees. @type {{size: bigint, root: Uint8Array, note: Uint8Array}[]} */
+    this.seen = seen.map((name) => {
+      const note = archive.read(name);
+      const { size, root } = readCheckpoint(readNote(note).text);
+      require(size === BigInt(name.slice(9, 25)), "log/seen: a checkpoint of another size");
+      return { size, root, note };
+    });
   }
 
   /**
@@ -85,6 +96,8 @@ export class PackLog {
 
   /**
    * Return the root that the edge leads to, and the one after the entries.
+   *
+   * Return as well the sizes in log/seen of which the entries lead to another root.
    *
    * A tree is a list of perfect trees of falling height; equal neighbours become one.
    */
@@ -106,8 +119,14 @@ export class PackLog {
       }
     }
     const start = joinTrees(trees);
-    for (const data of this.entries) addTree(trees, 0, hashLeaf(data));
-    return { start, end: joinTrees(trees) };
+    const others = new Map(this.seen.map(({ size, root }) => [size, root]));
+    this.entries.forEach((data, at) => {
+      addTree(trees, 0, hashLeaf(data));
+      const size = this.start.size + BigInt(at) + 1n;
+      const root = others.get(size);
+      if (root && equalBytes(root, joinTrees(trees))) others.delete(size);
+    });
+    return { start, end: joinTrees(trees), others: [...others.keys()] };
   }
 }
 

@@ -5,6 +5,10 @@ import { quote } from "./text.js";
 
 /** The reader's trust file: C2SP tlog-policy, and our line `independent NAME`. */
 
+// A pack encloses a trust file that anybody can have written.
+const MAX_SIZE = 1 << 20;
+const MAX_LINES = 1000;
+
 /** @typedef {import("./note.js").Key} Key */
 /** @typedef {import("./checkpoint.js").Cosignature} Cosignature */
 
@@ -22,11 +26,14 @@ export class Policy {
     this.quorums = [];
     /** The witnesses that the reader marks as another organization's. @type {string[]} */
     this.independent = [];
+    /** The names of the witnesses and groups. @type {Set<string>} */
+    this.names = new Set();
+    require(data.length <= MAX_SIZE, `the trust file is longer than ${MAX_SIZE} bytes`);
     require(!data.some(isControl), "the trust file contains a control character");
     require(data.at(-1) === 0x0a, "the trust file does not end in a newline");
-    for (const words of readLines(data)) {
-      if (words.length && !words[0].startsWith("#")) this.#readLine(words);
-    }
+    const used = readLines(data).filter((words) => words.length && !words[0].startsWith("#"));
+    require(used.length <= MAX_LINES, `the trust file has more than ${MAX_LINES} lines`);
+    for (const words of used) this.#readLine(words);
     const quorums = this.quorums.length;
     if (quorums !== 1) reject(`the trust file has ${quorums} quorum lines`);
     this.#checkNothingTwice();
@@ -51,7 +58,7 @@ export class Policy {
 
   /** @param {string[]} words */
   #readLine(words) {
-    const names = new Set([...this.witnesses.keys(), ...this.groups.map((group) => group.name)]);
+    const { names } = this;
     const [first, name] = words;
     const count = words.length;
     const free = name !== "none" && !names.has(name);
@@ -59,8 +66,10 @@ export class Policy {
       this.logs.push(readKeyOfType(name, LOG_KEY));
     } else if (first === "witness" && (count === 3 || count === 4) && free) {
       this.witnesses.set(name, readKeyOfType(words[2], WITNESS_KEY));
+      names.add(name);
     } else if (first === "group" && count > 3 && free) {
-      this.#addGroup(name, words[2], words.slice(3), names);
+      this.#addGroup(name, words[2], words.slice(3));
+      names.add(name);
     } else if (first === "quorum" && count === 2 && (name === "none" || names.has(name))) {
       this.quorums.push(name);
     } else if (first === "independent" && count === 2 && this.witnesses.has(name)) {
@@ -77,15 +86,14 @@ export class Policy {
    * @param {string} name
    * @param {string} threshold
    * @param {string[]} members
-   * @param {Set<string>} names
    */
-  #addGroup(name, threshold, members, names) {
+  #addGroup(name, threshold, members) {
     const least =
       threshold === "any" ? 1 : threshold === "all" ? members.length : Number(readDecimal(threshold));
     if (least < 1 || least > members.length) {
       reject(`invalid threshold ${threshold} of group ${name}`);
     }
-    const defined = members.every((member) => names.has(member));
+    const defined = members.every((member) => this.names.has(member));
     if (!defined) reject(`a member of group ${name} is not defined above it`);
     this.groups.push({ name, least, members });
   }

@@ -9,6 +9,11 @@ import { compareText, quote } from "./text.js";
 /** @typedef {import("./entry.js").Entry} Entry */
 /** @typedef {import("./findings.js").Findings} Findings */
 
+/**
+ * The proven interval of a run, in seconds; null where it was not checked.
+ * @typedef {{after: number | null, before: number | null}} Interval
+ */
+
 /** The clock error of a writer, in microseconds, up to which its times are accepted. */
 export const MAX_CLOCK_SKEW_US = 300n * 1_000_000n;
 export const MAX_TIME = BigInt(Number.MAX_SAFE_INTEGER);
@@ -46,13 +51,46 @@ function* redactedBodies(entry) {
   const place = `${entry.run}/${entry.strand}/${entry.kind}`;
   if (place === "log/main/redact/1" && entry.parents[0] === entry.facts.get("entry")) {
     yield `${entry.facts.get("entry")}/${entry.facts.get("body")}`;
-  } else if (place === "log/retention/redact/2") {
+  } else if (place === "log/retention/redact/2" || place === "log/retention/redact/3") {
+    const runs = /** @type {string[] | undefined} */ (entry.facts.get("runs"));
+    const count = Math.min(runs?.length ?? Infinity, entry.parents.length);
     for (const text of /** @type {string[]} */ (entry.facts.get("bodies"))) {
       const [, parent, name] = PLACE.exec(text) ?? [];
-      if (name !== undefined && Number(parent) < entry.parents.length) {
+      if (name !== undefined && Number(parent) < count) {
         yield `${entry.parents[Number(parent)]}/${name}`;
       }
     }
+  }
+}
+
+/** The holds in force at a place of the log; fed with its entries in their order. */
+class HoldOrder {
+  /** @type {Map<string, string[]>} */
+  #holds = new Map();
+
+  /**
+   * Follow an entry, if it places or releases a hold.
+   * @param {Entry} entry
+   */
+  add(entry) {
+    if (`${entry.run}/${entry.strand}/${entry.kind}` !== "log/retention/hold/1") {
+      return;
+    }
+    const hold = /** @type {string} */ (entry.facts.get("hold"));
+    if (entry.facts.get("act") === "place") {
+      this.#holds.set(hold, /** @type {string[]} */ (entry.facts.get("runs") ?? []));
+    } else {
+      this.#holds.delete(hold);
+    }
+  }
+
+  /**
+   * Return the name of a hold that keeps what a run has recorded, or undefined.
+   * @param {string} run
+   */
+  findHold(run) {
+    const keeping = [...this.#holds].filter(([, runs]) => !runs.length || runs.includes(run));
+    return keeping.map(([name]) => name).sort(compareText)[0];
   }
 }
 
@@ -73,12 +111,18 @@ export class RunChecker {
     this.absent = new Map();
     /** @type {Set<string>} */
     this.redacted = new Set();
+    this.holds = new HoldOrder();
+    /** The ids of the entries of the run that have bodies. @type {Set<string>} */
+    this.own = new Set();
     /** The cosignature time of each signed tree, by size and root; 0 if it is unknown. @type {Map<string, bigint>} */
     this.signed = new Map();
     /** The cosignature times that agree with each other, by size. @type {Map<bigint, bigint>} */
     this.cosigned = new Map();
     /** The time of the tree that the run names as its past. */
     this.floor = 0n;
+    /** The indexes of the first and of the last entry of the run. */
+    this.first = -1n;
+    this.last = -1n;
     this.openings = 0;
     this.open = false;
     this.closed = false;
@@ -97,14 +141,51 @@ export class RunChecker {
       this.findings.add("foreign-entry", `it belongs to ${entry.log}`, index, entry);
     }
     if (entry.run === this.bundle.run) {
+      if (this.last < 0n) this.first = index;
+      this.last = index;
       this.#checkSuccessor(index, leaf, entry);
       this.#checkParents(index, entry);
       this.#checkBodies(index, leaf, entry);
+      if (entry.bodies.size) {
+        this.own.add(leaf);
+      }
     }
+    this.holds.add(entry);
+    this.#checkRedaction(index, entry);
     for (const body of redactedBodies(entry)) {
       this.redacted.add(body);
     }
     this.ids.add(leaf);
+  }
+
+  /**
+   * Report a redaction of the run that stands behind a hold, or under another run's name.
+   * @param {bigint} index
+   * @param {Entry} entry
+   */
+  #checkRedaction(index, entry) {
+    const run = this.bundle.run;
+    const named = /** @type {string[]} */ (
+      entry.kind === "redact/3" ? (entry.facts.get("runs") ?? []) : []
+    );
+    for (const body of redactedBodies(entry)) {
+      const [target, name] = [body.slice(0, 64), body.slice(65)];
+      if (!this.own.has(target)) {
+        continue;
+      }
+      const place = entry.parents.indexOf(target);
+      if (named.length && named[place] !== run) {
+        const detail = `its parent ${place} is an entry of run ${run}, not of ${named[place]}`;
+        this.findings.add("parent-unknown", detail, index, entry);
+        return;
+      }
+      const hold = this.holds.findHold(run);
+      if (hold !== undefined) {
+        const detail = `it erases body ${quote(name)} of run ${run}, which hold ${hold} keeps`;
+        this.findings.add("hold-broken", detail, index, entry);
+        return;
+      }
+    }
   }
 
   /** Report an empty run and missing bodies; call this after all entries. */
@@ -160,6 +241,23 @@ export class RunChecker {
       `the times of witnesses contradict its time ${time / 1_000_000n}. ` +
       `The clock of the machine that wrote it was probably ${late}`;
     this.findings.add("time-impossible", detail, index, entry);
+  }
+
+  /**
+   * Return when the run was written, as far as witnessed checkpoints prove it.
+   * @returns {Interval}
+   */
+  interval() {
+    if (this.last < 0n) return { after: null, before: null };
+    // The root that the opening names cannot be known before its tree is there.
+    let after = this.floor;
+    let before = 0n;
+    for (const [size, time] of this.cosigned) {
+      if (size <= this.first && time > after) after = time;
+      if (size > this.last && (!before || time < before)) before = time;
+    }
+    const [from, until] = [after, before].map((time) => Number(time / 1_000_000n) || null);
+    return { after: from, before: until };
   }
 
   /**

@@ -1,16 +1,17 @@
 import { BundleContents, bodyKey } from "./bundle.js";
 import { equalBytes, toHex } from "./bytes.js";
-import { openCheckpoint, readCosignatures } from "./checkpoint.js";
+import { checkCosignature, openCheckpoint, readCosignatures } from "./checkpoint.js";
 import { readEntry } from "./entry.js";
 import { COMPLETE, FAILS, Findings, HOLDS, INDEPENDENT, INTACT, NOT_CHECKED, exactNumber } from "./findings.js";
 import { bundleKeys } from "./log_keys.js";
-import { uniqueKeys } from "./note.js";
+import { readNote, readSignature, uniqueKeys } from "./note.js";
 import { consistentTimes, isLocalWitness } from "./policy.js";
 import { require, unlessRejected } from "./rejected.js";
 import { ReportChecker, isToldByOthers } from "./report_checker.js";
 import { MAX_CLOCK_SKEW_US, MAX_TIME, RunChecker } from "./run_checker.js";
 import { compareText, quote } from "./text.js";
 import { checkConsistency, checkInclusion, hashLeaf } from "./tree.js";
+import { witnessRecords } from "./witness_records.js";
 
 /** The verification of a bundle: docs/spec/bundle.md, Verification. */
 
@@ -19,6 +20,7 @@ import { checkConsistency, checkInclusion, hashLeaf } from "./tree.js";
 /** @typedef {import("./findings.js").Finding} Finding */
 /** @typedef {import("./findings.js").Judgement} Judgement */
 /** @typedef {import("./kinds.js").Kinds} Kinds */
+/** @typedef {import("./run_checker.js").Interval} Interval */
 /** @typedef {import("./note.js").Key} Key */
 /** @typedef {import("./policy.js").Policy} Policy */
 /** @typedef {import("./report_checker.js").Coverage} Coverage */
@@ -43,11 +45,18 @@ import { checkConsistency, checkInclusion, hashLeaf } from "./tree.js";
  *   found: number, not_checked: string[], entries: number, runs: number, open_runs: string[],
  *   bodies: {ok: number, redacted: number, missing: number, mismatch: number}, pending: number,
  *   sightings: Sighting[], epochs: never[], notices: string[], coverage: Coverage,
- *   witnessing: string,
+ *   witnessing: string, interval: Interval | null,
  * }} Report
  */
 
 const PROGRESS_STEP = 500;
+
+const UNBOUNDED_BELOW =
+  "when the run began: it is not bounded below, because no tree before it is cosigned as your " +
+  "trust file asks; it may be newer than its times say";
+const UNBOUNDED_ABOVE =
+  "when the run was there: it is not bounded above, because no tree with all of it is cosigned " +
+  "as your trust file asks";
 
 export const NOTHING_CHECKED = notChecked("nothing was checked");
 export const NO_KEY = notChecked("you named no key of the log: nothing was checked");
@@ -166,6 +175,7 @@ class BundleVerifier {
    */
   #checkPast(newest) {
     const checkpoints = [newest];
+    const records = witnessRecords(this.bundle, newest, this.kinds);
     /** @type {Map<bigint, bigint>} */
     const times = new Map();
     this.#takeTime(times, newest, this.seen);
@@ -173,12 +183,56 @@ class BundleVerifier {
       const checkpoint = this.#open(past.note);
       if (!checkpoint || !this.#continues(past.nodes, checkpoint, newest)) continue;
       checkpoints.push(checkpoint);
-      this.#takeTime(times, checkpoint, this.#verifyCosignatures(past.note));
+      const cosigned = this.#verifyCosignatures(past.note);
+      const restored = this.#restoreCosignatures(records, checkpoint, readNote(past.note));
+      this.#takeTime(times, checkpoint, [...cosigned, ...restored]);
     }
     this.#selectTimes(times);
     for (const { size, root } of checkpoints) {
       this.run.signed.set(`${size}/${toHex(root)}`, this.run.cosigned.get(size) ?? 0n);
     }
+  }
+
+  /**
+   * Return the cosignatures that the log recorded and that are not below the note.
+   * @param {import("./witness_records.js").WitnessRecords} records
+   * @param {Checkpoint} checkpoint
+   * @param {import("./note.js").Note} note
+   */
+  #restoreCosignatures(records, { size, root }, note) {
+    const signatureKey = ({ name, keyId, blob }) => `${name} ${keyId} ${toHex(blob)}`;
+    const named = new Set(note.signatures.map(({ name, keyId }) => `${name} ${keyId}`));
+    const seen = new Set(note.signatures.map(signatureKey));
+    const witnesses = [...(this.policy?.witnesses.values() ?? [])];
+    const witnessed = new Set();
+    /** @type {Cosignature[]} */
+    const restored = [];
+    for (const { line, index, entry } of records.get(`${size}/${toHex(root)}`) ?? []) {
+      const signature = unlessRejected(
+        () => readSignature(line),
+        () => null,
+      );
+      if (!signature || seen.has(signatureKey(signature))) continue;
+      const { name, keyId, blob } = signature;
+      const key = witnesses.find((witness) => witness.name === name && witness.id === keyId);
+      if (!key || witnessed.has(key)) continue;
+      witnessed.add(key);
+      const cosignature = unlessRejected(
+        () => checkCosignature(note.text, blob, key),
+        () => null,
+      );
+      if (!cosignature) {
+        const detail = `the recorded cosignature of ${name} does not hold`;
+        this.findings.add("signature-rejected", detail, index, entry);
+        continue;
+      }
+      restored.push(cosignature);
+      // A witness that was asked twice has two cosignatures, and the note one of them.
+      if (named.has(`${name} ${keyId}`)) continue;
+      const detail = `the checkpoint of size ${size} lacks the cosignature of ${name} that the log recorded`;
+      this.findings.add("cosignature-missing", detail, index, entry);
+    }
+    return restored;
   }
 
   /**
@@ -358,6 +412,11 @@ class BundleVerifier {
             "if these are there",
         );
     }
+    if (this.policy && this.run.openings) {
+      const { after, before } = this.run.interval();
+      if (after === null) listed.push(UNBOUNDED_BELOW);
+      if (before === null) listed.push(UNBOUNDED_ABOVE);
+    }
     return listed;
   }
 
@@ -385,6 +444,7 @@ class BundleVerifier {
       notices: this.notices,
       coverage: this.reports.coverage(),
       witnessing: judgeWitnessing(this.trust, claims.independent, this.seen),
+      interval: run.interval(),
     };
   }
 }
@@ -426,6 +486,7 @@ function unreadableReport(findings) {
     notices: [],
     coverage: { driven: 0, relayed: 0, wrapped: 0, reported: 0, gaps: [] },
     witnessing: "none",
+    interval: null,
   };
 }
 

@@ -80,7 +80,8 @@ export function viewPackReport(report, trusted) {
     ? [
         { name: "Evidence", text: `of the log ${escapeText(report.origin)}` },
         { name: "Period", text: `from ${readable(report.since)} until ${readable(report.until)}` },
-        { name: "Checked", text: "the figures that were compared are those of report.json; the page report.html was not compared with them" },
+        ...(report.counted_by ? [{ name: "Counted by", text: report.counted_by }] : []),
+        { name: "Checked", text: "every figure of report.json was computed again from the entries" },
       ]
     : [];
   const left = report.found - report.findings.length;
@@ -195,6 +196,7 @@ function listSections(report, trusted) {
   return [
     ["Problems found", found],
     ["Witnesses", report.sightings.map(describeSighting)],
+    ["Written", describeInterval(report.interval)],
     ["How it is known", whenReadable(describeKnown(report.coverage))],
     ["Not checked", report.not_checked],
     ["Notes", report.notices],
@@ -221,6 +223,13 @@ function readable(moment) {
 /** @param {Report | PackReport} report */
 function describeLog({ origin, size, root }) {
   return [origin, ...(root ? [`${size} entries when it was signed`, `root ${root}`] : [])];
+}
+
+/** @param {import("./run_checker.js").Interval | null} interval */
+function describeInterval(interval) {
+  if (!interval?.after || !interval.before) return [];
+  const [after, before] = [interval.after, interval.before].map((time) => formatTime(time * 1000));
+  return [`between ${after} and ${before}, witnessed`];
 }
 
 /** @param {import("./verifier.js").Sighting} sighting */

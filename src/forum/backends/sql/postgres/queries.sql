@@ -29,6 +29,13 @@ SELECT set_config('plan_cache_mode', 'force_generic_plan', false),
 INSERT INTO forum.log (origin, root) VALUES (%s, %s) ON CONFLICT DO NOTHING
 -- name: log
 SELECT id FROM forum.log WHERE origin = %(origin)s
+-- name: identity
+-- The timeline of the log that is written now; the control file may lag behind a promotion.
+SELECT system_identifier,
+    CASE WHEN pg_is_in_recovery() THEN NULL
+        ELSE ('x' || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8))::bit(32)::int END,
+    extract(epoch FROM pg_postmaster_start_time())::float8
+FROM pg_control_system()
 -- name: lead
 SELECT pg_try_advisory_lock(hashtext('forum.sequencer'), %s)
 -- name: stop_leading
@@ -47,14 +54,23 @@ CROSS JOIN LATERAL (
     WHERE log = %(log)s AND run = wanted.run AND name = wanted.name
 ) AS strand
 -- name: append
-WITH new AS (
+-- No row is inserted while the log is not here.  A move waits for the statements that began before
+-- its row was committed.
+WITH here AS MATERIALIZED (
+    SELECT WHERE NOT EXISTS (SELECT FROM forum.move WHERE log = %(log)s AND state <> 'copying')
+), new AS (
     INSERT INTO forum.entry (log, strand, n, bytes, tag)
-    SELECT %(log)s, strand, n, bytes, tag FROM unnest(
+    SELECT %(log)s, strand, n, bytes, tag FROM here, unnest(
         %(strands)b::bigint[], %(ns)b::bigint[], %(bytes)b::bytea[], %(tags)b::bytea[]
     ) AS u (strand, n, bytes, tag)
 )
 INSERT INTO forum.pending (log, strands, ns)
-VALUES (%(log)s, %(strands)b::bigint[], %(ns)b::bigint[])
+SELECT %(log)s, %(strands)b::bigint[], %(ns)b::bigint[] FROM here
+-- name: add_own_entries
+INSERT INTO forum.entry (log, strand, n, bytes, tag)
+SELECT %(log)s, strand, n, bytes, tag FROM unnest(
+    %(strands)b::bigint[], %(ns)b::bigint[], %(bytes)b::bytea[], %(tags)b::bytea[]
+) AS u (strand, n, bytes, tag)
 -- name: add_bodies
 INSERT INTO forum.body (log, strand, n, name, part, salt, data)
 SELECT %s, strand, n, name, part, salt, data FROM unnest(
@@ -140,13 +156,16 @@ SELECT DISTINCT run FROM forum.strand
 WHERE log = %(log)s AND run > %(run)s ORDER BY run LIMIT %(limit)s
 -- name: runs_before
 -- The ids of strands follow the order of their creation, and every run begins with its strand main.
-SELECT run FROM forum.strand
+-- One without entries was never opened: its opening was set aside.
+SELECT run FROM forum.strand AS s
 WHERE log = %(log)s AND name = 'main' AND id < (
     SELECT id FROM forum.strand WHERE log = %(log)s AND run = %(run)s AND name = 'main'
-) ORDER BY id DESC LIMIT %(limit)s
+) AND EXISTS (SELECT 1 FROM forum.entry WHERE log = s.log AND strand = s.id) ORDER BY id DESC LIMIT %(limit)s
 -- name: last_runs
-SELECT run FROM forum.strand
-WHERE log = %(log)s AND name = 'main' ORDER BY id DESC LIMIT %(limit)s
+SELECT run FROM forum.strand AS s
+WHERE log = %(log)s AND name = 'main'
+    AND EXISTS (SELECT 1 FROM forum.entry WHERE log = s.log AND strand = s.id)
+ORDER BY id DESC LIMIT %(limit)s
 -- name: summaries
 SELECT run, version, ended, data, tag FROM forum.run_summary
 WHERE log = %(log)s AND run = ANY(%(runs)s)
@@ -189,12 +208,22 @@ WHERE log = %(log)s AND strand = %(strand)s AND n = %(n)s AND name = %(name)s
 SELECT size, note FROM forum.checkpoint
 WHERE log = %(log)s AND size >= %(size)s ORDER BY size LIMIT %(limit)s
 -- name: checkpoint
-SELECT note FROM forum.checkpoint
-WHERE log = %(log)s AND size <= %(size)s ORDER BY size DESC LIMIT 1
+SELECT note, size FROM forum.checkpoint
+WHERE log = %(log)s AND size <= least(%(size)s, (SELECT size FROM forum.log WHERE id = %(log)s))
+ORDER BY size DESC LIMIT 1
+-- name: lock_checkpoint
+SELECT note FROM forum.checkpoint WHERE log = %(log)s AND size = %(size)s FOR UPDATE
 -- name: save_checkpoint
-INSERT INTO forum.checkpoint AS old (log, size, note) VALUES (%(log)s, %(size)s, %(note)s)
-ON CONFLICT (log, size) DO UPDATE SET note = excluded.note
-WHERE length(excluded.note) > length(old.note)
+-- Writers name the checkpoint in their entries, so it must not stay behind.
+WITH here AS MATERIALIZED (
+    SELECT WHERE NOT EXISTS (SELECT FROM forum.move WHERE log = %(log)s AND state <> 'copying')
+), saved AS (
+    INSERT INTO forum.checkpoint AS old (log, size, note)
+    SELECT %(log)s, %(size)s, %(note)s FROM here
+    ON CONFLICT (log, size) DO UPDATE SET note = excluded.note
+    WHERE length(excluded.note) > length(old.note)
+)
+SELECT FROM here
 -- name: waiting
 SELECT p.seq, u.strand, t.run, t.name, u.n, e.bytes, e.tag
 FROM (
@@ -263,6 +292,10 @@ SELECT n, leaf, tag FROM forum.head WHERE log = %(log)s AND strand = %(strand)s
 INSERT INTO forum.head (log, strand, n, leaf, tag)
 VALUES (%(log)s, %(strand)s, %(n)s, %(leaf)s, %(tag)s)
 ON CONFLICT (log, strand) DO UPDATE SET n = excluded.n, leaf = excluded.leaf, tag = excluded.tag
+-- name: add_lost_mark
+INSERT INTO forum.head (log, strand, n, leaf, tag)
+SELECT id, %(strand)s, %(n)s, %(leaf)s, %(tag)s FROM forum.log WHERE origin = %(origin)s
+ON CONFLICT DO NOTHING
 -- name: quarantine
 SELECT id, run, strand, n, bytes, tag, at FROM forum.quarantine WHERE log = %(log)s ORDER BY id
 -- name: quarantined
@@ -295,6 +328,21 @@ DELETE FROM forum.quarantine_body WHERE quarantine = (
 DELETE FROM forum.quarantine WHERE log = %(log)s AND id = %(id)s
 -- name: swap
 UPDATE forum.log SET size = %s, root = %s WHERE id = %s AND size = %s AND root = %s
+    AND NOT EXISTS (SELECT FROM forum.move WHERE move.log = log.id AND state <> 'copying')
+-- name: has_moves
+SELECT to_regclass('forum.move') IS NOT NULL
+-- name: move
+SELECT state, place, id FROM forum.move WHERE log = %(log)s
+-- name: end_lost_move
+-- A mover holds the lock in the session in which it decides, so without the lock it has not decided
+-- and cannot any more.
+WITH free AS MATERIALIZED (
+    SELECT pg_try_advisory_xact_lock(hashtext('forum.move'), %(log)s) AS is_free
+)
+DELETE FROM forum.move USING free
+WHERE is_free AND log = %(log)s AND state IN ('copying', 'paused')
+-- name: arrive
+DELETE FROM forum.move WHERE log = %(log)s AND state = 'arriving' AND id = %(id)s
 -- name: remove_pending
 DELETE FROM forum.pending WHERE log = %s AND seq = ANY(%s) RETURNING seq, strands, ns
 -- name: add_sequenced
@@ -332,8 +380,12 @@ SELECT run FROM forum.account WHERE log = %(log)s AND run > %(run)s ORDER BY run
 SELECT to_char(t, 'YYYY-MM-DD'), to_char(t, 'YYYY-MM'),
     (extract(epoch FROM date_trunc('day', t) + interval '1 day') * 1000000)::bigint,
     (extract(epoch FROM date_trunc('month', t) + interval '1 month') * 1000000)::bigint,
-    (extract(epoch FROM t) * 1000000)::bigint
+    (extract(epoch FROM t) * 1000000)::bigint, to_char(t, '"minute "YYYY-MM-DD HH24:MI'),
+    (extract(epoch FROM date_trunc('minute', t) + interval '1 minute') * 1000000)::bigint
 FROM (SELECT statement_timestamp() AT TIME ZONE 'UTC') AS clock (t)
+-- name: drop_past_slices
+DELETE FROM forum.budget
+WHERE log = %(log)s AND period >= 'minute' AND period < %(period)s AND scope = %(scope)s
 -- name: add_slice
 INSERT INTO forum.budget (log, period, scope, owner, until)
 VALUES (%(log)s, %(period)s, %(scope)s, %(owner)s, %(until)s) ON CONFLICT DO NOTHING
@@ -378,7 +430,7 @@ SELECT scope, runs::bigint FROM forum.budget WHERE log = %(log)s AND period = 'o
 INSERT INTO forum.once (log, name, run, digest, tag)
 VALUES (%(log)s, %(name)s, %(run)s, %(digest)s, %(tag)s) ON CONFLICT DO NOTHING
 -- name: forget_asked
-UPDATE forum.once SET digest = '' WHERE log = %(log)s AND run = %(run)s
+UPDATE forum.once SET digest = '', tag = NULL WHERE log = %(log)s AND run = %(run)s
 -- name: asked
 SELECT run, digest, tag FROM forum.once WHERE log = %(log)s AND name = %(name)s
 -- name: tag_idempotency
@@ -489,6 +541,11 @@ ORDER BY run, strand LIMIT %(limit)s
 -- name: alarm
 SELECT run, strand, at FROM forum.alarm
 WHERE log = %(log)s AND run = %(run)s AND strand = %(strand)s
+-- name: open_runs
+-- The timer of a run is set from its acceptance to its end; that of a reported run has another name.
+SELECT count(*) FROM (
+    SELECT FROM forum.alarm WHERE log = %(log)s AND strand = %(strand)s LIMIT %(limit)s
+) AS run
 -- name: gates_waiting
 SELECT count(*) FROM (
     SELECT FROM forum.alarm
@@ -633,6 +690,16 @@ WITH lost AS MATERIALIZED (
         (extract(epoch FROM statement_timestamp()) * 1000000)::bigint + %(micros)s
     )
     ON CONFLICT (log, worker) DO UPDATE SET until = excluded.until
+), cut AS (
+    -- No worker takes so long a lease: somebody has edited the table, and its runs would wait.
+    UPDATE forum.lease AS held
+    SET until = (extract(epoch FROM statement_timestamp()) * 1000000)::bigint + %(most)s
+    FROM (
+        SELECT worker FROM forum.lease WHERE log = %(log)s AND worker <> %(worker)s
+            AND until > (extract(epoch FROM statement_timestamp()) * 1000000)::bigint + %(most)s
+        FOR UPDATE SKIP LOCKED
+    ) AS long
+    WHERE held.log = %(log)s AND held.worker = long.worker
 )
 SELECT worker FROM lost
 
@@ -641,20 +708,21 @@ SELECT origin, found.id FROM unnest(%(origins)s::text[]) AS named (origin)
 CROSS JOIN LATERAL (SELECT id FROM forum.log WHERE log.origin = named.origin LIMIT 1) AS found
 
 -- name: logs_with_work
--- Which of many logs have something to do: a timer is due, or a worker is lost (as in `beat`); and,
+-- Which of many logs have something to do: timers are due, or a worker is lost (as in `beat`); and,
 -- for the process that signs, entries without an index, a tree without a checkpoint, or rows of
 -- ended runs to delete.  With order and limit the planner looks into an index for each log.
-SELECT served.log, timer.is_due OR lost.is_lost,
-    pending.is_there OR ended.is_there OR tree.size > coalesce(signed.size, 0)
+SELECT served.log, timer.due, lost.is_lost,
+    pending.is_there OR ended.is_there OR tree.size > coalesce(signed.size, 0),
+    EXISTS (SELECT FROM forum.move WHERE move.log = served.log AND state = 'left')
 FROM unnest(%(logs)s::integer[], %(delays)s::bigint[]) AS served (log, delay)
 CROSS JOIN LATERAL (SELECT size FROM forum.log WHERE id = served.log LIMIT 1) AS tree
 LEFT JOIN LATERAL (
     SELECT size FROM forum.checkpoint WHERE checkpoint.log = served.log ORDER BY size DESC LIMIT 1
 ) AS signed ON true
-CROSS JOIN LATERAL (SELECT count(*) > 0 AS is_due FROM (
+CROSS JOIN LATERAL (SELECT count(*) AS due FROM (
     SELECT FROM forum.alarm WHERE alarm.log = served.log
         AND at <= (extract(epoch FROM statement_timestamp()) * 1000000)::bigint
-    ORDER BY at LIMIT 1
+    ORDER BY at LIMIT %(most)s
 ) AS due) AS timer
 CROSS JOIN LATERAL (SELECT count(*) > 0 AS is_there FROM (
     SELECT FROM forum.pending WHERE pending.log = served.log ORDER BY seq LIMIT 1
@@ -765,3 +833,224 @@ WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type 
 -- name: live_workers
 SELECT count(*) FROM forum.lease
 WHERE until > (extract(epoch FROM statement_timestamp()) * 1000000)::bigint
+-- name: catalogue
+-- What the schema consists of, as pairs of an object and one of its properties.  Names of functions
+-- and operators resolve in pg_catalog alone (see safe_path); indexes and constraints have no names
+-- here, because those of partitions are made up by the server.
+WITH space AS (
+    SELECT oid, nspowner FROM pg_catalog.pg_namespace WHERE nspname = 'forum'
+), relations AS (
+    SELECT c.*, space.nspowner,
+        CASE WHEN parent.oid IS NULL THEN 'relation ' || c.relname
+        ELSE 'partition of ' || parent.relname END AS object,
+        parent.oid AS parent
+    FROM pg_catalog.pg_class AS c JOIN space ON c.relnamespace = space.oid
+    LEFT JOIN pg_catalog.pg_inherits ON inhrelid = c.oid AND c.relispartition
+    LEFT JOIN pg_catalog.pg_class AS parent
+        ON parent.oid = inhparent AND parent.relnamespace = space.oid
+    WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f', 'c', 'S')
+), builtin AS (
+    SELECT DISTINCT proname FROM pg_catalog.pg_proc WHERE oid < 16384
+)
+SELECT 'schema forum', 'is there' FROM space
+UNION
+SELECT object, 'kind ' || relkind::text || ', persistence ' || relpersistence::text
+    || ', method ' || coalesce((SELECT amname FROM pg_catalog.pg_am WHERE oid = relam), 'none')
+    || CASE WHEN relrowsecurity THEN ', row security' ELSE '' END
+    || CASE WHEN relforcerowsecurity THEN ', forced row security' ELSE '' END
+FROM relations
+UNION
+SELECT object, 'owned by ' || pg_catalog.pg_get_userbyid(relowner)
+    || ', who is not the owner of the schema'
+FROM relations JOIN pg_catalog.pg_roles AS owner ON owner.oid = relowner
+WHERE relowner <> nspowner AND NOT owner.rolsuper
+UNION
+SELECT object, 'sequence of ' || pg_catalog.format_type(seqtypid, NULL) || ' from '
+    || seqstart::text || ' by ' || seqincrement::text || ' to ' || seqmax::text || ', cache '
+    || seqcache::text || CASE WHEN seqcycle THEN ', cycles' ELSE '' END
+FROM relations JOIN pg_catalog.pg_sequence ON seqrelid = relations.oid
+UNION
+SELECT object, 'column ' || attname || ' ' || pg_catalog.format_type(atttypid, atttypmod)
+    || CASE WHEN attnotnull THEN ' not null' ELSE '' END
+    || coalesce(' collate ' || (
+        SELECT nspname || '.' || collname FROM pg_catalog.pg_collation AS rules
+        JOIN pg_catalog.pg_namespace AS home ON home.oid = collnamespace
+        WHERE rules.oid = attcollation
+    ), '')
+    || CASE WHEN attidentity = '' THEN '' ELSE ' identity ' || attidentity::text END
+    || CASE WHEN attgenerated = '' THEN ' default ' ELSE ' generated ' END
+    || coalesce(pg_catalog.pg_get_expr(adbin, adrelid), 'none')
+FROM relations JOIN pg_catalog.pg_attribute ON attrelid = relations.oid
+LEFT JOIN pg_catalog.pg_attrdef ON adrelid = attrelid AND adnum = attnum
+WHERE attnum > 0 AND NOT attisdropped AND relkind <> 'S'
+UNION
+-- Whether a constraint was checked for old rows differs between partitions of one history.
+SELECT object, 'constraint '
+    || replace(pg_catalog.pg_get_constraintdef(con.oid), ' NOT VALID', '')
+FROM relations JOIN pg_catalog.pg_constraint AS con ON conrelid = relations.oid
+WHERE contype IN ('c', 'f', 'p', 'u', 'x')
+UNION
+SELECT object, 'index'
+    || CASE WHEN indisunique THEN ' unique' ELSE '' END
+    || CASE WHEN indisvalid AND indisready AND indislive THEN '' ELSE ' not valid' END
+    || CASE WHEN foreign_class THEN ' with operators of others' ELSE '' END
+    || regexp_replace(
+        substring(pg_catalog.pg_get_indexdef(indexrelid) FROM ' USING .*'), ' WITH \([^)]*\)', ''
+    )
+FROM relations JOIN pg_catalog.pg_index ON indrelid = relations.oid
+CROSS JOIN LATERAL (
+    SELECT bool_or(class >= 16384) AS foreign_class FROM unnest(indclass::oid[]) AS class
+) AS classes
+UNION
+SELECT object, 'rule ' || pg_catalog.pg_get_ruledef(rule.oid)
+FROM relations JOIN pg_catalog.pg_rewrite AS rule ON ev_class = relations.oid
+UNION
+SELECT object, CASE WHEN tgisinternal THEN 'a foreign key is switched off'
+    ELSE 'trigger ' || pg_catalog.pg_get_triggerdef(trigger.oid) || ', enabled ' || tgenabled::text END
+FROM relations JOIN pg_catalog.pg_trigger AS trigger ON tgrelid = relations.oid
+WHERE NOT tgisinternal OR tgenabled <> 'O'
+UNION
+SELECT object, 'policy ' || polname || ' for ' || polcmd::text
+    || CASE WHEN polpermissive THEN '' ELSE ' restrictive' END || ' to '
+    || CASE WHEN polroles = '{0}' THEN 'public' ELSE polroles::text END
+    || coalesce(' using ' || pg_catalog.pg_get_expr(polqual, polrelid), '')
+    || coalesce(' with check ' || pg_catalog.pg_get_expr(polwithcheck, polrelid), '')
+FROM relations JOIN pg_catalog.pg_policy ON polrelid = relations.oid
+UNION
+SELECT object, 'partitioned by ' || pg_catalog.pg_get_partkeydef(relations.oid)
+FROM relations WHERE relkind = 'p'
+UNION
+SELECT object, 'rows of ' || inhrelid::pg_catalog.regclass::text || ' are shown in it'
+FROM relations JOIN pg_catalog.pg_inherits ON inhparent = relations.oid
+WHERE inhrelid NOT IN (SELECT oid FROM relations WHERE parent IS NOT NULL)
+UNION
+SELECT object, 'its rows are shown in ' || inhparent::pg_catalog.regclass::text
+FROM relations JOIN pg_catalog.pg_inherits ON inhrelid = relations.oid WHERE parent IS NULL
+UNION
+SELECT 'function forum.' || proname || '(' || pg_catalog.pg_get_function_identity_arguments(p.oid)
+    || ')', 'body ' || md5(prosrc)
+FROM pg_catalog.pg_proc AS p JOIN space ON pronamespace = space.oid
+UNION
+SELECT 'type forum.' || typname, 'kind ' || typtype::text
+FROM pg_catalog.pg_type JOIN space ON typnamespace = space.oid
+WHERE typtype NOT IN ('b', 'c', 'p')
+UNION
+-- Objects of others that statements of Forum would find in pg_catalog.
+SELECT 'function pg_catalog.' || proname || '('
+    || pg_catalog.pg_get_function_identity_arguments(p.oid) || ')', 'is there'
+FROM pg_catalog.pg_proc AS p JOIN builtin USING (proname)
+WHERE pronamespace = 'pg_catalog'::pg_catalog.regnamespace AND p.oid >= 16384
+UNION
+SELECT 'operator ' || o.oid::pg_catalog.regoperator::text, 'is there'
+FROM pg_catalog.pg_operator AS o
+WHERE oprnamespace = 'pg_catalog'::pg_catalog.regnamespace AND o.oid >= 16384
+UNION
+SELECT 'cast from ' || pg_catalog.format_type(castsource, NULL) || ' to '
+    || pg_catalog.format_type(casttarget, NULL), 'is there'
+FROM pg_catalog.pg_cast WHERE oid >= 16384 AND castsource < 16384 AND casttarget < 16384
+UNION
+-- Such a trigger runs at the beginning of each session.
+SELECT 'event trigger ' || evtname, 'is there' FROM pg_catalog.pg_event_trigger
+WHERE evtevent = 'login' AND evtenabled <> 'D'
+ORDER BY 1, 2
+-- name: safe_path
+-- Otherwise an owner of the database could have functions, operators and temporary tables of their
+-- own found before those of the server: ALTER ROLE ... SET search_path.
+SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', false)
+-- name: limit_session
+-- The value of the last setting, the mark, is read before the first one is set.
+WITH before AS MATERIALIZED (SELECT current_setting('forum.session', true) AS mark),
+applied AS MATERIALIZED (
+    SELECT count(set_config(name, value, false))
+    FROM before, unnest(%(names)s::text[], %(values)s::text[]) AS wanted (name, value)
+)
+SELECT mark, pg_backend_pid(),
+    extract(epoch FROM current_setting('statement_timeout')::interval)::float8
+FROM before, applied
+-- name: log_state
+SELECT coalesce((SELECT size FROM forum.log WHERE id = %(log)s), 0),
+    (SELECT seq FROM forum.pending WHERE log = %(log)s ORDER BY seq LIMIT 1),
+    coalesce((
+        SELECT size FROM forum.checkpoint WHERE log = %(log)s ORDER BY size DESC LIMIT 1
+    ), 0),
+    (extract(epoch FROM statement_timestamp()) * 1000000)::bigint,
+    pg_is_in_recovery(), current_setting('transaction_read_only')::boolean
+-- name: sequencer_session
+SELECT pid, coalesce(host(client_addr), 'this machine') FROM pg_locks JOIN pg_stat_activity USING (pid)
+WHERE locktype = 'advisory' AND objsubid = 2 AND granted
+    AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+    AND classid = (hashtext('forum.sequencer')::bigint & 4294967295)::oid
+    AND objid = %(log)s::bigint::oid
+-- name: spill_early
+-- More than this is written to temporary files, in the tablespace of the database.
+SELECT set_config('work_mem', '64kB', false), set_config('temp_tablespaces', '', false)
+-- name: try_writing
+WITH spilled AS MATERIALIZED (
+    SELECT repeat('x', 1000) || n AS data FROM generate_series(1, 128) AS n
+)
+SELECT count(data), pg_logical_emit_message(true, 'forum.probe', '') FROM spilled
+-- name: has_process
+SELECT FROM pg_stat_activity WHERE pid = %s
+-- name: session_mark
+SELECT pg_catalog.current_setting('forum.session', true)
+-- name: unseparated
+-- Tables, but no partitions: rights are asked for where a statement names a table.
+SELECT relname::text FROM pg_class AS c JOIN pg_attribute ON attrelid = c.oid
+WHERE relnamespace = to_regnamespace('forum') AND relkind IN ('r', 'p') AND NOT relispartition
+    AND attname = 'log' AND NOT attisdropped
+    AND NOT EXISTS (SELECT FROM pg_policy WHERE polrelid = c.oid AND polname = 'tenant')
+ORDER BY relname
+-- name: tenant_roles
+SELECT role::text FROM forum.tenant JOIN pg_roles ON rolname = role ORDER BY log
+-- name: tenant
+SELECT log.id, tenant.role::text, current_database()::text,
+    EXISTS (
+        SELECT FROM pg_roles WHERE rolname = left('forum_' || log.id || '_' || current_database(), 63)
+    )
+FROM forum.log LEFT JOIN forum.tenant ON tenant.log = log.id WHERE origin = %(origin)s
+-- name: tenant_rights
+-- A log and its name, and what is true of the whole database, only the operator makes or removes.
+-- Numbers are the server's to give: a tenant who took the next one would stop all others.
+SELECT relname::text, CASE WHEN relname IN ('migration', 'addition', 'tenant', 'move') THEN 'SELECT'
+    WHEN relname = 'log' THEN 'SELECT, UPDATE (size, root)'
+    ELSE format('SELECT, DELETE, INSERT (%1$s), UPDATE (%1$s)', columns) END
+FROM pg_class CROSS JOIN LATERAL (
+    SELECT string_agg(quote_ident(attname), ', ' ORDER BY attnum) AS columns FROM pg_attribute
+    WHERE attrelid = pg_class.oid AND attnum > 0 AND NOT attisdropped AND attidentity = ''
+) AS given
+WHERE relnamespace = to_regnamespace('forum') AND relkind IN ('r', 'p') AND NOT relispartition
+ORDER BY relname
+-- name: lock_upgrade
+SELECT pg_try_advisory_lock(hashtext('forum.upgrade'))
+-- name: set_timeout
+SELECT set_config(%(name)s, %(value)s, %(local)s)
+-- name: index_state
+SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass('forum.' || %(name)s)
+-- name: upgrade_lock_holder
+SELECT pid, coalesce(application_name, ''), coalesce(usename, '')::text,
+    coalesce(to_char(backend_start AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS UTC'), '')
+FROM pg_stat_activity JOIN pg_locks USING (pid)
+WHERE locktype = 'advisory' AND granted AND pid <> pg_backend_pid()
+    AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+    -- An advisory lock with one key shows it as two halves.
+    AND classid = ((hashtext('forum.upgrade')::bigint >> 32) & 4294967295)::oid
+    AND objid = (hashtext('forum.upgrade')::bigint & 4294967295)::oid AND objsubid = 1
+LIMIT 1
+-- name: table_holder
+-- The session that has held one of some tables for longest; with `any`, the oldest transaction of
+-- all, because the build of an index waits for each that is older.  A user that may not read all of
+-- pg_stat_activity does not see since when.
+SELECT pid, coalesce(application_name, ''), coalesce(usename, '')::text,
+    coalesce(to_char(xact_start AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS UTC'), '')
+FROM pg_stat_activity
+WHERE datname = current_database() AND pid <> pg_backend_pid() AND (
+    (%(any)s AND backend_xmin IS NOT NULL) OR pid IN (
+        SELECT pg_locks.pid FROM pg_locks
+        LEFT JOIN pg_inherits ON inhrelid = relation
+        JOIN pg_class ON pg_class.oid IN (relation, inhparent)
+        WHERE locktype = 'relation' AND granted AND relname = ANY (%(tables)s::text[])
+            AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+            AND relnamespace = to_regnamespace('forum')
+    )
+)
+ORDER BY xact_start LIMIT 1

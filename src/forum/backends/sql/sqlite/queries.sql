@@ -19,10 +19,22 @@ INSERT INTO strand (log, run, name) VALUES (?, ?, ?) ON CONFLICT DO NOTHING
 SELECT id FROM strand WHERE log = :log AND run = :run AND name = :name
 -- name: add_entries
 INSERT INTO entry (strand, n, bytes, tag) VALUES
+-- name: next_own_id
+SELECT coalesce((SELECT id FROM entry WHERE id < 0 ORDER BY id LIMIT 1), 0) - 1
+-- name: add_own_entries
+INSERT INTO entry (id, strand, n, bytes, tag) VALUES
 -- name: add_body
 INSERT INTO body (strand, n, name, part, salt, data) VALUES (?, ?, ?, ?, ?, ?)
 -- name: head
 SELECT CAST(size AS INTEGER), CAST(root AS BLOB) FROM log WHERE id = :log
+-- name: log_state
+SELECT CAST(coalesce((SELECT size FROM log WHERE id = :log), 0) AS INTEGER),
+    (SELECT entry FROM pending
+     WHERE log = :log AND entry > (SELECT last FROM log WHERE id = :log) ORDER BY entry LIMIT 1),
+    CAST(coalesce((
+        SELECT size FROM checkpoint WHERE log = :log ORDER BY size DESC LIMIT 1
+    ), 0) AS INTEGER),
+    CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)
 -- name: tile
 SELECT CAST(substr(hashes, 1, :length) AS BLOB) FROM tile
 WHERE log = :log AND level = :level AND idx = :idx
@@ -85,13 +97,15 @@ ORDER BY strand, n, name
 SELECT DISTINCT run FROM strand WHERE log = :log AND run > :run ORDER BY run LIMIT :limit
 -- name: runs_before
 -- The ids of strands follow the order of their creation, and every run begins with its strand main.
+-- One without entries was never opened: its opening was set aside.
 SELECT run FROM strand
 WHERE log = :log AND name = 'main' AND id < (
     SELECT id FROM strand WHERE log = :log AND run = :run AND name = 'main'
-) ORDER BY id DESC LIMIT :limit
+) AND EXISTS (SELECT 1 FROM entry WHERE entry.strand = strand.id) ORDER BY id DESC LIMIT :limit
 -- name: last_runs
 SELECT run FROM strand
-WHERE log = :log AND name = 'main' ORDER BY id DESC LIMIT :limit
+WHERE log = :log AND name = 'main' AND EXISTS (SELECT 1 FROM entry WHERE entry.strand = strand.id)
+ORDER BY id DESC LIMIT :limit
 -- name: summaries
 SELECT run, CAST(version AS INTEGER), CAST(ended AS INTEGER), CAST(data AS BLOB),
     CAST(tag AS BLOB)
@@ -123,7 +137,11 @@ DELETE FROM body WHERE strand = :strand AND n = :n AND name = :name
 -- name: checkpoints
 SELECT CAST(size AS INTEGER), CAST(note AS BLOB) FROM checkpoint WHERE log = :log AND size >= :size ORDER BY size LIMIT :limit
 -- name: checkpoint
-SELECT CAST(note AS BLOB) FROM checkpoint WHERE log = :log AND size <= :size ORDER BY size DESC LIMIT 1
+SELECT CAST(note AS BLOB), CAST(size AS INTEGER) FROM checkpoint
+WHERE log = :log AND size <= min(:size, (SELECT size FROM log WHERE id = :log))
+ORDER BY size DESC LIMIT 1
+-- name: lock_checkpoint
+SELECT CAST(note AS BLOB) FROM checkpoint WHERE log = :log AND size = :size
 -- name: save_checkpoint
 INSERT INTO checkpoint (log, size, note) VALUES (:log, :size, :note)
 ON CONFLICT DO UPDATE SET note = excluded.note WHERE length(excluded.note) > length(note)
@@ -187,7 +205,7 @@ SELECT
     (SELECT count(*) FROM head WHERE log = :log),
     (SELECT count(*) FROM account WHERE log = :log),
     (SELECT last FROM log WHERE id = :log) = coalesce(
-        (SELECT entry FROM leaf WHERE log = :log ORDER BY idx DESC LIMIT 1), 0),
+        (SELECT entry FROM leaf WHERE log = :log AND entry > 0 ORDER BY idx DESC LIMIT 1), 0),
     (SELECT count(*) FROM entry WHERE strand >= 0 AND strand NOT IN (SELECT id FROM strand))
         + (SELECT count(*) FROM body WHERE strand NOT IN (SELECT id FROM strand))
         + (SELECT count(*) FROM body WHERE part <> 0 AND NOT EXISTS (
@@ -270,7 +288,11 @@ SELECT run FROM account WHERE log = :log AND run > :run ORDER BY run LIMIT :limi
 SELECT strftime('%Y-%m-%d', 'now'), strftime('%Y-%m', 'now'),
     CAST(strftime('%s', 'now', 'start of day', '+1 day') AS INTEGER) * 1000000,
     CAST(strftime('%s', 'now', 'start of month', '+1 month') AS INTEGER) * 1000000,
-    CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)
+    CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER),
+    strftime('minute %Y-%m-%d %H:%M', 'now'), (CAST(strftime('%s', 'now') AS INTEGER) / 60 + 1) * 60000000
+-- name: drop_past_slices
+DELETE FROM budget
+WHERE log = :log AND period >= 'minute' AND period < :period AND scope = :scope
 -- name: add_slice
 INSERT INTO budget (log, period, scope, owner, until)
 VALUES (:log, :period, :scope, :owner, :until) ON CONFLICT DO NOTHING
@@ -313,7 +335,7 @@ SELECT scope, CAST(runs AS INTEGER) FROM budget WHERE log = :log AND period = 'o
 INSERT INTO once (log, name, run, digest, tag)
 VALUES (:log, :name, :run, :digest, :tag) ON CONFLICT DO NOTHING
 -- name: forget_asked
-UPDATE once SET digest = '' WHERE log = :log AND run = :run
+UPDATE once SET digest = '', tag = NULL WHERE log = :log AND run = :run
 -- name: asked
 SELECT run, digest, CAST(tag AS BLOB) FROM once WHERE log = :log AND name = :name
 -- name: tag_idempotency
@@ -400,6 +422,8 @@ WHERE log = :log AND (run, strand) > (:run, :strand) ORDER BY run, strand LIMIT 
 -- name: alarm
 SELECT run, strand, CAST(at AS INTEGER) FROM alarm
 WHERE log = :log AND run = :run AND strand = :strand
+-- name: open_runs
+SELECT count(*) FROM (SELECT 1 FROM alarm WHERE log = :log AND strand = :strand LIMIT :limit)
 -- name: gates_waiting
 SELECT count(*) FROM (
     SELECT 1 FROM alarm INDEXED BY alarm_gate
@@ -512,6 +536,11 @@ DELETE FROM alarm WHERE log = :log AND run = :run AND strand = :strand AND at = 
 INSERT INTO lease (log, worker, until)
 VALUES (:log, :worker, CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER) + :micros)
 ON CONFLICT DO UPDATE SET until = excluded.until
+-- name: cut_leases
+-- No worker takes so long a lease: somebody has edited the table, and its runs would wait.
+UPDATE lease
+SET until = CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER) + :most
+WHERE log = :log AND until > CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER) + :most
 -- name: drop_lease
 DELETE FROM lease WHERE log = :log AND worker = :worker
 -- name: workers
@@ -519,3 +548,7 @@ SELECT worker FROM lease WHERE log = :log
 -- name: lost_workers
 SELECT worker FROM lease
 WHERE log = :log AND until <= CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)
+-- name: catalogue
+-- Indexes of constraints have no statement, and statistics and sequences are of SQLite itself.
+SELECT type, name, sql FROM main.sqlite_master
+WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite\_%' ESCAPE '\'

@@ -61,3 +61,15 @@ UPDATE forum.account SET usd_cap = %(usd)s WHERE log = %(log)s AND run = %(run)s
 DELETE FROM forum.alarm WHERE log = %(log)s AND run = %(run)s
 -- name: redirect
 UPDATE forum.once SET run = %(other)s WHERE log = %(log)s AND run = %(run)s
+-- name: put_view
+ALTER TABLE forum.run_summary RENAME TO hidden;
+CREATE VIEW forum.run_summary AS SELECT * FROM forum.hidden WHERE run <> 'RUN'
+-- name: put_trigger
+CREATE FUNCTION forum.swallow() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
+CREATE TRIGGER swallow BEFORE INSERT ON forum.quarantine
+FOR EACH ROW EXECUTE FUNCTION forum.swallow()
+-- name: put_index
+DROP INDEX forum.strand_main;
+CREATE INDEX strand_main ON forum.strand (log, id) WHERE name = 'main' AND run <> 'RUN'
+-- name: put_column
+ALTER TABLE forum.checkpoint ADD COLUMN shown boolean NOT NULL DEFAULT true

@@ -38,3 +38,13 @@ UPDATE account SET usd_cap = :usd WHERE log = :log AND run = :run
 DELETE FROM alarm WHERE log = :log AND run = :run
 -- name: redirect
 UPDATE once SET run = :other WHERE log = :log AND run = :run
+-- name: put_view
+ALTER TABLE run_summary RENAME TO hidden;
+CREATE VIEW run_summary AS SELECT * FROM hidden WHERE run <> 'RUN'
+-- name: put_trigger
+CREATE TRIGGER swallow BEFORE INSERT ON quarantine BEGIN SELECT RAISE(IGNORE); END
+-- name: put_index
+DROP INDEX strand_main;
+CREATE INDEX strand_main ON strand (log, id) WHERE name = 'main' AND run <> 'RUN'
+-- name: put_column
+ALTER TABLE checkpoint ADD COLUMN shown INTEGER NOT NULL DEFAULT 1

@@ -1,0 +1,274 @@
+"""Records of cosignatures in the log itself, in the strand `witnessed` of its own run.
+
+The cosignatures of a checkpoint arrive after its tree was signed, so nothing signed commits to
+them: whoever has the database could take them away.  The sequencer records them with the next
+batch.  A recorded cosignature is the line of the note, so it verifies by itself.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from itertools import islice
+from typing import Any
+
+import msgspec
+
+from forum.errors import Malformed, SignatureRejected, SigningRefused
+from forum.ledger.entry import LOG_RUN, Entry
+from forum.ledger.kinds import Kinds, WitnessedFacts
+from forum.ledger.own_entries import WITNESSED_STRAND, Batch
+from forum.ledger.ports import EntryRow, Reader
+from forum.ledger.strand import Draft, RecordedEntry
+from forum.tlog import (
+    Checkpoint,
+    Cosignature,
+    Hash,
+    Note,
+    Signature,
+    VerifierKey,
+    parse_checkpoint,
+    verify_cosignatures,
+)
+
+_MAX_CHECKPOINTS = 100
+"""How many checkpoints are recorded with one batch; others wait for the next one."""
+_MAX_LINES_SIZE = 2500
+"""Bytes of cosignatures in one entry; the rest of it fits the limit, too."""
+MAX_RECORDED_LINES = 64
+"""How many recorded cosignatures of one checkpoint are read: as many as a note may have."""
+
+
+class WitnessRecord(msgspec.Struct, frozen=True):
+    """A cosignature that an entry records, and the place of that entry."""
+
+    line: str
+    where: str
+    """The position of the entry: run/strand/n."""
+    index: int | None = None
+
+
+class RestoredCosignature(msgspec.Struct, frozen=True):
+    """A recorded cosignature that is not below the stored note."""
+
+    record: WitnessRecord
+    witness: str
+    cosignature: Cosignature | None
+    """None if it does not hold."""
+    is_missing: bool
+    """Whether there is no other cosignature of the witness below the note."""
+
+
+class WitnessRecords:
+    """The recorded cosignatures of a log or of a bundle, by size and root of the checkpoint."""
+
+    def __init__(self, origin: str) -> None:
+        self._origin = origin
+        self._lines: dict[tuple[int, str], list[WitnessRecord]] = {}
+
+    def add_entry(self, entry: Entry[Any], index: int | None = None) -> None:
+        """Add what an entry records, if it is a record of this log."""
+        facts = entry.facts
+        place = (entry.log, entry.run, entry.strand)
+        if not isinstance(facts, WitnessedFacts):
+            return
+        if place != (self._origin, LOG_RUN, WITNESSED_STRAND):
+            return
+        where = f"{entry.run}/{entry.strand}/{entry.n}"
+        lines = self._lines.setdefault((facts.size, facts.root), [])
+        lines += [WitnessRecord(line, where, index) for line in facts.cosignatures]
+        del lines[MAX_RECORDED_LINES:]
+
+    @property
+    def checkpoints(self) -> list[tuple[int, str]]:
+        """The size and root of each checkpoint of which a cosignature was recorded."""
+        return sorted(place for place, lines in self._lines.items() if lines)
+
+    @property
+    def first_size(self) -> int | None:
+        """The size of the smallest checkpoint of which something was recorded, if it was."""
+        return min((size for size, _ in self._lines), default=None)
+
+    def restore(
+        self,
+        checkpoint: Checkpoint,
+        signatures: Sequence[Signature],
+        witnesses: Iterable[VerifierKey],
+    ) -> Iterator[RestoredCosignature]:
+        """Yield the recorded cosignatures of a checkpoint that are not among these signatures.
+
+        Only lines that are not there are verified, and the first of each witness only, so a
+        complete note costs nothing.
+        """
+        seen = set(signatures)
+        restored = set[VerifierKey]()
+        for record in self._lines.get((checkpoint.size, checkpoint.root.hex()), ()):
+            try:
+                signature = Signature.parse(record.line)
+            except Malformed:
+                continue
+            key = next(filter(signature.claims_key, witnesses), None)
+            if key is not None and key not in restored and signature not in seen:
+                restored.add(key)
+                # A witness that was asked twice has two cosignatures, and the note one of them.
+                is_missing = not any(other.claims_key(key) for other in signatures)
+                held = _verify_line(str(checkpoint), signature, key)
+                yield RestoredCosignature(record, key.name, held, is_missing)
+
+
+def _verify_line(text: str, signature: Signature, key: VerifierKey) -> Cosignature | None:
+    try:
+        return verify_cosignatures(Note(text, (signature,)), [key])[0]
+    except SignatureRejected:
+        return None
+
+
+def merge_cosignatures(note: bytes, kept: bytes | None, witnesses: Sequence[VerifierKey]) -> bytes:
+    """Return a note with the lines of witnesses that a kept note of the same checkpoint has."""
+    if kept is None or kept == note:
+        return note
+    with suppress(Malformed):
+        parsed, other = Note.parse(note), Note.parse(kept)
+        if parsed.text == other.text:
+            lines = [s for s in other.signatures if any(map(s.claims_key, witnesses))]
+            missing = [line for line in lines if line not in parsed.signatures]
+            return Note(parsed.text, (*parsed.signatures, *missing)).encode() if missing else note
+    return note
+
+
+class WitnessRecorder:
+    """Composes the entries that record the cosignatures of checkpoints."""
+
+    strand = WITNESSED_STRAND
+
+    def __init__(
+        self,
+        reader: Reader,
+        witnesses: Sequence[VerifierKey],
+        kept: Callable[[], bytes | None] = lambda: None,
+    ) -> None:
+        """Record the cosignatures by these witnesses; nothing if there are none.
+
+        `kept` returns the last cosigned note, from outside the database: until it is recorded,
+        nothing else shows that somebody took its cosignatures away.
+        """
+        self._reader, self._witnesses, self._kept = reader, witnesses, kept
+
+    def compose(self, batch: Batch, last: RecordedEntry | None) -> Sequence[Draft]:
+        """Return drafts that record what was cosigned since the last record."""
+        before = last.entry.facts if last else None
+        if before is not None and not isinstance(before, WitnessedFacts):
+            where = f"entry {LOG_RUN}/{WITNESSED_STRAND}/{last.entry.n if last else 0}"
+            raise SigningRefused(where, "it does not belong into this strand")
+        parents = () if last else (Hash(batch.leaves[0]),)
+        if before is not None and before.size > batch.first:
+            before = None  # forged: it names a tree that there is not yet, and must end no records
+        drafts: list[Draft] = []
+        kept = self._kept()
+        for facts in _draft_records(self._reader, self._witnesses, before, batch.first, kept):
+            drafts.append(Draft(f"witnessed/{facts.size}", "system", facts, parents))
+            parents = ()
+        return drafts
+
+
+def _draft_records(
+    reader: Reader,
+    witnesses: Sequence[VerifierKey],
+    last: WitnessedFacts | None,
+    size: int,
+    kept: bytes | None,
+) -> Iterator[WitnessedFacts]:
+    """Yield records of the checkpoints up to a size that were signed since the last record.
+
+    What was cosigned after the last record of a checkpoint is recorded again.
+    """
+    newest = reader.checkpoint(size) if last is None and witnesses else None
+    start = last.size if last else parse_checkpoint(newest).size if newest else size + 1
+    rows = _add_kept(reader.checkpoint_rows(start), kept, start) if witnesses else ()
+    for stored, data in islice(rows, _MAX_CHECKPOINTS):
+        try:
+            note = Note.parse(merge_cosignatures(data, kept, witnesses))
+            checkpoint = Checkpoint.parse(note.text)
+        except Malformed:
+            continue  # the database was edited, which the verifier reports
+        # Whoever writes another size into the table must not end the records.
+        if not 0 < checkpoint.size == stored <= size:
+            continue
+        is_recorded = last is not None and stored == last.size
+        recorded = last.cosignatures if last is not None and is_recorded else ()
+        lines = tuple(_held_lines(note, witnesses, recorded))
+        for part in _split(lines) if lines else () if is_recorded else ((),):
+            yield WitnessedFacts(stored, checkpoint.root.hex(), tuple(part))
+
+
+def _add_kept(
+    rows: Iterable[tuple[int, bytes]], kept: bytes | None, start: int
+) -> Iterator[tuple[int, bytes]]:
+    """Yield the stored notes in their order, with the kept one where its row was deleted."""
+    size = 0
+    with suppress(Malformed):
+        size = parse_checkpoint(kept).size if kept else 0
+    for stored, note in rows:
+        if kept is not None and start <= size < stored:
+            yield size, kept
+        if stored >= size:
+            size = 0
+        yield stored, note
+    if kept is not None and size and start <= size:
+        yield size, kept
+
+
+def _held_lines(
+    note: Note, witnesses: Sequence[VerifierKey], recorded: Sequence[str]
+) -> Iterator[str]:
+    """Yield the lines of witnesses below a note that hold and were not recorded."""
+    for signature in note.signatures:
+        key = next(filter(signature.claims_key, witnesses), None)
+        if key is None or str(signature) in recorded:
+            continue
+        if _verify_line(note.text, signature, key) is not None:
+            yield str(signature)
+
+
+def _split(lines: Sequence[str]) -> Iterator[list[str]]:
+    """Yield the lines in groups that fit into one entry."""
+    group: list[str] = []
+    for line in lines:
+        if group and len("".join([*group, line]).encode()) > _MAX_LINES_SIZE:
+            yield group
+            group = []
+        group.append(line)
+    if group:
+        yield group
+
+
+def find_records(reader: Reader, kinds: Kinds, size: int = 0) -> Iterator[Entry[Any]]:
+    """Yield the records of checkpoints of at least this size; what cannot be read is left out.
+
+    The rows are not checked here: a recorded cosignature verifies by itself.
+    """
+    for row in reader.strand_rows(LOG_RUN, WITNESSED_STRAND, _find_first(reader, kinds, size)):
+        entry = _read_record(row, kinds)
+        if entry is not None and entry.facts.size >= size:
+            yield entry
+
+
+def _find_first(reader: Reader, kinds: Kinds, size: int) -> int:
+    """Return the first position of a record of at least this size: they are in that order."""
+    if not size:
+        return 0
+    low, high = 0, reader.strand_lengths(LOG_RUN).get(WITNESSED_STRAND, 0)
+    while low < high:
+        middle = (low + high) // 2
+        row = next(reader.strand_rows(LOG_RUN, WITNESSED_STRAND, middle), None)
+        entry = _read_record(row, kinds) if row else None
+        if entry is not None and entry.facts.size < size:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def _read_record(row: EntryRow, kinds: Kinds) -> Entry[WitnessedFacts] | None:
+    with suppress(Malformed):  # reported when the entry is checked
+        entry = kinds.read(row.data)
+        return entry if isinstance(entry.facts, WitnessedFacts) else None
+    return None

@@ -1,0 +1,178 @@
+"""The next epoch of a log goes on with the keys, rules, budgets and open runs of the one before."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from forum.app import Forum
+from forum.engine import RunRequest
+from forum.errors import IdempotencyKeyUsed
+from forum.ledger import ports
+from forum.ledger.body import text_content
+from forum.ledger.carried import CARRIED_STRAND
+from forum.ledger.entry import LOG_RUN, leaf_of
+from forum.ledger.kinds import CarryFacts, NoteFacts, Outcome, Scope
+from forum.ledger.strand import Draft
+from forum.verify import Problem, State
+from forum.work.plan import single_task_plan
+from forum.work.policy import Answer, Policy
+from tests.e2e.project import Project, project
+
+GATED = RunRequest("Deploy.", single_task_plan("Deploy."), Policy(gates=("tasks",)))
+
+
+def lose(home: Project, what: Callable[[Forum], object]) -> None:
+    """Do something, and put the database back as it was before that."""
+    data = home.forum.settings.data
+    home.forum.close()
+    shutil.copytree(data, data.with_name("copy"))
+    with Forum(home.forum.settings) as forum:
+        what(forum)
+    for path in data.glob("ledger*"):
+        path.unlink()
+    for path in data.with_name("copy").glob("ledger*"):
+        shutil.move(path, data)
+
+
+def reopen(home: Project) -> Project:
+    """Return the project as a new process sees it."""
+    return Project(home.home, home.environ, Forum(home.forum.settings))
+
+
+def test_an_epoch_goes_on_where_commits_were_lost(tmp_path: Path) -> None:
+    """What was recorded lives on, and nothing is repeated before a person has looked."""
+    with project(tmp_path / "project", None) as home:
+        key = home.forum.access.grant("ci", {Scope.SUBMIT, Scope.READ})
+        gone = home.forum.access.grant("gone", {Scope.ADMIN})
+        home.forum.access.revoke(gone.id)
+        with home.worker():
+            run = home.submit(GATED)
+            digest = home.wait(run).open_gates[0].digest
+        once = home.forum.log.append_note(text_content("x"), "once")
+        home.forum.log.publish()
+        account = home.forum.store.account(run)
+        left = home.forum.origin
+        lose(home, lambda forum: forum.log.record_note(text_content("soon to be lost")))
+        with Forum(home.forum.settings) as forum:
+            begun = forum.keys.new_epoch()
+        later = reopen(home)
+        forum = later.forum
+        access = forum.access.read_access()
+        state = forum.reads.read_run(run)
+        first = forum.log.verify(forum.log.read_trust())
+        with later.worker():
+            waiting = forum.reads.read_run(run)
+            forum.runs.resume(run)
+            forum.runs.decide_gate(run, "task/answer", Answer.APPROVE, digest)
+            ended = later.end(run)
+        with pytest.raises(IdempotencyKeyUsed):
+            forum.log.append_note(text_content("y"), "once")
+        forum.log.publish()
+        second = forum.log.verify(forum.log.read_trust())
+
+    assert begun.carried.runs == (run,)
+    assert begun.carried.interrupted
+    assert begun.held.size < begun.left.size
+    assert set(access.granted) == {key.id, gone.id}
+    assert access.revoked == {gone.id}
+    assert state.interrupted
+    assert [gate.digest for gate in state.open_gates] == [digest]
+    assert waiting.outcome is None
+    assert ended.outcome is Outcome.OK
+    assert account is not None
+    assert once
+    for report in (first, second):
+        assert report.findings == ()
+        assert report.ok
+        assert [(e.origin, e.intact, e.complete) for e in report.epochs] == [
+            (left, State.HOLDS, State.HOLDS)
+        ]
+
+
+def test_what_was_not_in_the_earlier_log_is_not_carried(tmp_path: Path) -> None:
+    """Whoever has the write key cannot give himself access by saying that he had it before."""
+    with project(tmp_path / "project", None) as home:
+        home.forum.access.grant("ci", {Scope.READ})
+        home.forum.log.publish()
+        home.forum.close()
+        with Forum(home.forum.settings) as forum:
+            forum.keys.new_epoch()
+        with Forum(home.forum.settings) as forum:
+            forum.access.grant("thief", {Scope.ADMIN})
+            thief = list(forum.store.read_strand(LOG_RUN, "access"))[-1]
+            facts = CarryFacts(LOG_RUN, "access", 2, leaf_of(thief).hex())
+            forum.ledger.append_log_entry(Draft("carry/more", "operator", facts), CARRIED_STRAND)
+            forum.log.publish()
+            report = forum.log.verify(forum.log.read_trust())
+
+    assert [finding.problem for finding in report.findings] == [Problem.HISTORY_REPLACED]
+    assert "log/access was not carried as it is in the earlier log" in report.findings[0].detail
+
+
+def test_an_epoch_without_a_loss_lets_runs_go_on(tmp_path: Path) -> None:
+    """No record is cut, so nobody has to look."""
+    with project(tmp_path / "project", None) as home:
+        run = home.submit(RunRequest("Go.", single_task_plan("Go.")))
+        home.forum.log.publish()
+        home.forum.close()
+        with Forum(home.forum.settings) as forum:
+            begun = forum.keys.new_epoch()
+        later = reopen(home)
+        with later.worker():
+            ended = later.end(run)
+        later.forum.log.publish()
+        report = later.forum.log.verify(later.forum.log.read_trust())
+
+    assert begun.carried.runs == (run,)
+    assert not begun.carried.interrupted
+    assert ended.outcome is Outcome.OK
+    assert report.findings == ()
+
+
+def test_keys_and_caps_of_an_earlier_epoch_are_in_force(tmp_path: Path) -> None:
+    """A key names the epoch that made it; what was used of a cap stays used."""
+    with project(tmp_path / "project", None) as home:
+        key = home.forum.access.grant("ci", {Scope.READ})
+        used = ports.Spend(usd=7, tokens=8, runs=9)
+        today = home.forum.store.take_slice("all", "day", "worker", used, used)
+        home.forum.ledger.record_run(
+            "run",
+            "tester",
+            Draft("note", "tester", NoteFacts(), effects=(ports.BudgetSliceCharge(today, used),)),
+        )
+        home.forum.log.publish()
+        home.forum.close()
+        for _ in range(2):
+            with Forum(home.forum.settings) as forum:
+                forum.keys.new_epoch()
+        with Forum(home.forum.settings) as forum:
+            tenants, access = forum.access.tenants, forum.access.read_access()
+            carried = [use.used for use in forum.store.budget_use()]
+            report = forum.log.verify(forum.log.read_trust())
+
+    assert key.ledger in tenants
+    assert key.id in access.granted
+    assert carried == [used]
+    assert report.findings == ()
+
+
+def test_a_lost_revocation_is_told(tmp_path: Path) -> None:
+    """Its key is valid again, and nobody else can know that it was revoked."""
+    with project(tmp_path / "project", None) as home:
+        key = home.forum.access.grant("ci", {Scope.READ})
+        home.forum.access.read_access()
+        home.forum.log.publish()
+
+        def revoke(forum: Forum) -> None:
+            forum.access.revoke(key.id)
+            forum.access.read_access()
+            forum.log.publish()
+
+        lose(home, revoke)
+        with Forum(home.forum.settings) as forum:
+            begun = forum.keys.new_epoch()
+
+    assert begun.carried.keys == 1
+    assert begun.carried.lost_access == 1

@@ -1,0 +1,208 @@
+"""What a process remembers of a database hangs on the identity of that database."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+from forum.ledger.database_memory import DatabaseMemory, Lineage
+
+SOURCE = Path(__file__).parent.parent / "src" / "forum"
+PACKAGES = ("app", "backends", "engine", "gateway", "ledger", "sdk", "surfaces/http", "telemetry")
+
+_CONTAINERS = {"dict", "set", "OrderedDict", "deque", "defaultdict", "Counter", "WeakKeyDictionary"}
+_CACHES = {"cache", "lru_cache"}
+
+UNBOUND: dict[str, tuple[str, ...]] = {
+    "it lives for one call, one run or one file, and is read anew for the next": (
+        "app/archive:RunArchiver.unreachable",
+        "app/epoch_carry:_Carrier._before",
+        "app/epoch_carry:_Carrier._ends",
+        "app/epoch_carry:_Carrier._entries",
+        "app/epoch_carry:_Carrier._ids",
+        "app/epoch_carry:_Carrier._strands",
+        "backends/sql_store:_ArchivedRows._runs",
+        "engine/context:bodies",
+        "engine/model_calls:ModelCaller._answered_counts",
+        "engine/model_calls:StepNames._seen",
+        "engine/recorded_runs:RecordedRun._strands",
+        "engine/run_driver:RunDriver._started",
+        "engine/streaming:RedactingStream._given",
+        "engine/tools:ToolRunner._first_intents",
+        "engine/tools:ToolRunner._known_outcomes",
+        "gateway/relayed_run:RelayedRun._repeats",
+        "ledger/archive:BundledRun._bodies",
+        "ledger/archive:BundledRun._indexes",
+        "ledger/retention:HoldOrder._holds",
+        "ledger/retention:HoldOrder._periods",
+        "ledger/witness_records:WitnessRecords._lines",
+        "ledger/zip_archive:Archive.members",
+        "sdk/adapters/common:SpanTracker._contexts",
+        "sdk/adapters/common:SpanTracker._runs",
+        "sdk/adapters/common:SpanTracker._steps",
+        "sdk/recorder:Recorder._continuing",
+        "sdk/recorder:Recorder._open",
+        "sdk/report_writer:ReportWriter._recorded",
+        "sdk/run_scope:StepScope._token",
+        "sdk/values:_PlainCopy._within",
+        "surfaces/http/known_keys:_Round.reads",
+        "telemetry/trace_export:_RunExporter._begun",
+        "telemetry/trace_export:_RunExporter._open",
+    ),
+    "it is used only for the batch after the one before, which a new database has not": (
+        "ledger/own_entries:OwnEntries._ends",
+    ),
+    "it is part of a value that a `DatabaseMemory` holds": (
+        "engine/run_memory:_RememberedRun.derived",
+        "engine/run_memory:_RememberedRun.strands",
+        "ledger/retention_scan:RetentionScan._ended",
+        "ledger/retention_scan:RetentionScan._exports",
+        "ledger/retention_scan:RetentionScan._joined",
+        "ledger/retention_scan:RetentionScan._postponed",
+        "ledger/retention_scan:RetentionScan._scanned",
+        "telemetry/trace_state:TraceState.known",
+        "telemetry/trace_state:TraceState.left_out",
+        "telemetry/trace_state:TraceState.wanted",
+        "telemetry/trace_state:_CachedStates.states",
+    ),
+    "it is work of this process; the position of its next entry is compared with the record": (
+        "backends/claiming_worker:ClaimingWorker._drivers",
+        "backends/claiming_worker:ClaimingWorker._idle",
+        "backends/claiming_worker:ClaimingWorker._requeued",
+        "backends/claiming_worker:ClaimingWorker._tasks",
+        "engine/engine:Engine._shared_in_hand",
+        "engine/local_runner:LocalRunner._requeued",
+        "engine/local_runner:LocalRunner._running",
+        "engine/session:TurnRegistry._due",
+        "engine/signals:RunListener._tasks",
+        "engine/signals:RunSignals._cancel_tokens",
+        "engine/signals:RunSignals._listeners",
+        "engine/worker_slots:TaskLimit._waiting",
+        "gateway/relayed_run:RelayedRun._pending",
+        "gateway/relayed_run:RelayedRun._time_limits",
+        "gateway/reservations:CallsInFlight._calls",
+        "gateway/reservations:CallsInFlight._reserved",
+        "gateway/reservations:Reservations._waiting",
+    ),
+    "it is what the database is compared with": (
+        "backends/database_guard:DatabaseGuard._acknowledged",
+        "backends/store_monitor:StoreMonitor._begun",
+        "backends/store_monitor:StoreMonitor._held",
+        "backends/store_monitor:StoreMonitor._still",
+        "backends/store_monitor:StoreMonitor._troubles",
+        "ledger/database_memory:Lineage._left",
+    ),
+    "it belongs to a session, and ends with it": (
+        "backends/postgres_connections:LogSignals._heard",
+        "backends/postgres_connections:LogSignals._signals",
+        "backends/postgres_connections:PostgresConnections._led",
+    ),
+    "it holds settings, keys, clients, listeners or what is sent, and nothing that was read": (
+        "app/logs_worker:LogsWorker._projects",
+        "app/tenants:TenantFolders._loaded",
+        "backends/archive_stores:ArchiveReader._failed",
+        "backends/catalogue:load_postgres_forms",
+        "backends/sql_store:_find_noted_size",
+        "ledger/sequencer:ReadableEntries._leaves",
+        "backends/postgres_delta_bus:_DeltaSender._waiting",
+        "backends/postgres_sessions:_CheckedPoolers._checked",
+        "backends/publisher_loop:PublisherLoop._errors",
+        "gateway/relay:Relay._clients",
+        "gateway/wrapped_client:ClientGuard._limits",
+        "ledger/entry:strand_prefix",
+        "ledger/kinds:Kinds._known",
+        "ledger/kinds:Kinds._readers",
+        "ledger/write_tags:_key_id",
+        "ledger/write_tags:_started_mac",
+        "sdk/sinks:OffSink._caps",
+        "sdk/sinks:OffSink._reserved",
+        "sdk/sinks:OffSink._used",
+        "sdk/step_queue:StepQueue._items",
+        "sdk/step_queue:StepQueue._late",
+        "surfaces/http/application:_PathApp.endpoints",
+        "surfaces/http/application:_PathApp.handlers",
+        "surfaces/http/auth:Authenticator._buckets",
+        "surfaces/http/browser_sessions:BrowserSessions._sessions",
+        "surfaces/http/delta_queue:DeltaBroadcaster._queues",
+        "surfaces/http/delta_queue:DeltaQueue._pieces",
+        "surfaces/http/denial_log:DenialRecorder._pending",
+        "surfaces/http/gateway:GatewayExtension._gateways",
+        "surfaces/http/log_follower:LogFollower._listeners",
+        "surfaces/http/openai/conversation:_unsupported_parameters",
+        "surfaces/http/outgoing_client:_ssl_context",
+        "surfaces/http/sign_in:OneTimeSignIn._expiry_by_code",
+        "telemetry/own_spans:SpanSender._waiting",
+    ),
+}
+"""What need not be bound to a database, by the reason."""
+
+
+def find_memories() -> Iterator[str]:
+    """Yield each attribute of a class that starts as an empty container, and each cache."""
+    for package in PACKAGES:
+        for path in sorted((SOURCE / package).rglob("*.py")):
+            module = path.relative_to(SOURCE).with_suffix("").as_posix()
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.ClassDef):
+                    yield from (f"{module}:{node.name}.{name}" for name in _attributes(node))
+                elif isinstance(node, ast.FunctionDef) and any(
+                    _name_of(decorator) in _CACHES for decorator in node.decorator_list
+                ):
+                    yield f"{module}:{node.name}"
+
+
+def _attributes(node: ast.ClassDef) -> Iterator[str]:
+    seen = set()
+    for statement in ast.walk(node):
+        if isinstance(statement, ast.Assign):
+            targets, value = statement.targets, statement.value
+        elif isinstance(statement, ast.AnnAssign) and statement.value is not None:
+            targets, value = [statement.target], statement.value
+        else:
+            continue
+        for target in targets:
+            if (
+                isinstance(target, ast.Attribute)
+                and isinstance(target.value, ast.Name)
+                and target.value.id == "self"
+                and target.attr not in seen
+                and _is_empty_container(value)
+            ):
+                seen.add(target.attr)
+                yield target.attr
+
+
+def _is_empty_container(value: ast.expr) -> bool:
+    if isinstance(value, ast.Dict):
+        return not value.keys
+    return isinstance(value, ast.Call) and _name_of(value) in _CONTAINERS
+
+
+def _name_of(node: ast.expr) -> str:
+    if isinstance(node, ast.Call):
+        node = node.func
+    return node.id if isinstance(node, ast.Name) else getattr(node, "attr", "")
+
+
+def test_every_memory_is_bound_to_its_database() -> None:
+    """A new memory is a `DatabaseMemory`, or is listed above with the reason why it need not be."""
+    unbound = [name for names in UNBOUND.values() for name in names]
+
+    assert sorted(set(find_memories())) == sorted(unbound)
+
+
+def test_another_database_makes_a_process_forget() -> None:
+    """The same database does not, and each change does."""
+    lineage = Lineage()
+    memory = DatabaseMemory(lineage, dict[str, int])
+    lineage.meet("first")
+    memory.value["a"] = 1
+    lineage.meet("first")
+    kept = dict(memory.value)
+    before = memory.value
+    lineage.meet("second")
+    before["b"] = 2  # by a thread that began before: nobody reads it
+
+    assert kept == {"a": 1}
+    assert memory.value == {}
+    assert lineage.has_left("first")
+    assert not lineage.has_left("second")
