@@ -139,7 +139,8 @@ def test_a_tenant_is_moved_while_clients_write(
     assert set(accepted) - set(found) == set()
     assert len(found) == len(set(found)) == len(accepted)
     assert report.ok
-    assert listed.json()["runs"][0]["run"] == found[-1]
+    # Runs of several writers are accepted in one millisecond: any of them is the newest.
+    assert listed.json()["runs"][0]["run"] in found[-WRITERS:]
     assert set().union(*(writer.refused for writer in writers)) <= {503}
     longest = max(writer.longest_s for writer in writers)
     figures = {name: moved[name] for name in ("copied", "delta", "pause_s")}
