@@ -238,6 +238,23 @@ def test_a_checkpoint_that_was_recorded_and_is_gone_is_missing(recorded: Recorde
     assert set(found) >= {Problem.TIME_IMPOSSIBLE, Problem.COSIGNATURE_MISSING}
 
 
+def test_a_signer_that_died_before_it_stored_a_cosignature_accuses_nobody(
+    recorded: Recorded,
+) -> None:
+    """It was kept beside the guard, and the disk was full: the next batch records and stores it."""
+    with recorded.store.snapshot() as reader:
+        kept = reader.checkpoint()
+    assert kept is not None
+    size = parse_checkpoint(kept).size
+    recorded.strip(lambda time: time == recorded.now // SECOND)
+    recorder = WitnessRecorder(recorded.store, recorded.policy.witness_keys, lambda: kept)
+    recorded.run("after")
+    Sequencer(recorded.store, writer=recorded.ledger.writer, composers=(recorder,)).drain()
+    recorded.publish()
+    assert size in [fact.size for fact in records_of(recorded)]
+    assert set(problems(recorded.verify())) == {Problem.TIME_IMPOSSIBLE}
+
+
 def test_a_writer_cannot_invent_a_cosignature(recorded: Recorded) -> None:
     """A line that the witness did not make is a finding, and no evidence of time."""
     with recorded.store.snapshot() as reader:

@@ -16,7 +16,7 @@ from forum.errors import Malformed, SignatureRejected, SigningRefused
 from forum.ledger.entry import LOG_RUN, Entry
 from forum.ledger.kinds import Kinds, WitnessedFacts
 from forum.ledger.own_entries import WITNESSED_STRAND, Batch
-from forum.ledger.ports import EntryRow, Reader
+from forum.ledger.ports import EntryRow, Reader, Store
 from forum.ledger.strand import Draft, RecordedEntry
 from forum.tlog import (
     Checkpoint,
@@ -141,7 +141,7 @@ class WitnessRecorder:
 
     def __init__(
         self,
-        reader: Reader,
+        store: Store,
         witnesses: Sequence[VerifierKey],
         kept: Callable[[], bytes | None] = lambda: None,
     ) -> None:
@@ -150,7 +150,7 @@ class WitnessRecorder:
         `kept` returns the last cosigned note, from outside the database: until it is recorded,
         nothing else shows that somebody took its cosignatures away.
         """
-        self._reader, self._witnesses, self._kept = reader, witnesses, kept
+        self._store, self._witnesses, self._kept = store, witnesses, kept
 
     def compose(self, batch: Batch, last: RecordedEntry | None) -> Sequence[Draft]:
         """Return drafts that record what was cosigned since the last record."""
@@ -163,14 +163,14 @@ class WitnessRecorder:
             before = None  # forged: it names a tree that there is not yet, and must end no records
         drafts: list[Draft] = []
         kept = self._kept()
-        for facts in _draft_records(self._reader, self._witnesses, before, batch.first, kept):
+        for facts in _draft_records(self._store, self._witnesses, before, batch.first, kept):
             drafts.append(Draft(f"witnessed/{facts.size}", "system", facts, parents))
             parents = ()
         return drafts
 
 
 def _draft_records(
-    reader: Reader,
+    store: Store,
     witnesses: Sequence[VerifierKey],
     last: WitnessedFacts | None,
     size: int,
@@ -180,18 +180,23 @@ def _draft_records(
 
     What was cosigned after the last record of a checkpoint is recorded again.
     """
-    newest = reader.checkpoint(size) if last is None and witnesses else None
+    newest = store.checkpoint(size) if last is None and witnesses else None
     start = last.size if last else parse_checkpoint(newest).size if newest else size + 1
-    rows = _add_kept(reader.checkpoint_rows(start), kept, start) if witnesses else ()
-    for stored, data in islice(rows, _MAX_CHECKPOINTS):
+    rows = _add_kept(store.checkpoint_rows(start), kept, start) if witnesses else ()
+    for stored, data in list(islice(rows, _MAX_CHECKPOINTS)):
         try:
-            note = Note.parse(merge_cosignatures(data, kept, witnesses))
+            merged = merge_cosignatures(data, kept, witnesses)
+            note = Note.parse(merged)
             checkpoint = Checkpoint.parse(note.text)
         except Malformed:
             continue  # the database was edited, which the verifier reports
         # Whoever writes another size into the table must not end the records.
         if not 0 < checkpoint.size == stored <= size:
             continue
+        if merged != data:
+            # The signer kept the note and died, or its disk was full, before the store had it.
+            # Stored before it is recorded: else an accident would look like a theft.
+            store.save_checkpoint(stored, merged)
         is_recorded = last is not None and stored == last.size
         recorded = last.cosignatures if last is not None and is_recorded else ()
         lines = tuple(_held_lines(note, witnesses, recorded))
