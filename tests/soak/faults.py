@@ -63,6 +63,7 @@ _VARIANTS = {"rename": "?rename,?renameat,?renameat2", "unlink": "?unlink,?unlin
 _SECONDS = 120.0
 _PR_SET_PTRACER, _ANYBODY = 0x59616D61, -1
 _WORDS = "a remark that must be there once"
+_NOT_COSIGNED = "they prove no time"
 
 
 class Command(NamedTuple):
@@ -332,8 +333,11 @@ def _judge(scene: Scene, command: Command, first: Ended, name: str, figures: Fig
     if again.status != 0:
         figures.bricked.append(f"{name}: {again.status} {again.complained}")
     after = _verify(scene, f"{name}, after the next write", figures)
-    if after and (after["pending"] or after["notices"]):
-        figures.bricked.append(f"{name}: not repaired: {after['notices']}")
+    # A signer that ended before it asked its witness leaves a checkpoint that proves no time: the
+    # notice is true, and accuses nobody.
+    notices = [said for said in after.get("notices", ()) if not said.endswith(_NOT_COSIGNED)]
+    if after and (after["pending"] or notices):
+        figures.bricked.append(f"{name}: not repaired: {notices}")
     left = _recorded(scene)
     if len(left) > 1:
         figures.doubled.append(f"{name}: {left}")
