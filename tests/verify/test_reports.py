@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -12,14 +13,17 @@ from msgspec.structs import replace
 
 from forum.app import KINDS, now
 from forum.backends.sqlite import SqliteStore
-from forum.ledger.bundle import gather_bundle
-from forum.ledger.kinds import Outcome
+from forum.ledger.bundle import Bundle, gather_bundle
+from forum.ledger.entry import Entry, Facts, leaf_of
+from forum.ledger.kinds import NoteFacts, Outcome, RunOpenFacts
 from forum.ledger.log import Ledger
 from forum.ledger.ports import BudgetCharge
 from forum.ledger.sequencer import Publisher, Sequencer
 from forum.ledger.strand import Draft
 from forum.surfaces.schemas.reports import report_form
+from forum.tlog import Checkpoint, TlogProof, prove_inclusion, sign_checkpoint
 from forum.verify import Problem, Report, State, Trust, verify_bundle, verify_ledger
+from forum.verify.report import Findings
 from forum.work.report_kinds import (
     NOT_MADE,
     GapReason,
@@ -30,7 +34,8 @@ from forum.work.report_kinds import (
     ReportStepFacts,
 )
 from tests.support import fresh_origin, key_of
-from tests.verify.samples import standalone, stranger
+from tests.tlog.trees import view_in_memory
+from tests.verify.samples import LOG, ORIGIN, standalone, stranger
 from tests.verify.world import Kept, SegmentsHere, policy_of
 from tests.work.reported import DOLLAR, TOLD, ReportedRun, write_sample
 
@@ -142,6 +147,11 @@ def _begun_elsewhere(run: ReportedRun) -> None:
     run.add("span/b", Draft("begin", "chat", BEGIN))
 
 
+def _end_of_what_began_elsewhere(run: ReportedRun) -> None:
+    _begun_elsewhere(run)
+    run.add("span/b", Draft("end", "chat", replace(STEP, span="b")))
+
+
 def _second_end(run: ReportedRun) -> None:
     run.add("span/a", Draft("end", "chat", STEP))
     run.add("span/a", Draft("end2", "chat", STEP))
@@ -169,6 +179,10 @@ def _late_source(run: ReportedRun) -> None:
 FRAUDS: dict[str, tuple[Callable[[ReportedRun], None], str]] = {
     "the end of another span": (_other_span, "not that of its strand"),
     "the beginning of another span": (_begun_elsewhere, "not that of its strand"),
+    "the end of what began as another span": (
+        _end_of_what_began_elsewhere,
+        "not that of its strand",
+    ),
     "two ends": (_second_end, "two ends"),
     "two beginnings": (_second_begin, "not its first entry"),
     "another name": (_another_name, "and model chat was begun"),
@@ -189,6 +203,61 @@ def test_both_verifiers_find_a_span_that_breaks_a_rule(log: Reporting, fraud: st
     for report in (whole, bundle):
         assert [finding.problem for finding in report.findings] == [Problem.REPORT_INVALID], report
         assert words in report.findings[0].detail
+
+
+FORMS: tuple[Facts, ...] = (
+    BEGIN,
+    replace(BEGIN, span="another"),
+    replace(BEGIN, op=Operation.TOOL),
+    STEP,
+    replace(STEP, span="another"),
+    NoteFacts(),
+)
+
+
+@pytest.mark.parametrize("places", [(0, 1, 2), (1, 1, 2), (0, 0, 1)])
+def test_all_verifiers_find_the_same_in_every_course_of_a_span(places: tuple[int, ...]) -> None:
+    """Whatever three entries a forger signs in its strand, also in places of others."""
+    entries = [_forge("main", 0, RunOpenFacts(), b"")]
+    for number, course in enumerate(product(FORMS, repeat=3)):
+        before = entries[0]
+        for n, facts in zip(places, course, strict=True):
+            is_own = isinstance(facts, ReportBeginFacts | ReportStepFacts) and facts.span == "a"
+            own = replace(facts, span=f"{number}") if is_own else facts
+            before = _forge(f"span/{number}", n, own, before)
+            entries.append(before)
+    view = view_in_memory([leaf_of(data) for data in entries])
+    note = sign_checkpoint(Checkpoint(ORIGIN, view.size, view.root()), LOG)
+    proofs = {i: TlogProof(i, tuple(prove_inclusion(view, i)), note) for i in range(view.size)}
+    data = Bundle(ORIGIN, RUN, note.encode(), dict(enumerate(entries)), proofs, {}, (), {}).encode()
+    trust = Trust((LOG.verifier(),))
+    ours = verify_bundle(data, KINDS, trust)
+
+    theirs = standalone.verify(data, stranger(trust))
+    assert _compared(json.loads(json.dumps(theirs))) == _compared(_members(ours))
+    assert ours.found < Findings.MAX_LISTED
+    assert Problem.REPORT_INVALID in {finding.problem for finding in ours.findings}
+
+
+def _forge(strand: str, n: int, facts: Facts, before: bytes) -> bytes:
+    """Return an entry of a run at any place of a strand, behind any other entry."""
+    behind = leaf_of(before).hex()
+    entry: Entry[Any] = Entry(
+        v="forum/entry/1",
+        log=ORIGIN,
+        run=RUN,
+        strand=strand,
+        n=n,
+        prev=behind if n else "",
+        step="step",
+        ts=1_700_000_000_000_000,
+        actor="forger",
+        kind=KINDS.kind_of(facts).name,
+        parents=(behind,) if before else (),
+        facts=facts,
+        bodies={},
+    )
+    return KINDS.write(entry)
 
 
 def test_a_run_that_spent_more_than_its_cap_is_found(log: Reporting) -> None:

@@ -67,12 +67,11 @@ class ReportChecker:
         return ""
 
     def _check_begin(self, entry: Entry[Any], facts: ReportBeginFacts) -> str:
+        # Also one that breaks a rule is a beginning: its end must not be a second finding.
+        self._begun[entry.run, entry.strand] = facts
         if entry.strand != span_strand(facts.span):
             return f"it names the span {facts.span}, which is not that of its strand"
-        if entry.n:
-            return "the beginning of a span is not its first entry"
-        self._begun[entry.run, entry.strand] = facts
-        return ""
+        return "the beginning of a span is not its first entry" if entry.n else ""
 
     def _check_step(self, entry: Entry[Any], facts: ReportStepFacts) -> str:
         begun = self._begun.pop((entry.run, entry.strand), None)
@@ -80,14 +79,13 @@ class ReportChecker:
             return f"it names the span {facts.span}, which is not that of its strand"
         if entry.n > 1:
             return "a span has more than one beginning and one end"
-        if not entry.n:
-            return ""
-        if begun is None:
+        if entry.n and begun is None:
             # The beginning is in a part of the log that was checked before this one.
             previous = self._find_previous(entry)
-            begun = previous.facts if previous else None
-        if not isinstance(begun, ReportBeginFacts):
-            return "a span has two ends"
+            if previous is not None and isinstance(previous.facts, ReportBeginFacts):
+                begun = previous.facts
+        if begun is None:
+            return "a span has two ends" if entry.n else ""
         if (begun.op, begun.name) != (facts.op, facts.name):
             return f"it ends {facts.op} {facts.name}, and {begun.op} {begun.name} was begun"
         return ""
