@@ -23,7 +23,7 @@ from forum.ledger.ports import EntryWrite, Position
 from forum.ledger.retention import RETENTION_STRAND
 from forum.ledger.sequencer import Sequencer
 from forum.ledger.strand import Draft, Strand
-from forum.tlog import Hash, parse_checkpoint
+from forum.tlog import Hash, Note, parse_checkpoint
 from forum.verify import Problem
 from tests.support import fresh_origin, sign_unread, upgraded
 
@@ -194,6 +194,7 @@ def opening_of(forum: Forum) -> Hash:
         ("witnessed", kinds.NoteFacts()),
         ("runs", kinds.RunsOpenedFacts(2**53 - 1, ("ghost",))),
         ("runs", kinds.RunsOpenedFacts(1, ("ghost",))),
+        ("runs", kinds.RunsOpenedFacts(1, ("run",))),
         ("runs", kinds.NoteFacts()),
     ],
 )
@@ -211,6 +212,21 @@ def test_the_signer_signs_nothing_that_no_sequencer_composes(
     with Forum(forum.settings) as successor:
         successor.ledger.open_run("next", "x")
         assert successor.log.publish().checkpoint.size
+
+
+@pytest.mark.parametrize("line", ["x", "a witness's"])
+def test_the_signer_signs_no_record_of_a_cosignature_that_does_not_hold(
+    forum: Forum, line: str
+) -> None:
+    """It would be a finding for ever, or take the place of those that hold."""
+    signed = parse_checkpoint(forum.store.checkpoint() or b"")
+    if line != "x":
+        forum.ledger.open_run("other", "x")
+        lines = Note.parse(forum.log.publish().note).signatures
+        line = str(next(own for own in lines if own.name != forum.origin))
+    put(forum, LOG_RUN, "witnessed", kinds.WitnessedFacts(signed.size, signed.root.hex(), (line,)))
+    with pytest.raises(SigningRefused, match="does not hold"):
+        forum.log.publish()
 
 
 def test_a_record_of_a_tree_that_is_not_there_ends_no_records(forum: Forum) -> None:
