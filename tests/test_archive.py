@@ -15,7 +15,7 @@ import psycopg
 import pytest
 from msgspec.structs import replace
 
-from forum.app import Forum, RunQuery, log
+from forum.app import Forum, RunQuery, log, new_salt, now
 from forum.backends import archive_stores
 from forum.backends.postgres import PostgresStore
 from forum.backup import create_backup, restore_backup
@@ -31,7 +31,7 @@ from forum.ledger.archive import archive_strand, read_archive_record
 from forum.ledger.body import text_content
 from forum.ledger.entry import LOG_RUN
 from forum.ledger.kinds import NoteFacts, Outcome, RedactionReason
-from forum.ledger.log import locate_run
+from forum.ledger.log import Ledger, locate_run
 from forum.ledger.ports import EntryWrite, Position
 from forum.ledger.strand import Attachment, Draft
 from forum.tlog import Hash
@@ -609,6 +609,24 @@ def test_a_record_names_what_it_is_about(make: Callable[[], Installation]) -> No
         max(i for i in indexes if i is not None),
     )
     assert facts.digest == sha256(copy.read_bytes()).hexdigest()
+
+
+def test_a_writer_cannot_move_a_copy(make: Callable[[], Installation]) -> None:
+    """With the write key and the database it could name a copy of its own, of a held run too."""
+    home = make()
+    with home.open() as forum:
+        record(forum, "one")
+        forum.log.archive_runs(NEVER, str(home.archive))
+        before = read_archive_record(forum.store, forum.ledger.kinds, "one")
+        assert before is not None
+        writer = Ledger(forum.store, forum.ledger.kinds, now, new_salt, tags=forum.write_keys)
+        moved = replace(before.facts, place="s3://elsewhere/1-0.zip", digest="0" * 64)
+        writer.append_log_entry(Draft("archive/one/1", "operator", moved), archive_strand("one"))
+        forum.log.publish()
+
+        assert forum.store.count_quarantined() == 1
+        assert read_archive_record(forum.store, forum.ledger.kinds, "one") == before
+        assert list(forum.store.bodies_of_run("one"))
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,15 @@
 """Backup and restoration: what is destroyed comes back, and no log goes on in two ways."""
 
 import shutil
-from collections.abc import Iterator
-from contextlib import ExitStack
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from threading import Event, Thread
 
+import psycopg
 import pytest
 from msgspec.structs import replace
 
@@ -15,7 +17,7 @@ from forum.app import KINDS, Forum, upgrade_database
 from forum.backup import MANIFEST, create_backup, read_backup, restore_backup
 from forum.config import load_settings
 from forum.demo.tampering import open_tamperer
-from forum.errors import BackupRejected, RestoreRefused
+from forum.errors import BackupRejected, ForumError, RestoreRefused, TamperDetected
 from forum.ledger.body import text_content
 from forum.ledger.entry import LOG_RUN, MAIN_STRAND
 from forum.tlog import parse_checkpoint
@@ -73,6 +75,28 @@ class Machine:
         """Lose the project's data and its database; the state directory is left."""
         shutil.rmtree(self.folder / "project/.forum")
         self._new_database()
+
+    def lose_database(self) -> None:
+        """Lose the database alone."""
+        for path in (self.folder / "project/.forum").glob("ledger.db*"):
+            path.unlink()
+        self._new_database()
+
+    def empty(self, tables: Sequence[str]) -> None:
+        """Delete all rows of some tables, as whoever has the database can."""
+        if self.database:
+            with psycopg.connect(self.database, autocommit=True) as postgres:
+                names = ", ".join(f"forum.{table}" for table in tables)
+                postgres.execute(f"TRUNCATE {names} CASCADE".encode())
+            return
+        with closing(sqlite3.connect(self.folder / "project/.forum/ledger.db")) as lite, lite:
+            lite.execute("PRAGMA foreign_keys = off")
+            for (name,) in lite.execute(
+                "SELECT name FROM sqlite_master WHERE type = 'trigger'"
+            ).fetchall():
+                lite.execute(f"DROP TRIGGER {name}")
+            for table in tables:
+                lite.execute(f"DELETE FROM {table}")  # noqa: S608
 
     def verify(self) -> set[Problem]:
         """Verify the ledger, and return what is found."""
@@ -261,6 +285,26 @@ def test_a_ledger_is_not_written_over(machine: Machine) -> None:
     if machine.postgres:
         with pytest.raises(BackupRejected, match=r"holds the log example\.com/drill already"):
             restore_backup(machine.forum().settings, saved)
+
+
+def test_an_emptied_database_is_no_backup(machine: Machine) -> None:
+    """Whoever kept it in the place of an older one would have nothing of what was signed."""
+    machine.write(3)
+    machine.empty(("leaf", "body", "head", "checkpoint", "tile", "entry", "strand"))
+    with pytest.raises(TamperDetected, match="put the newer database back"):
+        machine.back_up()
+
+
+def test_no_log_begins_in_the_place_of_a_lost_one(machine: Machine) -> None:
+    """It would have its name and its key, and contradict what was signed."""
+    machine.write(3)
+    machine.lose_database()
+    with machine.forum() as forum:
+        with pytest.raises(TamperDetected, match="put the newer database back"):
+            forum.keys.initialise()
+        assert not forum.store.count_entries()
+    with pytest.raises(ForumError):
+        machine.back_up()
 
 
 def test_the_state_directory_is_not_in_a_backup(machine: Machine) -> None:

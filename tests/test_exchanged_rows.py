@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from forum.app import KINDS, Forum, RunQuery, new_salt, now
 from forum.config import Settings
+from forum.demo.tampering import open_tamperer
 from forum.errors import ForumError, NoSuchRequest, NotYetSigned, SigningRefused, TamperDetected
 from forum.ledger import kinds
 from forum.ledger.carried import CARRIED_LOG_STRANDS
@@ -22,9 +23,9 @@ from forum.ledger.log import Ledger
 from forum.ledger.ports import EntryWrite, Position
 from forum.ledger.retention import RETENTION_STRAND
 from forum.ledger.sequencer import Sequencer
-from forum.ledger.strand import Draft, Strand
-from forum.tlog import Hash, parse_checkpoint
-from forum.verify import Problem
+from forum.ledger.strand import RUNS_STRAND, Draft, Strand
+from forum.tlog import Hash, Note, parse_checkpoint
+from forum.verify import Problem, State
 from tests.support import fresh_origin, sign_unread, upgraded
 
 
@@ -194,6 +195,7 @@ def opening_of(forum: Forum) -> Hash:
         ("witnessed", kinds.NoteFacts()),
         ("runs", kinds.RunsOpenedFacts(2**53 - 1, ("ghost",))),
         ("runs", kinds.RunsOpenedFacts(1, ("ghost",))),
+        ("runs", kinds.RunsOpenedFacts(1, ("run",))),
         ("runs", kinds.NoteFacts()),
     ],
 )
@@ -211,6 +213,43 @@ def test_the_signer_signs_nothing_that_no_sequencer_composes(
     with Forum(forum.settings) as successor:
         successor.ledger.open_run("next", "x")
         assert successor.log.publish().checkpoint.size
+
+
+@pytest.mark.parametrize("line", ["x", "a witness's"])
+def test_the_signer_signs_no_record_of_a_cosignature_that_does_not_hold(
+    forum: Forum, line: str
+) -> None:
+    """It would be a finding for ever, or take the place of those that hold."""
+    signed = parse_checkpoint(forum.store.checkpoint() or b"")
+    if line != "x":
+        forum.ledger.open_run("other", "x")
+        lines = Note.parse(forum.log.publish().note).signatures
+        line = str(next(own for own in lines if own.name != forum.origin))
+    put(forum, LOG_RUN, "witnessed", kinds.WitnessedFacts(signed.size, signed.root.hex(), (line,)))
+    with pytest.raises(SigningRefused, match="does not hold"):
+        forum.log.publish()
+
+
+def test_a_row_that_stops_writers_is_named(forum: Forum) -> None:
+    """It stands at the end of a strand of sequencers, and waits for no index."""
+    Strand(writer_of(forum).writer, LOG_RUN, RUNS_STRAND, at_end=True).append(
+        Draft("forged", "x", kinds.RunsOpenedFacts(1, ("run",)), (opening_of(forum),))
+    )
+    place = Position(LOG_RUN, RUNS_STRAND, 1)
+    open_tamperer(forum).hide_row(place)
+    forum.ledger.open_run("second", "x")
+    with pytest.raises(TamperDetected):
+        forum.log.publish()
+    found = {f.problem: f.detail for f in forum.log.verify(forum.log.read_trust()).findings}
+    assert str(place) in found[Problem.STRAY_ENTRY]
+
+    run_sql(
+        forum,
+        "DELETE FROM forum.entry WHERE n = 1 AND strand IN "
+        "(SELECT id FROM forum.strand WHERE run = 'log' AND name = 'runs')",
+    )
+    forum.log.publish()
+    assert forum.log.verify(forum.log.read_trust()).complete.state is State.HOLDS
 
 
 def test_a_record_of_a_tree_that_is_not_there_ends_no_records(forum: Forum) -> None:

@@ -12,7 +12,7 @@ at which it was left.
 """
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from hashlib import sha256
 from pathlib import Path
@@ -26,6 +26,7 @@ from forum.backends.state_files import make_private_folder, read_key, sync_path,
 from forum.config import PROJECT_FILE, Settings
 from forum.installation import require_extra
 from forum.ledger.ports import Reader, TreeHead
+from forum.ledger.row_checks import has_tree
 
 BACKUP_FORMAT = "forum/backup/1"
 MANIFEST, DATA, ROWS, LEDGER, POLICY = "manifest.json", "data", "rows", "ledger.db", "policy"
@@ -86,10 +87,19 @@ class _LedgerCopy(Struct, frozen=True):
 
 
 def create_backup(forum: Forum, target: Path) -> BackupManifest:
-    """Write a backup of a ledger into a new folder, and return its manifest."""
+    """Write a backup of a ledger into a new folder, and return its manifest.
+
+    Raises `TamperDetected` for an old or emptied database: a backup of one would replace a better.
+    """
     started, key = now(), forum.key  # read before the folder is created, because it may raise
+    seen = forum.remembered_trees()
     target.mkdir(mode=0o700, parents=True, exist_ok=False)
-    copied = _copy_ledger(forum.settings, key.name, target)
+
+    def check(reader: Reader) -> None:
+        forum.check_continues(reader, seen)
+        _check_tree(reader)
+
+    copied = _copy_ledger(forum.settings, key.name, target, check)
     _copy_files(forum, target)
     manifest = BackupManifest(
         v=BACKUP_FORMAT,
@@ -185,7 +195,22 @@ def write_project_file(source: Path, folder: Path) -> bool:
     return True
 
 
-def _copy_ledger(settings: Settings, origin: str, target: Path) -> _LedgerCopy:
+def _check_tree(reader: Reader) -> None:
+    """Raise `TamperDetected` if a database lacks entries or the tree of its head.
+
+    This is no verification: entries are counted, and not read.
+    """
+    head = reader.head()
+    if reader.count_entries() < head.size or not has_tree(reader.read_tile, head):
+        why = (
+            f"it lacks some of its {head.size} entries, or their tree; put the newer database back"
+        )
+        raise errors.TamperDetected(f"the log {reader.origin}", why)
+
+
+def _copy_ledger(
+    settings: Settings, origin: str, target: Path, check: Callable[[Reader], None]
+) -> _LedgerCopy:
     """Copy the rows of a log with all of its epochs, as one consistent snapshot."""
     if settings.database:
         with require_extra("postgres"):
@@ -194,11 +219,13 @@ def _copy_ledger(settings: Settings, origin: str, target: Path) -> _LedgerCopy:
         (target / ROWS).mkdir(mode=0o700)
         base = origin.partition("/epoch-")[0]
         with copy_rows(settings.database, base, origin, target / ROWS) as (reader, tables):
+            check(reader)
             return _LedgerCopy(reader.head(), reader.checkpoint(), tables)
     from forum.backends.sqlite import copy_ledger, open_copy
 
     copy_ledger(settings.ledger_file, target / LEDGER)
     with open_copy(target / LEDGER, origin) as reader:
+        check(reader)
         return _LedgerCopy(reader.head(), reader.checkpoint())
 
 

@@ -92,7 +92,8 @@ class KeyOperations:
     def initialise(self) -> bool:
         """Create the key, policy, witness and log that are missing; return whether the log is new.
 
-        Raises `LogKeyMissing` if this machine remembers a log here whose key is gone.
+        Raises `LogKeyMissing` if this machine remembers a log here whose key is gone, and
+        `TamperDetected` if it remembers a tree of this log and the database is empty.
         """
         from forum.backends.state_files import lock_file
 
@@ -109,6 +110,7 @@ class KeyOperations:
             self._make_write_key(new=fresh)
             self._witness.trust_locally()
         if not fresh:
+            self._project.check_not_lost()
             self._project.set_aside_foreign_rows()
         self._make_control_key()
         self._project.ledger.initialize(f"forumd/{__version__}", self._project.verifier)

@@ -35,6 +35,7 @@ from forum.errors import (
 from forum.installation import require_extra
 from forum.ledger import ports
 from forum.ledger.archive import ArchiveLookup
+from forum.ledger.entry import LOG_RUN, MAIN_STRAND
 from forum.ledger.log import (
     Ledger,
 )
@@ -594,9 +595,19 @@ class ProjectContext:
             if not is_continued(reader, tree, head):
                 why = (
                     f"it has {head.size} entries, and does not continue the tree of {tree.size} "
-                    "that this machine has seen; put the newer database back"
+                    "that this machine has seen; put the newer database back, or begin a new "
+                    "epoch: forum ledger epoch"
                 )
                 raise TamperDetected(f"the log {self.origin}", why)
+
+    def check_not_lost(self) -> None:
+        """Raise `TamperDetected` if the database has no entry, and this machine has seen some.
+
+        A log that began again under the same name would contradict what was signed.
+        """
+        trees = self.remembered_trees()
+        if trees and next(self.store.strand_rows(LOG_RUN, MAIN_STRAND), None) is None:
+            self.check_continues(self.store, trees)
 
     def _is_signed(self, leaf: str) -> bool:
         tree = SignedTree(self.store, (self.verifier, *self.earlier_keys()))

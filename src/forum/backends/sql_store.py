@@ -19,7 +19,6 @@ from typing import Any, NamedTuple, Protocol
 from forum import errors
 from forum.ledger import ports
 from forum.ledger.body import StoredBody
-from forum.ledger.control_key import CONTROL_STRANDS
 from forum.ledger.database_memory import DatabaseMemory, Lineage
 from forum.ledger.entry import LOG_RUN, MAIN_STRAND
 from forum.ledger.row_checks import PositionCheck
@@ -369,7 +368,7 @@ class SqlReader(ABC):
         """
         for row in self.strand_rows(run, strand, start):
             self.check.check_row(row)
-            if run == LOG_RUN and strand in CONTROL_STRANDS and not self.check.is_settled(row):
+            if strand != MAIN_STRAND and not self.check.is_settled(row):
                 return
             self._check_settled(row)
             if row.n != start:

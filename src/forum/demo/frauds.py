@@ -24,6 +24,7 @@ from forum.ledger.body import text_content
 from forum.ledger.entry import LOG_RUN, MAIN_STRAND, Facts, leaf_of
 from forum.ledger.key_rotation import KEYS_STRAND
 from forum.ledger.log import Ledger
+from forum.ledger.own_entries import WITNESSED_STRAND
 from forum.ledger.ports import Position, Store
 from forum.ledger.retention import RETENTION_STRAND
 from forum.ledger.run_directory import RunDirectory
@@ -620,13 +621,27 @@ def _forge_directory(scene: TamperScene) -> None:
     scene.forum.log.publish()
 
 
-@_fraud("name-twice", "have a forged directory signed", Problem.DIRECTORY_BROKEN)
-def _sign_forged_directory(scene: TamperScene) -> None:
-    """Write to the directory with the write key, and sequence by other means."""
-    facts = kinds.RunsOpenedFacts(2, (scene.run,))
-    scene.forum.ledger.append_log_entry(Draft("runs/2", CLERK, facts), RUNS_STRAND)
+def _sign_own(scene: TamperScene, strand: str, facts: Facts) -> None:
+    """Write as only sequencers do, with the write key, and give the entry an index."""
+    scene.forum.ledger.append_log_entry(Draft(f"{strand}/2", CLERK, facts), strand)
     Sequencer(scene.forum.store, scene.forum.write_keys).drain()
     scene.forum.log.publish()
+
+
+@_fraud("name-twice", "have a forged directory signed", "signer-refuses")
+def _sign_forged_directory(scene: TamperScene) -> None:
+    _sign_own(scene, RUNS_STRAND, kinds.RunsOpenedFacts(2, (scene.run,)))
+
+
+@_fraud("false-record", "record a witness that never signed", "signer-refuses")
+def _sign_false_record(scene: TamperScene) -> None:
+    """Have honest checkpoints refuted for ever, by a cosignature that does not hold."""
+    notes = _checkpoints(scene)
+    smaller, newest = sorted(notes)[-2:]
+    lines = [str(s) for s in tlog.Note.parse(notes[smaller]).signatures]
+    named = tlog.parse_checkpoint(notes[newest])
+    facts = kinds.WitnessedFacts(named.size, named.root.hex(), tuple(lines[1:]))
+    _sign_own(scene, WITNESSED_STRAND, facts)
 
 
 TAMPER_CASES = tuple(_cases)
@@ -671,7 +686,7 @@ def detect_tampering(scene: TamperScene, fraud: TamperCase) -> set[str]:
         # entries that no witness has seen are overdue.
         with app.Forum(scene.forum.settings) as auditor:
             report = auditor.log.verify(auditor.log.read_trust(), at=app.now() + 60_000_000)
-    except (errors.RollbackDetected, errors.CommitsLost):
+    except (errors.RollbackDetected, errors.CommitsLost, errors.SigningRefused):
         return {"signer-refuses"}
     except errors.TamperDetected:
         return {"reader-refuses"}

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from forum import errors, tlog
 from forum.ledger.body import StoredBody
 from forum.ledger.bundle import Bundle, BundleReader, gather_bundle
+from forum.ledger.control_key import ARCHIVE_STRANDS
 from forum.ledger.entry import LOG_RUN, Entry, leaf_of
 from forum.ledger.kinds import ArchiveFacts, Kinds
 from forum.ledger.log import find_index
@@ -27,12 +28,13 @@ _MAX_OPEN_COPIES = 64
 
 def archive_strand(run: str) -> str:
     """Return the strand of the log's own run that says where a run is archived."""
-    return f"archive/{run}"
+    return f"{ARCHIVE_STRANDS}{run}"
 
 
 def read_archive_record(reader: Reader, kinds: Kinds, run: str) -> Entry[ArchiveFacts] | None:
     """Return the entry that says where a run is archived, or None if it is not."""
-    data = reader.last_entry(LOG_RUN, archive_strand(run))
+    # One for each redaction; the last one that counts is in force.
+    *_, data = (b"", *reader.read_strand(LOG_RUN, archive_strand(run)))
     entry = kinds.read(data) if data else None
     if entry is None or not isinstance(entry.facts, ArchiveFacts) or entry.facts.run != run:
         return None

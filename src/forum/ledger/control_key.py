@@ -11,6 +11,9 @@ from forum.ledger.write_tags import WriteKeys
 CONTROL_STRANDS = frozenset({"keys", "evidence", "retention", "carried"})
 """Strands of the log's own run that the signing machine alone writes."""
 
+ARCHIVE_STRANDS = "archive/"
+"""How the strands of that run begin that say where a run is archived; it writes them, too."""
+
 REQUESTS_STRAND = "requests"
 """The strand of the log's own run in which other processes ask for control entries."""
 
@@ -24,7 +27,7 @@ def is_control_entry(run: str, strand: str, data: bytes) -> bool:
         return False
     if strand == MAIN_STRAND:
         return peek_kind(data).startswith(_MAIN_KINDS)
-    return strand in CONTROL_STRANDS
+    return strand in CONTROL_STRANDS or strand.startswith(ARCHIVE_STRANDS)
 
 
 def is_control_row(row: EntryRow) -> bool:

@@ -31,7 +31,7 @@ from forum.ledger.own_entries import (
 )
 from forum.ledger.row_checks import has_matching_columns, has_tree, is_continued
 from forum.ledger.strand import RUNS_STRAND, WriterContext
-from forum.ledger.witness_records import merge_cosignatures
+from forum.ledger.witness_records import may_be_recorded, merge_cosignatures
 from forum.ledger.write_tags import ReloadKeys, WriteKeys
 
 MAX_BATCH_ENTRIES = 10_000
@@ -269,6 +269,19 @@ class Publication(msgspec.Struct, frozen=True):
     """How far it is witnessed, in words."""
 
 
+class _UnsignedNames:
+    """What the entries behind the last signed tree say of runs, up to one of them."""
+
+    def __init__(self, signed: int) -> None:
+        self.signed = signed
+        """The size of that tree."""
+        self.opened: set[str] = set()
+        self.named: set[str] = set()
+        """By entries of the directory."""
+        self.floor: int | None = None
+        """The index from which on a run of that tree may not be named yet."""
+
+
 class Publisher:
     """Signs the trees of one log, and never two trees that contradict each other.
 
@@ -464,7 +477,7 @@ class Publisher:
         tree = tlog.Tree.load(start, self._store.read_tile)
         rows: list[ports.EntryRow] = []
         ends: dict[str, ports.EntryRow] = {}
-        opened: set[str] = set()
+        names = _UnsignedNames(start)
         for index, row in enumerate(self._store.rows(start, head.size), start):
             if row is None:
                 raise errors.SigningRefused(f"entry {index}", "it is missing")
@@ -472,10 +485,10 @@ class Publisher:
                 raise errors.SigningRefused(f"entry {index} ({row.position})", why)
             rows.append(row)
             if not row.n and row.strand == MAIN_STRAND:
-                opened.add(row.run)
+                names.opened.add(row.run)
             if row.run == LOG_RUN and row.strand in REMEMBERED_STRANDS:
                 ends[row.strand] = row
-                self._check_own(index, row, start, opened)
+                self._check_own(index, row, names)
             if len(rows) == MAX_BATCH_ENTRIES:
                 self._add_rows(tree, rows)
                 rows = []
@@ -486,13 +499,11 @@ class Publisher:
             raise errors.SigningRefused(f"the tree of size {head.size}", why)
         return {strand: (row.n, leaf_of(row.data).hex()) for strand, row in ends.items()}
 
-    def _check_own(
-        self, index: int, row: ports.EntryRow, signed: int, opened: Collection[str]
-    ) -> None:
+    def _check_own(self, index: int, row: ports.EntryRow, names: "_UnsignedNames") -> None:
         """Raise `SigningRefused` for an entry in an own strand that no sequencer composed."""
         if self._readable is None or not is_foreign_to_own(row):
             return
-        if why := self._find_own_fault(row, signed, opened):
+        if why := self._find_own_fault(row, names):
             raise errors.SigningRefused(f"entry {index} ({row.position})", why)
 
     def _add_rows(self, tree: tlog.Tree, rows: Sequence[ports.EntryRow]) -> None:
@@ -516,38 +527,69 @@ class Publisher:
                 return "no writer of this log wrote it"
         return ""
 
-    def _find_own_fault(self, row: ports.EntryRow, signed: int, opened: Collection[str]) -> str:
+    def _find_own_fault(self, row: ports.EntryRow, names: "_UnsignedNames") -> str:
         """Return why no sequencer composed an entry in one of its strands, or nothing.
 
-        Every holder of the write key can put one there and give it an index.  One that claims more
-        than there is would end what the sequencers of this log record.  `signed` is the size of the
-        tree that was signed before, `opened` the runs that were opened since.
+        Every holder of the write key can put one there and give it an index.  One that claims what
+        is not so would end what the sequencers of this log record, or be a finding for ever.
         """
         facts = self._readable.read_facts(row) if self._readable is not None else None
         if row.strand == RUNS_STRAND and isinstance(facts, RunsOpenedFacts):
-            if facts.first != self._count_named_before(row):
-                return "it does not continue the directory of runs"
-            others = [run for run in facts.runs if run not in opened]
-            ghost = next((run for run in others if not self._is_opened(run)), None)
-            return f"it names run {ghost}, which was not opened" if ghost else ""
+            return self._find_names_fault(row, facts, names)
         if row.strand == WITNESSED_STRAND and isinstance(facts, WitnessedFacts):
-            root = bytes.fromhex(facts.root) if _is_root(facts.root) else b""
-            if root and facts.size <= signed:
-                named = tlog.Checkpoint(self._store.origin, facts.size, tlog.Hash(root))
-                return "" if has_tree(self._store.read_tile, named) else "it names another tree"
-            return "this log signed no such checkpoint"
+            return self._find_record_fault(facts, names.signed)
         return "it does not belong into this strand"
 
-    def _is_opened(self, run: str) -> bool:
-        return self._store.entries_at(run, [(MAIN_STRAND, 0)])[0] is not None
+    def _find_names_fault(
+        self, row: ports.EntryRow, facts: RunsOpenedFacts, names: "_UnsignedNames"
+    ) -> str:
+        """Return what is wrong with an entry of the directory, or nothing."""
+        before, last = self._read_names_before(row)
+        if facts.first != before:
+            return "it does not continue the directory of runs"
+        if names.floor is None:
+            # Runs that were opened before the entry before were named by it, or earlier.
+            index = self._store.indexes([last])[0] if last is not None else None
+            names.floor = names.signed if index is None else index
+        for run in facts.runs:
+            if run in names.named or not (
+                run in names.opened or self._is_opened_in(run, names.floor, names.signed)
+            ):
+                return f"it names run {run}, which was not opened since the entry before it"
+            names.named.add(run)
+        return ""
 
-    def _count_named_before(self, row: ports.EntryRow) -> int | None:
-        """Return how many runs the directory names before one of its entries, if that is known."""
+    def _find_record_fault(self, facts: WitnessedFacts, signed: int) -> str:
+        """Return what is wrong with a record of cosignatures, or nothing."""
+        root = bytes.fromhex(facts.root) if _is_root(facts.root) else b""
+        if not root or facts.size > signed:
+            return "this log signed no such checkpoint"
+        named = tlog.Checkpoint(self._store.origin, facts.size, tlog.Hash(root))
+        if not has_tree(self._store.read_tile, named):
+            return "it names another tree"
+        witnesses = self._policy.witness_keys
+        if all(may_be_recorded(named, line, witnesses) for line in facts.cosignatures):
+            return ""
+        return "a cosignature that it records does not hold"
+
+    def _is_opened_in(self, run: str, start: int, stop: int) -> bool:
+        """Return whether the opening of a run has one of these indexes."""
+        data = self._store.entries_at(run, [(MAIN_STRAND, 0)])[0]
+        index = self._store.indexes([leaf_of(data)])[0] if data is not None else None
+        return index is not None and start <= index < stop
+
+    def _read_names_before(self, row: ports.EntryRow) -> tuple[int | None, tlog.Hash | None]:
+        """Return how many runs the directory names before one of its entries, if that is known.
+
+        The second member is the id of the entry before it.
+        """
         if not row.n:
-            return 0
+            return 0, None
         before = next(self._store.strand_rows(LOG_RUN, RUNS_STRAND, row.n - 1), None)
         facts = self._readable.read_facts(before) if before and self._readable else None
-        return facts.first + len(facts.runs) if isinstance(facts, RunsOpenedFacts) else None
+        if before is None or not isinstance(facts, RunsOpenedFacts):
+            return None, None
+        return facts.first + len(facts.runs), leaf_of(before.data)
 
     def _is_tagged(self, index: int, row: ports.EntryRow) -> bool:
         keys = self._keys

@@ -121,6 +121,16 @@ def _verify_line(text: str, signature: Signature, key: VerifierKey) -> Cosignatu
         return None
 
 
+def may_be_recorded(checkpoint: Checkpoint, line: str, witnesses: Sequence[VerifierKey]) -> bool:
+    """Return whether a recorded line is a signature line, and holds if one of these made it."""
+    try:
+        signature = Signature.parse(line)
+    except Malformed:
+        return False
+    key = next(filter(signature.claims_key, witnesses), None)
+    return key is None or _verify_line(str(checkpoint), signature, key) is not None
+
+
 def merge_cosignatures(note: bytes, kept: bytes | None, witnesses: Sequence[VerifierKey]) -> bytes:
     """Return a note with the lines of witnesses that a kept note of the same checkpoint has."""
     if kept is None or kept == note:

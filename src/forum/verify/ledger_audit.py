@@ -7,8 +7,8 @@ not depend on that.
 """
 
 from binascii import hexlify
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from itertools import chain
@@ -679,20 +679,34 @@ class LedgerAudit:
         sequenced = [row for row in self._reader.rows(size, max(size, end)) if row is not None]
         waiting = [*sequenced, *self._reader.unsequenced_rows()]
         idle = sum(self._check_waiting(row.data if row else None) for row in waiting)
+        strays = stored - size - len(waiting)
         if idle:
-            self._notices.append(
-                f"{idle} entries are recorded and not signed yet; the next write signs them"
+            when = (
+                "the next write signs them" if strays <= 0 else "one that is a finding may stop it"
             )
+            self._notices.append(f"{idle} entries are recorded and not signed yet; {when}")
         self._tables.check_waiting([row for row in waiting if row], len(sequenced))
         self._compare_head(sequenced)
         self._check_tables([row for row in waiting if row])
-        strays = stored - size - len(waiting)
         if strays > 0:
             detail = (
                 f"{strays} entries are stored that are neither in the tree nor on the way to it"
             )
+            if stopping := ", ".join(self._find_stopping({row.position for row in waiting if row})):
+                detail += (
+                    f". Nothing is written to the strand of {stopping} before that row is deleted "
+                    "in the database's own shell"
+                )
             self._findings.add(Problem.STRAY_ENTRY, detail)
         return len(waiting)
+
+    def _find_stopping(self, waiting: Collection[Position]) -> Iterator[str]:
+        """Yield the positions of stray entries at the ends of the log's own strands."""
+        for strand in self._reader.strands(LOG_RUN):
+            for last in deque(self._reader.strand_rows(LOG_RUN, strand), maxlen=1):
+                (index,) = self._reader.indexes([leaf_of(last.data)])
+                if index is None and last.position not in waiting:
+                    yield str(last.position)
 
     def _compare_head(self, sequenced: list[EntryRow]) -> None:
         """Check that the stored head of the log matches the tree of all indexed entries."""
