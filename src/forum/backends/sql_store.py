@@ -702,6 +702,8 @@ class SqlReader(ABC):
         if oldest.rows < _SAMPLE_ROWS:
             return oldest.entries
         newest = _PendingSample(*self._fetch_rows("newest_pending", limit=_SAMPLE_ROWS)[0])
+        if newest.rows < _SAMPLE_ROWS:
+            return newest.entries  # a sequencer has taken the others since the first query
         return _estimate_pending(oldest, newest)
 
     def _fetch_pages(self, query: str, name: str, start: int, **place: object) -> Iterator[Any]:
