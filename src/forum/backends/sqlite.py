@@ -261,7 +261,8 @@ class SqliteStore(SqliteReader, sql_store.SqlStore):
             self._db.execute(_SQL["remove_left_behind"], (self._log, ids[0]))
             prefixes = sql_store.leaf_prefixes([*batch.leaves, *(write.leaf for write in own)])
             entries = zip(range(old.size, new.size), [*ids, *own_ids], prefixes, strict=True)
-            self._insert_rows("add_leaves", [(self._log, *entry) for entry in entries])
+            rows = [(self._log, index, key, prefix) for index, key, prefix in entries]
+            self._insert_rows("add_leaves", rows)
             self._db.executemany(
                 _SQL["put_tile"], ((self._log, t.level, t.index, h) for t, h in tiles.items())
             )
