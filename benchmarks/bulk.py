@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import psycopg
 
 from forum.backends.postgres import PostgresStore, upgrade_schema
-from forum.backends.sql_store import leaf_prefix
+from forum.backends.sql_store import leaf_prefixes
 from forum.backends.sqlite import SqliteStore
 from forum.tlog import EMPTY_ROOT
 
@@ -51,7 +51,7 @@ class LoadedLog(NamedTuple):
 
     def prefix(self, index: int) -> int:
         """Return the beginning of the leaf at an index, as a store keeps it."""
-        return leaf_prefix(mix(self.log, index).to_bytes(8, "big"))
+        return leaf_prefixes([mix(self.log, index).to_bytes(8, "big")])[0]
 
 
 def mix(log: int, index: int) -> int:

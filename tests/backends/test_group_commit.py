@@ -182,6 +182,28 @@ def test_a_backlog_that_cannot_be_read_stops_nobody(
     assert list(store.read_strand("run", "main")) == data_of(chain.records)
 
 
+def test_an_error_of_the_program_in_a_look_at_the_backlog_is_raised_and_ends_nothing(
+    factory: StoreFactory,
+) -> None:
+    """The committer's thread is never started again: without it, every later writer would hang."""
+    store, chain = factory(), Chain(factory.origin)
+
+    def backlog() -> int:
+        raise TypeError("no number")
+
+    committer = GroupCommitter(Wrapped(store, backlog=backlog))
+    first, refused = chain.take(1), chain.take(1)
+    committer.submit(first).result(SOON)
+
+    with pytest.raises(TypeError):
+        committer.submit(refused).result(SOON)
+    with pytest.raises(TypeError):
+        committer.submit(refused).result(SOON)
+    committer.close()
+
+    assert list(store.read_strand("run", "main")) == data_of(first)
+
+
 def test_a_writer_that_gives_up_waiting_stops_nobody(factory: StoreFactory) -> None:
     """A cancelled request must not take the committer of all others with it."""
     store, begun, gate = factory(), Event(), Event()

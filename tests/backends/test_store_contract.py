@@ -679,6 +679,26 @@ def test_a_long_backlog_is_estimated_from_its_ends(
     assert all(0.7 < estimate < 1.4 for estimate in estimates)
 
 
+def test_a_long_backlog_may_go_while_it_is_estimated(
+    store_factory: StoreFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The estimate reads twice, and a sequencer commits at any time: also between the two."""
+    monkeypatch.setattr(sql_store, "_SAMPLE_ROWS", 10)
+    store, chain = store_factory(), Chain(store_factory.origin)
+    for _ in range(30):
+        store.append(chain.take(1))
+    fetch_rows = store._fetch_rows  # noqa: SLF001  another process acts between two statements
+
+    def fetch_late(query: str, **parameters: object) -> list[object]:
+        if query == "newest_pending":
+            sequence(store)
+        return fetch_rows(query, **parameters)
+
+    monkeypatch.setattr(store, "_fetch_rows", fetch_late)
+
+    assert store.backlog() == 0
+
+
 def test_batches_are_no_larger_than_asked_but_by_one_commit(store_factory: StoreFactory) -> None:
     """A sequencer that could be made to take everything at once would hold everything at once."""
     store, chain = store_factory(), Chain(store_factory.origin)

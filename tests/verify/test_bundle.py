@@ -25,7 +25,7 @@ from forum.ledger.kinds import (
 )
 from forum.ledger.retention import RETENTION_STRAND
 from forum.ledger.strand import Attachment, Draft
-from forum.ledger.zip_archive import pack_archive, unpack_archive
+from forum.ledger.zip_archive import Archive, pack_archive, unpack_archive
 from forum.tlog import (
     ED25519_COSIGNATURE,
     KnownWitness,
@@ -84,6 +84,31 @@ def states(data: bytes, trust: Trust = TRUST) -> tuple[State, State, State]:
 
 
 # What is genuine
+
+
+class CountedSource:
+    """Bytes that count how often they are asked for."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data, self.reads = data, 0
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def __getitem__(self, piece: slice) -> bytes:
+        self.reads += 1
+        return self.data[piece]
+
+
+def test_a_bundle_is_opened_in_large_pieces() -> None:
+    """Each of its files is small: three calls of the system for each cost more than its check."""
+    data = pack_archive({f"entries/{n:016}.json": b"{}" * 50 for n in range(2000)})
+    source = CountedSource(data)
+    archive = Archive(source)
+    opened, size = source.reads, len(data)
+
+    assert opened <= 2 + size // 0xFFFF
+    assert archive.read(f"entries/{7:016}.json") == b"{}" * 50
 
 
 def test_a_genuine_bundle_holds(bundle: bytes) -> None:

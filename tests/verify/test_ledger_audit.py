@@ -21,6 +21,7 @@ from forum.ledger.kinds import (
     HoldFacts,
     Kind,
     Kinds,
+    NoteFacts,
     Outcome,
     RedactionBatchFacts,
     RedactionFacts,
@@ -35,8 +36,18 @@ from forum.ledger.ports import EntryWrite, Position
 from forum.ledger.retention import RETENTION_STRAND
 from forum.ledger.sequencer import Sequencer
 from forum.ledger.strand import Attachment, Draft
-from forum.tlog import Checkpoint, Hash, Note, SigningKey, cosign, parse_checkpoint, sign_checkpoint
+from forum.tlog import (
+    Checkpoint,
+    Hash,
+    Note,
+    SigningKey,
+    TileId,
+    cosign,
+    parse_checkpoint,
+    sign_checkpoint,
+)
 from forum.verify import Claim, Problem, State, Trust, audit_growth, verify_ledger
+from tests.support import Wrapped
 from tests.verify.world import LOCAL, REMOTE, SECOND, World, problems, remark, witness_key
 
 NOBODY = Hash(bytes(32))
@@ -339,6 +350,30 @@ def test_a_run_begins_with_its_opening(world: World) -> None:
     world.settle()
 
     assert problems(world.verify()) == [Problem.RUN_UNOPENED]
+
+
+def test_old_parents_cost_no_query_for_a_tile_each(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server may be far from its database: each query of a tile would be a round trip."""
+    monkeypatch.setattr("forum.verify.entry_checker._MAX_RECENT_ENTRIES", 1)
+    main = world.open()
+    first = main.head
+    assert first
+    for n in range(40):
+        main.append(Draft(f"look/{n}", "tester", NoteFacts(), (first,)))
+    world.settle()
+    tiles = []
+
+    def read_tile(tile: TileId, width: int) -> bytes:
+        tiles.append(tile)
+        return world.store.read_tile(tile, width)
+
+    reader = Wrapped(world.store, read_tile=read_tile)
+    report = verify_ledger(reader, LEDGER_KINDS, world.trust, world.now)
+
+    assert report.ok
+    assert len(tiles) < 20
 
 
 def test_old_parents_are_looked_up(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

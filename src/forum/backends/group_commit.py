@@ -102,10 +102,19 @@ class GroupCommitter(ForkAware):
         self._commit_batch([request])
 
     def _run(self) -> None:
+        failure: Exception | None = None
         while (first := self._queue.get()) is not None:
             group, last = self._take_batch(first)
-            self._commit_batch(group)
-            self._poll_backlog(_POLL_INTERVAL_S)
+            if failure is None:
+                self._commit_batch(group)
+            else:
+                # If this error had ended the thread, all later writers would wait for ever.
+                _notify_waiters(group, failure)
+            failure = None
+            try:
+                self._poll_backlog(_POLL_INTERVAL_S)
+            except Exception as error:  # noqa: BLE001  raised in the next writers
+                failure = error
             if last:
                 return
 

@@ -725,7 +725,8 @@ class PostgresStore(_PostgresQueries, sql_store.SqlStore):
 
     def _add_leaves(self, db: Connection, first: int, leaves: Sequence[bytes]) -> None:
         # In the order of the index on the prefix, so that neighbours go to the same page.
-        rows = sorted((sql_store.leaf_prefix(leaf), idx) for idx, leaf in enumerate(leaves, first))
+        prefixes = sql_store.leaf_prefixes(leaves)
+        rows = sorted((prefix, idx) for idx, prefix in enumerate(prefixes, first))
         columns = ([row[0] for row in rows], [row[1] for row in rows])
         db.execute(_SQL["add_leaves"], (self._log, *columns))
 

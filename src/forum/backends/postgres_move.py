@@ -289,10 +289,11 @@ class LogMover:
             " CROSS JOIN unnest(s.strands, s.ns) WITH ORDINALITY AS u (strand, n, place)"
             " JOIN copied_entry e ON (e.log, e.strand, e.n) = (s.log, u.strand, u.n)"
         ).fetchall()
-        found = sorted((sql_store.leaf_prefix(leaf_of(data)), idx) for _, idx, data in rows)
+        prefixes = sql_store.leaf_prefixes([leaf_of(data) for *_, data in rows])
+        found = sorted(zip(prefixes, [idx for _, idx, _ in rows], strict=True))
         if found:
-            prefixes, indexes = ([row[place] for row in found] for place in (0, 1))
-            db.execute(QUERIES["add_leaves"], (rows[0][0], prefixes, indexes))
+            columns = ([row[place] for row in found] for place in (0, 1))
+            db.execute(QUERIES["add_leaves"], (rows[0][0], *columns))
 
 
 def _select(table: str, names: list[str], at: _Snapshot) -> sql.Composed:

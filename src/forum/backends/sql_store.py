@@ -14,6 +14,7 @@ from functools import lru_cache, partial
 from importlib.resources import files
 from itertools import groupby
 from operator import itemgetter
+from struct import unpack
 from typing import Any, NamedTuple, Protocol
 
 from forum import errors
@@ -106,9 +107,9 @@ def check_not_forked(process: int) -> None:
         )
 
 
-def leaf_prefix(leaf: bytes) -> int:
-    """Return the lookup key of a leaf: its first eight bytes as a signed integer."""
-    return int.from_bytes(leaf[:8], "big", signed=True)
+def leaf_prefixes(leaves: Sequence[bytes]) -> tuple[int, ...]:
+    """Return the lookup keys of leaves: the first eight bytes of each as a signed integer."""
+    return unpack(f">{len(leaves)}q", b"".join([leaf[:8] for leaf in leaves]))
 
 
 class _PendingSample(NamedTuple):
@@ -328,30 +329,35 @@ class SqlReader(ABC):
         """Return the indexes of the leaves whose first eight bytes begin with this prefix."""
         # All leaves with one prefix share the sign bit, so the signed keys keep their order and
         # one range query finds them.
-        low, high = (leaf_prefix(prefix[:8].ljust(8, end)) for end in (b"\0", b"\xff"))
+        low, high = leaf_prefixes([prefix[:8].ljust(8, end) for end in (b"\0", b"\xff")])
         return self._fetch_column("find", low=low, high=high)
 
-    def indexes(self, leaves: Sequence[Hash]) -> list[int | None]:
+    def indexes(self, leaves: Sequence[bytes]) -> list[int | None]:
         """Return the index of each leaf, or None for a leaf that has no index yet."""
         by_prefix: dict[int, list[int]] = {}
+        prefixes = leaf_prefixes(leaves)
         for low in range(0, len(leaves), PAGE_ROWS):
-            prefixes = [leaf_prefix(leaf) for leaf in leaves[low : low + PAGE_ROWS]]
-            for prefix, index in self._fetch_rows("indexes", prefixes=self._list(prefixes)):
+            page = self._list(list(prefixes[low : low + PAGE_ROWS]))
+            for prefix, index in self._fetch_rows("indexes", prefixes=page):
                 by_prefix.setdefault(prefix, []).append(index)
-        return [self._match_leaf(leaf, by_prefix.get(leaf_prefix(leaf), [])) for leaf in leaves]
+        places = map(by_prefix.get, prefixes)
+        return [
+            None if found is None else self._match_leaf(leaf, found)
+            for leaf, found in zip(leaves, places, strict=True)
+        ]
 
     def find_misplaced(self, start: int, leaves: Sequence[bytes]) -> list[int]:
         """Return those indexes, from `start` on, whose leaf the id lookup does not find there."""
-        indexes = self.indexes([Hash(leaf) for leaf in leaves])
+        indexes = self.indexes(leaves)
         return [index for index, other in enumerate(indexes, start) if index != other]
 
-    def _match_leaf(self, leaf: Hash, indexes: list[int]) -> int | None:
+    def _match_leaf(self, leaf: bytes, indexes: list[int]) -> int | None:
         """Return the index of a leaf among the indexes that share its eight-byte prefix.
 
         A single candidate is returned without reading its entry; several are told apart by hashing.
         """
         if len(indexes) < 2:
-            return indexes[0] if indexes else None
+            return indexes[0]
         same = (i for i in indexes if hash_leaf(next(self.entries(i, i + 1)) or b"") == leaf)
         return next(same, None)
 
@@ -701,6 +707,8 @@ class SqlReader(ABC):
         if oldest.rows < _SAMPLE_ROWS:
             return oldest.entries
         newest = _PendingSample(*self._fetch_rows("newest_pending", limit=_SAMPLE_ROWS)[0])
+        if newest.rows < _SAMPLE_ROWS:
+            return newest.entries  # a sequencer has taken the others since the first query
         return _estimate_pending(oldest, newest)
 
     def _fetch_pages(self, query: str, name: str, start: int, **place: object) -> Iterator[Any]:

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from itertools import chain
 from pathlib import Path
-from struct import unpack
 from tempfile import TemporaryFile
 from threading import RLock
 from time import monotonic, sleep
@@ -134,8 +133,7 @@ class SqliteReader(sql_store.SqlReader):
         """
         stop = start + len(leaves)
         rows = self._fetch_rows("prefixes", start=start, stop=stop)
-        own = unpack(f">{len(leaves)}q", b"".join([leaf[:8] for leaf in leaves]))
-        if rows == list(zip(own)):
+        if rows == list(zip(sql_store.leaf_prefixes(leaves))):
             return []
         return super().find_misplaced(start, leaves)
 
@@ -261,13 +259,9 @@ class SqliteStore(SqliteReader, sql_store.SqlStore):
             own_ids = self._add_own_entries(execute, own, added)
             # This removes own entries too, which a trigger has made pending: their ids are smaller.
             self._db.execute(_SQL["remove_left_behind"], (self._log, ids[0]))
-            entries = zip(
-                range(old.size, new.size),
-                [*ids, *own_ids],
-                [*batch.leaves, *(write.leaf for write in own)],
-                strict=True,
-            )
-            rows = [(self._log, i, key, sql_store.leaf_prefix(leaf)) for i, key, leaf in entries]
+            prefixes = sql_store.leaf_prefixes([*batch.leaves, *(write.leaf for write in own)])
+            entries = zip(range(old.size, new.size), [*ids, *own_ids], prefixes, strict=True)
+            rows = [(self._log, index, key, prefix) for index, key, prefix in entries]
             self._insert_rows("add_leaves", rows)
             self._db.executemany(
                 _SQL["put_tile"], ((self._log, t.level, t.index, h) for t, h in tiles.items())

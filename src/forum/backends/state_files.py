@@ -17,6 +17,7 @@ from forum.tlog import SigningKey
 
 _PRIVATE_KEY_HEADER = "PRIVATE+KEY"
 _DEFAULT_WHAT = "a file beside the ledger"
+_BUNDLE = Path("the bundle")
 
 
 class FileCheckpointStore:
@@ -90,7 +91,7 @@ class FileByteSource:
 
     def __getitem__(self, piece: slice) -> bytes:
         start, stop, _ = piece.indices(self._size)
-        with _translate_errors("reading", Path("the bundle"), "a file"):
+        with _translate_errors("reading", _BUNDLE, "a file"):
             return os.pread(self._descriptor, max(0, stop - start), start)
 
 

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, closing, contextmanager, nullcont
 from typing import ClassVar
 
 from forum.app import Forum
-from forum.backends.sql_store import leaf_prefix, load_queries
+from forum.backends.sql_store import leaf_prefixes, load_queries
 from forum.backends.sqlite import SqliteStore
 from forum.ledger.entry import leaf_of
 from forum.ledger.kinds import LEDGER_KINDS
@@ -107,7 +107,7 @@ class DatabaseTamperer(ABC):
 
     def set_prefix(self, leaf: bytes, prefix: int) -> None:
         """Change the lookup key of an entry, so that it is not found by its id."""
-        self._run("set_prefix", log=self._log, prefix=leaf_prefix(leaf), other=prefix)
+        self._run("set_prefix", log=self._log, prefix=leaf_prefixes([leaf])[0], other=prefix)
 
     def set_cap(self, run: str, usd: int) -> None:
         """Change the dollar cap of a run."""

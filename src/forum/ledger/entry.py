@@ -239,7 +239,8 @@ def strand_prefix(log: str, run: str, strand: str) -> bytes:
 
 _PLAIN_REST = re.compile(
     rb'LABEL","ts":([1-9][0-9]{0,15}+),"actor":"LABEL","kind":"([^"]++)"'
-    rb',"parents":\[([^\]]*+)\],"facts":(\{.*\}),"bodies":\{\}\}'.replace(b"LABEL", _LABEL.encode())
+    rb',"parents":\[(?:"([^"]*+(?:","[^"]*+)*+)")?+\]'
+    rb',"facts":(\{.*\}),"bodies":\{\}\}'.replace(b"LABEL", _LABEL.encode())
 )
 
 match_plain_entry_tail = _PLAIN_REST.fullmatch
@@ -247,6 +248,7 @@ match_plain_entry_tail = _PLAIN_REST.fullmatch
 
 Plain means without bodies.  This is for readers of very many entries.  The order of the members is
 checked, but the four values are not: the caller must compare each with one known to be valid.
+The value of parents has no first and no last quote, and is None if there are none.
 """
 
 

@@ -6,6 +6,7 @@ contract of `Store`; every store must pass it.
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
@@ -375,16 +376,16 @@ class TreeHead(NamedTuple):
     root: Hash
 
 
-class PendingEntries(msgspec.Struct, frozen=True):
+class PendingEntries(msgspec.Struct, frozen=True, dict=True):
     """A batch of entries without an index, parents before children, as one sequencer read them."""
 
     rows: Sequence[EntryRow]
     keys: Sequence[Any]
     """One key per row, by which the store finds the row again."""
 
-    @property
+    @cached_property
     def leaves(self) -> Sequence[bytes]:
-        """The leaf hashes of the entries."""
+        """The leaf hashes of the entries, computed once."""
         return hash_leaves(row.data for row in self.rows)
 
     def select(self, places: Iterable[int]) -> "PendingEntries":
@@ -427,7 +428,7 @@ class Reader(Protocol):
     def find_by_prefix(self, prefix: bytes) -> list[int]:
         """Return the indexes of the leaves that begin with this prefix of up to eight bytes."""
 
-    def indexes(self, leaves: Sequence[Hash]) -> list[int | None]:
+    def indexes(self, leaves: Sequence[bytes]) -> list[int | None]:
         """Return the index of the entry with each leaf hash, or None if it has none yet."""
 
     def find_misplaced(self, start: int, leaves: Sequence[bytes]) -> list[int]:

@@ -205,7 +205,7 @@ class Sequencer:
         queue in one transaction; an edit of the database does.  Raises `TamperDetected`, or
         `ConcurrentUpdate` if another sequencer assigned the indexes meanwhile.
         """
-        indexes = self._store.indexes([tlog.Hash(leaf) for leaf in leaves])
+        indexes = self._store.indexes(leaves)
         twice = [at for at, index in enumerate(indexes) if index is not None]
         if not twice:
             return

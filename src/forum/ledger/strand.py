@@ -364,16 +364,15 @@ class Strand:
                 entry = replace(entry, facts=change_texts(entry.facts, replace_hidden))
                 data = self._pen.kinds.write(entry)
             leaf = leaf_of(data)
-            effects = self._tag_effects(draft.effects, n, leaf)
-            tag = self._pen.tag_entry(self._position(n), data)
+            position = self._position(n)
             records.append(
                 ports.EntryWrite(
-                    position=self._position(n),
+                    position=position,
                     data=data,
                     leaf=leaf,
                     bodies=bodies,
-                    effects=effects,
-                    tag=tag,
+                    effects=self._tag_effects(draft.effects, n, leaf),
+                    tag=self._pen.tag_entry(position, data),
                 )
             )
             written.append(RecordedEntry(leaf, entry))

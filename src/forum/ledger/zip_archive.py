@@ -34,6 +34,7 @@ _VERSION, _WIDE_VERSION = 20, 45
 _UTF8_NAMES = 1 << 11
 _EARLIEST_DOS_DATE = (1 << 5) | 1  # 1 January 1980 in the DOS date format
 _CHUNK_BYTES = 1 << 20
+_AHEAD_BYTES = 1 << 16
 _NOT_A_ZIP = "not-a-zip: it does not begin as a zip file does, so it is no evidence bundle"
 _TRUNCATED = "truncated: it ends before its directory does; copy or download it again"
 _REZIPPED = (
@@ -62,6 +63,22 @@ class ByteSource(Protocol):
         """Return the bytes of a slice; fewer beyond the end."""
 
 
+class _ReadAhead:
+    """Reads a source from its beginning to its end, many small pieces at once."""
+
+    def __init__(self, source: ByteSource) -> None:
+        self._source, self._at, self._window = source, 0, b""
+
+    def __len__(self) -> int:
+        return len(self._source)
+
+    def __getitem__(self, piece: slice) -> bytes:
+        start, stop, _ = piece.indices(len(self._source))
+        if not self._at <= start <= stop <= self._at + len(self._window):
+            self._at, self._window = start, self._source[start : max(stop, start + _AHEAD_BYTES)]
+        return self._window[start - self._at : stop - self._at]
+
+
 class ArchiveMember(NamedTuple):
     """One file of an archive: offset, size, CRC-32 and SHA-256 of its content."""
 
@@ -78,12 +95,14 @@ class Archive:
     """
 
     def __init__(self, source: ByteSource) -> None:
-        self._source = source
+        # A bundle of many small entries would cost three calls of the system for each of its files.
+        self._source: ByteSource = _ReadAhead(source)
         self.members: dict[str, ArchiveMember] = {}
         """The files by name, in ascending order."""
         at = self._read_members()
         self.is_wide = is_wide((name, member.size) for name, member in self.members.items())
         self._check_end(at)
+        self._source = source
 
     def read(self, name: str) -> bytes:
         """Return the content of a file.  Raises `KeyError`."""

@@ -1,6 +1,7 @@
 """The proof file: an inclusion proof of one entry for offline verification (C2SP tlog-proof)."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Self
 
 from forum.errors import Malformed
@@ -13,6 +14,9 @@ HEADER = "c2sp.org/tlog-proof@v1"
 # An inclusion proof has at most one hash per level, and a tree of fewer than 2^63 leaves has at
 # most 63 levels.
 MAX_HASHES = 63
+
+# The proofs of one bundle all end with the same checkpoint.
+_parse_note = lru_cache(maxsize=1)(Note.parse)
 
 
 @dataclass(frozen=True)
@@ -50,7 +54,7 @@ class TlogProof:
         if not (lines and lines[0].startswith("index ")):
             raise Malformed("proof file", "no index")
         index = canonical_encoding.parse_decimal(lines.pop(0).removeprefix("index "), "index")
-        return cls(index, tuple(map(Hash.from_base64, lines)), Note.parse(note), extra)
+        return cls(index, tuple(map(Hash.from_base64, lines)), _parse_note(note), extra)
 
     def encode(self) -> bytes:
         """Return the bytes of the proof file."""

@@ -142,7 +142,7 @@ class EntryChecker:
             or kind in _STRUCTURAL
             or not kinds.has_valid_facts(kind, facts)
             or len(data) > MAX_ENTRY_SIZE
-            or (parents and not self._are_recent(parents))
+            or not (parents is None or parents in self._young or self._are_recent(parents))
             # Whatever stands in a strand of the sequencer is compared with what it is about.
             or (run == LOG_RUN and name in OWN_STRANDS)
         ):
@@ -161,15 +161,12 @@ class EntryChecker:
         return True
 
     def _are_recent(self, parents: bytes) -> bool:
-        if not parents.startswith(b'"') or not parents.endswith(b'"'):
-            return False
-        names = parents[1:-1].split(b'","')
-        if len(names) == 1:
-            return names[0] in self._young or names[0] in self._old
-        different = set(names)
+        if parents in self._old:
+            return True
+        different = set(parents.split(b'","'))
         # Each parent takes 64 hexadecimal digits, two quotes and a comma.  If the length fits the
         # number of distinct names, there are no duplicates and no other text.
-        if len(parents) != 67 * len(different) - 1 or len(different) > MAX_PARENTS:
+        if len(parents) != 67 * len(different) - 3 or len(different) > MAX_PARENTS:
             return False
         return self._old.issuperset(different - self._young)
 

@@ -60,6 +60,8 @@ GRACE_PERIOD_US = 10 * 1_000_000
 """The time, in microseconds, that an entry may lack an index or a cosignature."""
 
 _CHUNK_ENTRIES = 16 * tlog.TILE_WIDTH
+_MAX_LOOKUPS = 2_000
+"""Number of leaves after which the view of the tree is replaced: it keeps every tile it reads."""
 _MAX_LISTED_RUNS = 100
 _NOTHING = b""
 _NO_LEAF = tlog.hash_leaf(_NOTHING)
@@ -165,6 +167,8 @@ class LedgerAudit:
         self._trust, self.left = self._keys.trust, False
         self._findings = trust.collect_findings(reader.origin)
         self._tree = tlog.Tree()
+        self._view, self._lookups = tlog.TreeView(0, reader.read_tile), 0
+        """The tree as far as it was checked, and how many of its leaves were looked up."""
         self._unknown: Counter[str] = Counter()
         self._unreachable: Counter[str] = Counter()
         """The number of entries of each run that are in an archive that cannot be reached."""
@@ -531,14 +535,14 @@ class LedgerAudit:
 
     def _signed_entries(self, run: str) -> Iterator[IndexedEntry]:
         """Yield the entries of a run that are in the signed tree."""
-        for strand in self._reader.strands(run):
-            entries = [row.data for row in self._reader.strand_rows(run, strand)]
-            leaves = [leaf_of(data) for data in entries]
-            places = zip(leaves, self._reader.indexes(leaves), entries, strict=True)
-            for leaf, index, data in places:
-                if index is not None and self._is_at(leaf, index):
-                    with suppress(Malformed):  # reported when the entry was checked
-                        yield IndexedEntry(index, leaf, self._kinds.read(data))
+        strands = self._reader.strands(run)
+        rows = chain.from_iterable(self._reader.strand_rows(run, strand) for strand in strands)
+        entries = [row.data for row in rows]
+        leaves = [leaf_of(data) for data in entries]
+        for leaf, index, data in zip(leaves, self._reader.indexes(leaves), entries, strict=True):
+            if index is not None and self._is_at(leaf, index):
+                with suppress(Malformed):  # reported when the entry was checked
+                    yield IndexedEntry(index, leaf, self._kinds.read(data))
 
     def _compare_tiles(self, leaves: list[bytes]) -> None:
         """Extend the tree by these leaves, and compare its tiles with the stored tiles."""
@@ -847,8 +851,11 @@ class LedgerAudit:
         """Return whether the tree, as far as it was checked, has this leaf at this index."""
         if not 0 <= index < self._tree.size:
             return False
+        if self._view.size != self._tree.size or self._lookups >= _MAX_LOOKUPS:
+            self._view, self._lookups = tlog.TreeView(self._tree.size, self._reader.read_tile), 0
+        self._lookups += 1
         try:
-            return tlog.TreeView(self._tree.size, self._reader.read_tile).leaf(index) == leaf
+            return self._view.leaf(index) == leaf
         except Malformed:
             return False  # a missing tile was reported when the tiles were compared
 
