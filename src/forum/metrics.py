@@ -238,7 +238,7 @@ class LedgerGauges:
         yield Sample(ENTRIES, size)
         yield Sample(BACKLOG, store.backlog())
         yield Sample(QUARANTINED, store.count_quarantined())
-        yield Sample(WORKERS, len(set(store.workers()) - set(store.expired_workers())))
+        yield Sample(WORKERS, len(store.live_workers()))
         yield Sample(GATES_WAITING, store.count_pending_gates(MAX_COUNTED_GATES))
         yield Sample(QUEUE_AGE, self._due_age(now), (("queue", "due"),))
         yield Sample(SEQUENCING_LAG, self._sequencing_lag(now))

@@ -13,7 +13,7 @@ from psycopg.adapt import Transformer
 from psycopg.sql import SQL, Literal
 
 from benchmarks.bulk import PER_STRAND, STRANDS, LoadedLog
-from forum.backends.sql_store import load_queries
+from forum.backends.postgres_sessions import PLAN_SETTINGS
 
 Parameters = Mapping[str, Any] | Sequence[Any]
 
@@ -118,7 +118,7 @@ def parameters_of(loaded: LoadedLog, database: str) -> dict[str, Parameters]:
         "hold_lease": {"log": log, "worker": "new", "micros": 1},
         "drop_lease": {"log": log, "worker": "new"},
         "workers": {"log": log},
-        "lost_workers": {"log": log},
+        **{name: {"log": log} for name in ("lost_workers", "present_workers")},
         "unarchived_runs": {"log": log, "run": run, "limit": 100},
         "empty_entries": {**at_strand, "length": 3},
         "remove_archived_bodies": {**at_strand, "length": 3},
@@ -224,7 +224,7 @@ def parameters_of(loaded: LoadedLog, database: str) -> dict[str, Parameters]:
             "table_grants": {"table": "entry"},
             "other_sessions": (),
             "live_workers": (),
-            "plan_once": (),
+            "watched_head": {"log": log, "mark": "lost-commits"},
             "limit_session": {"names": ["forum.session"], "values": ["on"]},
             **dict.fromkeys(("session_mark", "spill_early", "try_writing"), ()),
             "sequencer_session": {"log": log},
@@ -316,7 +316,8 @@ def postgres_plan(db: psycopg.Connection[Any], sql: str, parameters: Parameters)
     explain = SQL("EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) EXECUTE measured{}")
     with db.transaction(force_rollback=True):
         # As the sessions of a store: with one plan for all parameters.
-        db.execute(load_queries("postgres")["plan_once"].encode())
+        for name, value in PLAN_SETTINGS.items():
+            db.execute("SELECT set_config(%s, %s, true)", (name, value))
         listed = f" ({', '.join(kinds)})" if kinds else ""
         db.execute(f"PREPARE measured{listed} AS {query.query.decode()}".encode())
         row = db.execute(explain.format(call)).fetchone()

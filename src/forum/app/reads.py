@@ -534,7 +534,7 @@ class RunReads:
 
     def live_workers(self) -> set[str]:
         """Return the ids of the workers that execute runs of this ledger now."""
-        return set(self._project.store.workers()) - set(self._project.store.expired_workers())
+        return set(self._project.store.live_workers())
 
     def accepted_runs(self, limit: int) -> list[str]:
         """Return some of the runs that have a timer, which workers will continue."""

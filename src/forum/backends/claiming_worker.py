@@ -25,6 +25,8 @@ from forum.metrics import TAKEOVERS, Sample
 
 _POLL_INTERVAL_S = 1.0
 """How often due runs are looked for without a signal: for timers that become due by time."""
+_IDLE_POLL_INTERVAL_S = 2.0
+"""The same while nothing is driven here."""
 _STOP_CHECK_INTERVAL_S = 0.1
 _QUIET_STOP_CHECK_INTERVAL_S = 0.5
 """How often runs in hand are checked for a stop while there are no signals."""
@@ -178,7 +180,8 @@ class ClaimingWorker(LeasedWorker):
                 self._report_error(error)
             if not more:
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(_POLL_INTERVAL_S):
+                    pause = _IDLE_POLL_INTERVAL_S if self.is_idle else _POLL_INTERVAL_S
+                    async with asyncio.timeout(pause):
                         await self._news.wait()
                 await asyncio.sleep(_GATHER_S * (1 + len(self._drivers) // 50))
         # What is in hand goes on until `close` has waited long enough for it.  Not in a thread of

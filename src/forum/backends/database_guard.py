@@ -157,15 +157,16 @@ class DatabaseGuard(ForkAware):
         """Remember entries that the database has acknowledged."""
         self._acknowledged.extend(_Acknowledged(r.position, r.leaf) for r in records)
 
-    @property
-    def is_look_due(self) -> bool:
-        """Whether it is time to look what other processes have found."""
-        return self._lost is None and monotonic() - self._looked_at >= _LOOK_INTERVAL_S
+    def begin_look(self) -> bool:
+        """Return whether it is time to look what other processes have found."""
+        is_due = self._lost is None and monotonic() - self._looked_at >= _LOOK_INTERVAL_S
+        if is_due:
+            self._looked_at = monotonic()
+        return is_due
 
     def look(self, db: Connection, *, again: bool = False) -> None:
         """Read what other processes have found; with `again`, compare the trees once more."""
         with self._lock:
-            self._looked_at = monotonic()
             if _identify(db) is None:
                 return
             if again:

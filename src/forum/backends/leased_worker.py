@@ -52,7 +52,7 @@ class LeasedWorker(ABC):
         """When this worker last renewed an expired lease, on the clock of this process."""
         self._lost: list[str] = []
         self._lost_workers_found = Event()
-        self._takeovers = 0
+        self._beats = self._takeovers = 0
         self._closing = False
         self.last_error: Exception | None = None
         """The last error; the failed operation is retried."""
@@ -103,7 +103,7 @@ class LeasedWorker(ABC):
 
     def can_drive(self, run: str) -> bool:
         """Return whether this worker drives a run, or would drive it as the only live worker."""
-        others = set(self._store.workers()) - {*self._store.expired_workers(), self.id}
+        others = set(self._store.live_workers()) - {self.id}
         return not others or self._engine.is_driving_run(run)
 
     def _start_thread(self, name: str, step: Callable[[], None], pause: float, stop: Event) -> None:
@@ -137,11 +137,20 @@ class LeasedWorker(ABC):
         self.last_error = error
         self._report(error)
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is driven here, as far as this worker can tell."""
+        return False
+
     def _beat(self) -> None:
         """Renew the lease of this worker, and note which other workers are lost.
 
-        This has its own thread, so that no other work can delay the renewal.
+        This has its own thread, so that no other work can delay the renewal.  While nothing is
+        driven here, nobody waits for this worker, and every other beat is left out.
         """
+        self._beats += 1
+        if self.is_idle and self._beats % 2:
+            return
         lost = self._store.beat(self.id, LEASE_S, EARLY_TAKEOVER_S)
         if self.id in lost:
             # This worker itself was away: the machine slept, or the database was unavailable.

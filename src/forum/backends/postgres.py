@@ -49,7 +49,8 @@ from forum.backends.postgres_tenants import (
 )
 from forum.ledger import ports
 from forum.ledger.database_memory import DatabaseMemory
-from forum.tlog import EMPTY_ROOT, TileId
+from forum.ledger.strand import LOST_COMMITS_MARK
+from forum.tlog import EMPTY_ROOT, Hash, TileId
 from forum.tracing import SpanName, begin_span
 
 _SQL = QUERIES
@@ -448,7 +449,8 @@ class PostgresStore(_PostgresQueries, sql_store.SqlStore):
         if monotonic() - self._looked_at >= _MOVE_CHECK_INTERVAL_S:
             # A process that writes nothing would go on reading where the log was.
             self._looked_at = monotonic()
-            self._find_log(self._moves)
+            if self._fetch_rows("move"):
+                self._find_log(self._moves)
         return self._connections.try_lead(self._log)
 
     def find_sequencer(self) -> ports.SequencerSession | None:
@@ -541,10 +543,11 @@ class PostgresStore(_PostgresQueries, sql_store.SqlStore):
     def head(self) -> ports.TreeHead:
         """Return the tree that the sequencer committed last, and compare it with those seen."""
         before = self._guard.seen
-        head = super().head()
+        *row, has_mark = self._fetch_rows("watched_head", mark=LOST_COMMITS_MARK)[0]
+        head = ports.TreeHead(row[0], Hash(row[1]))
         is_behind = not self._guard.note_head(head, before)
-        is_due = self._guard.is_look_due
-        if is_behind or is_due:
+        is_due = self._guard.begin_look()
+        if is_behind or (is_due and has_mark):
             with self._connection("comparing trees") as db:
                 self._guard.look(db, again=is_behind)
         if is_due:

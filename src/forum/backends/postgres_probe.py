@@ -25,8 +25,8 @@ from forum.ledger.ports import StoreState
 
 # Several statements in one message of the protocol: they are one transaction.
 _TRY_WRITING = (
-    "BEGIN; LOCK TABLE ONLY forum.strand, ONLY forum.entry IN ROW EXCLUSIVE MODE; "
-    f"{QUERIES['try_writing']}; COMMIT"
+    "LOCK TABLE ONLY forum.strand, ONLY forum.entry IN ROW EXCLUSIVE MODE; "
+    f"{QUERIES['try_writing']}"
 )
 _SHARED_S = 1.0
 """How long the result of a probe serves all logs of a process."""
@@ -99,7 +99,6 @@ class DatabaseProbe(ForkAware):
     def _use(self) -> "_Used":
         if self._session is None or self._session.closed:
             session = connect(self._url, Purpose.PROBE, autocommit=True)
-            session.execute(QUERIES["plan_once"])
             session.execute(QUERIES["spill_early"])
             self._session = session
         return _Used(self._session)

@@ -52,6 +52,17 @@ _SERVER_LIMITS: Final = {
     "tcp_user_timeout": "25s",
 }
 """Settings of a session: a process that vanished loses its locks after about 25 seconds."""
+PLAN_SETTINGS: Final = {
+    "plan_cache_mode": "force_generic_plan",
+    "enable_seqscan": "off",
+    "jit": "off",
+}
+"""Settings of a session that repeats statements: each is planned once, to be read by indexes.
+
+Otherwise the server plans a statement anew for each call where it expects a cheaper plan for some
+parameters, as it does with partitions, and planning takes longer than the statement.  A plan that
+is made while a table is small must not read the whole table when it has grown.
+"""
 _CHECK_INTERVAL_MIN_VERSION = 140_000
 _REPLY_GRACE_S = 3.0
 """How long after its `statement_timeout` a server may take to say that a statement was ended."""
@@ -200,11 +211,6 @@ def make_pool(
     def configure(session: LimitedSession) -> None:
         if _configure(session, Purpose.STATEMENTS):
             _poolers.check(url, session)
-        # Otherwise the server plans a statement anew for each call where it expects a cheaper plan
-        # for some parameters, as it does with partitions, and planning takes longer than the
-        # statement.  A plan that is made while a table is small must not read the whole table when
-        # it has grown.
-        session.execute(QUERIES["plan_once"])
 
     return ConnectionPool(
         _limit_address(url),
@@ -303,6 +309,8 @@ def _configure(session: LimitedSession, purpose: Purpose) -> bool:
 
 def _session_settings(session: LimitedSession, purpose: Purpose) -> Mapping[str, str]:
     settings = {**_SERVER_LIMITS, **purpose.value.settings()}
+    if purpose in (Purpose.STATEMENTS, Purpose.PROBE):
+        settings |= PLAN_SETTINGS
     if session.info.server_version >= _CHECK_INTERVAL_MIN_VERSION:
         # While a statement runs, the server reads nothing, and would not see the end of the client.
         settings["client_connection_check_interval"] = "5s"

@@ -18,7 +18,7 @@ from forum.ledger.ports import Store
 from forum.ledger.sequencer import MAX_BATCH_ENTRIES, Publication, Publisher, Sequencer
 
 SEQUENCE_INTERVAL_S = 0.1
-IDLE_INTERVAL_S = 0.8
+IDLE_INTERVAL_S = 1.0
 """The longest time until entries of other processes get an index; those of this one wake it."""
 HEAD_INTERVAL_S = 5.0
 """How often a process looks for a tree of another sequencer to sign and to publish."""
@@ -39,6 +39,24 @@ class _Look(NamedTuple):
 
     batches: int = -1
     at: float = -inf
+
+
+class _SignedTree(NamedTuple):
+    """The tree that was signed last."""
+
+    size: int = -1
+    note: bytes = b""
+    is_caught_up: bool = False
+    """Whether entries that a crash left pending are in it."""
+
+
+class _PublishedTree(NamedTuple):
+    """The note of a tree as it was signed, and as it stands after the witnesses were asked."""
+
+    signed: bytes = b""
+    note: bytes = b""
+    is_complete: bool = False
+    """Whether each witness has answered; otherwise they are asked again."""
 
 
 class PublisherLoop(ForkAware):
@@ -68,12 +86,14 @@ class PublisherLoop(ForkAware):
         self._on_publication, self._retain = on_publication, retain
         self._stop, self._caught_up = Event(), Event()
         # A tree of the same size in another database is another tree.
-        self._signed: DatabaseMemory[int] = DatabaseMemory(store.lineage, lambda: -1)
-        self._published: DatabaseMemory[int] = DatabaseMemory(store.lineage, lambda: -1)
+        self._signed: DatabaseMemory[_SignedTree] = DatabaseMemory(store.lineage, _SignedTree)
+        self._published: DatabaseMemory[_PublishedTree] = DatabaseMemory(
+            store.lineage, _PublishedTree
+        )
         self._leads = self._erases = False
         self._wake, self._pause = Event(), SEQUENCE_INTERVAL_S
         self._batches = 0
-        self._looks = dict.fromkeys(("signer", "publisher"), _Look())
+        self._looked = _Look()
         self.has_retained = False
         """Whether a round of retention is over."""
         self.failure: Exception | None = None
@@ -119,8 +139,8 @@ class PublisherLoop(ForkAware):
         self.raise_failure()
         self._sequencer.drain()
         self._caught_up.set()
-        self._leads = self._store.try_lead()
-        self._looks["publisher"] = _Look()
+        self._leads, self._looked = self._store.try_lead(), _Look()
+        self._sign()
         self._publish()
 
     def raise_failure(self) -> None:
@@ -168,20 +188,18 @@ class PublisherLoop(ForkAware):
         if is_idle and self._wake.wait(self._pause):
             self._wake.clear()
 
-    def _may_have_grown(self, thread: str) -> bool:
-        """Return whether the tree may have grown since a thread was done with it."""
-        look = self._looks[thread]
-        return look.batches != self._batches or monotonic() - look.at >= HEAD_INTERVAL_S
-
     def _sign(self) -> None:
-        if not self._leads or not self._may_have_grown("signer"):
-            return
+        is_caught_up, signed = self._caught_up.is_set(), self._signed.value
         look = _Look(self._batches, monotonic())
+        may_have_grown = (
+            look.batches != self._looked.batches or look.at - self._looked.at >= HEAD_INTERVAL_S
+        )
+        if not self._leads or (is_caught_up == signed.is_caught_up and not may_have_grown):
+            return
         size = self._store.head().size
-        if size != self._signed.value:
-            self._publisher.sign()
-            self._signed.value = size
-        self._looks["signer"] = look
+        if (size, is_caught_up) != (signed.size, signed.is_caught_up):
+            self._signed.value = _SignedTree(size, self._publisher.sign(), is_caught_up)
+        self._looked = look
 
     def _erase(self) -> None:
         # A command that ends in a moment leaves retention to processes that stay.
@@ -210,17 +228,11 @@ class PublisherLoop(ForkAware):
         # Sequence the entries that a crash left pending before anything is published.  If an old
         # checkpoint were cosigned only now, these entries would come behind it and would seem to
         # have been written after the time of the cosignature.
-        if not self._caught_up.is_set():
+        signed, published = self._signed.value, self._published.value
+        is_same = signed.note == published.signed
+        if not self._leads or not signed.is_caught_up or (is_same and published.is_complete):
             return
-        is_incomplete = self._published.value == -1
-        if not self._leads or not (is_incomplete or self._may_have_grown("publisher")):
-            return
-        look = _Look(self._batches, monotonic())
-        if self._store.head().size != self._published.value:
-            publication = self._publisher.publish()
-            # -1 is no size of a tree, so the next round publishes this tree again and asks the
-            # witnesses whose cosignature is missing.
-            missing = publication.unreachable or publication.refused
-            self._published.value = -1 if missing else publication.checkpoint.size
-            self._on_publication(publication)
-        self._looks["publisher"] = look
+        publication = self._publisher.publish(published.note if is_same else signed.note)
+        is_complete = not publication.unreachable and not publication.refused
+        self._published.value = _PublishedTree(signed.note, publication.note, is_complete)
+        self._on_publication(publication)

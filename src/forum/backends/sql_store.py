@@ -715,8 +715,9 @@ class SqlReader(ABC):
         """Yield the rows of a query from the number `start` on, fetched page by page."""
         while page := self._fetch_rows(query, **place, **{name: start}, limit=PAGE_ROWS):
             yield from page
-            if page[-1][0] < start:
-                return  # a tampered row whose number is too small would make this loop endless
+            # A tampered row whose number is too small would make this loop endless.
+            if len(page) < PAGE_ROWS or page[-1][0] < start:
+                return
             start = page[-1][0] + 1
 
     def _strand_key(self, run: str, name: str) -> int | None:
@@ -967,6 +968,10 @@ class SqlStore(SqlReader):
     def expired_workers(self) -> list[str]:
         """Return the workers with an expired lease (by the store's clock) not yet released."""
         return self._fetch_column("lost_workers")
+
+    def live_workers(self) -> list[str]:
+        """Return the workers whose lease has not expired by the clock of the database."""
+        return self._fetch_column("present_workers")
 
     def workers(self) -> list[str]:
         """Return the workers that have a lease, expired or not."""

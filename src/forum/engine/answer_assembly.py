@@ -158,8 +158,9 @@ class AnswerAssembler:
             )
         return content
 
+    @cached_property
     def request_text(self) -> str:
-        """Return the beginning of the request; empty if it was erased."""
+        """The beginning of the request; empty if it was erased."""
         with suppress(BodyGone):
             request = context.read_request(self._ledger, self._case.run, MAX_READ_BYTES)
             return request.decode(errors="replace")
@@ -212,7 +213,7 @@ class AnswerAssembler:
         draft = yield from self._shorten_answer(kept.draft, checks)
         yield from self._verify_answer(draft, checks)
         if self._case.policy.checks_coverage:
-            checks = [*flag_answer(self.request_text(), draft.words), *checks]
+            checks = [*flag_answer(self.request_text, draft.words), *checks]
         failed = any(c.outcome is Outcome.FAILED and c.check in _DECISIVE for c, _ in checks)
         return Conclusion(
             Outcome.FAILED if failed else outcome, draft.content, draft.causes, checks
@@ -252,7 +253,7 @@ class AnswerAssembler:
             return RoleNeed(task)
         first, faults = drafts[-1], drafts[-1].faults
         words = first.draft.words
-        agent, request = self._roles[Role.SYNTHESIZER], self.request_text()
+        agent, request = self._roles[Role.SYNTHESIZER], self.request_text
         tokens = estimate_tokens(f"{request}{words}{first.missing}".encode(errors="replace"))
         fits = tokens < self._case.policy.prompt_tokens(agent) * 3 // 4
         is_correction = fits and self._case.policy.checks_coverage and not self._needs_synthesis
@@ -284,7 +285,7 @@ class AnswerAssembler:
             text = synthesizer.parse_correction(reply)
             asked = synthesizer.find_short_asks(need.faults, need.missing)
             if asked:
-                text = merge_reply(self.request_text(), need.answer, asked[0], text)
+                text = merge_reply(self.request_text, need.answer, asked[0], text)
             return self._draft_of(task, text)
         # Allow the names of all tasks: a result that the answer quotes may have been erased since,
         # and is missing from `results` then.
@@ -319,7 +320,7 @@ class AnswerAssembler:
     def _is_question_list(self) -> bool:
         tasks = self._case.plan.tasks
         return self._case.policy.splits_questions and is_question_list(
-            (task.instruction for task in tasks), self.request_text()
+            (task.instruction for task in tasks), self.request_text
         )
 
     def _join_results(self, results: list[TaskResult]) -> Content:
@@ -348,7 +349,7 @@ class AnswerAssembler:
         return max(drafts, key=lambda checked: checked.rank)
 
     def _coverage_of(self, draft: "_AnswerDraft") -> WordCoverage:
-        return check_coverage(self.request_text(), draft.words)
+        return check_coverage(self.request_text, draft.words)
 
     def _check_intent(
         self, number: int, draft: "_AnswerDraft"
@@ -361,11 +362,11 @@ class AnswerAssembler:
         """
         policy = self._case.policy
         coverage = self._coverage_of(draft) if policy.checks_coverage else None
-        faults = check_form(self.request_text(), draft.words) if policy.checks_coverage else ()
+        faults = check_form(self.request_text, draft.words) if policy.checks_coverage else ()
         unchecked = _CheckedDraft(draft, coverage=coverage, faults=faults)
         if Role.INTENT not in self._roles:
             return unchecked
-        request = self.request_text()
+        request = self.request_text
         if not policy.is_team:
             if answer_checks.term_coverage(request, draft.words) >= answer_checks.MIN_COVERAGE:
                 return replace(unchecked, check=(_covered(), ""))
@@ -432,7 +433,7 @@ class AnswerAssembler:
         A finding fails the answer only if code confirms it. Earlier rules took each finding, and
         each quotation that is not in the answer, for a failure.
         """
-        request, words = self.request_text(), checked.draft.words
+        request, words = self.request_text, checked.draft.words
         if checked.coverage is None:
             unmet = opinion.unmet_asks(request, words)
             passed = opinion.passed and not unmet
@@ -488,7 +489,7 @@ class AnswerAssembler:
             )
             return draft
         shorter = reviser.parse_revision(reply)
-        lost = answer_checks.find_lost_facts(self.request_text(), draft.words, shorter)
+        lost = answer_checks.find_lost_facts(self.request_text, draft.words, shorter)
         if lost or len(shorter) >= len(draft.words):
             reason, detail = "lost" if lost else "longer", ", ".join(lost)[:2000]
             checks.append(

@@ -702,6 +702,9 @@ class Store(Reader, Protocol):
     def expired_workers(self) -> list[str]:
         """Return the workers whose lease has expired by the store's clock and was not released."""
 
+    def live_workers(self) -> list[str]:
+        """Return the workers whose lease has not expired by the store's clock."""
+
     def workers(self) -> list[str]:
         """Return the workers that have a lease, expired or not."""
 

@@ -127,7 +127,9 @@ class Sequencer:
         self._check_no_second_index(batch, leaves, limit)
         if self._readable is not None:
             self._readable.remember(leaves)
-        old = self._store.head()
+        # If another sequencer was faster, the swap fails, and the head is read the next time.
+        done = self._done.value
+        old = self._store.head() if done is None else done[1]
         try:
             return self._advance(old, batch, leaves)
         except errors.PositionTaken:
@@ -145,7 +147,7 @@ class Sequencer:
         # that after a failed swap the next call loads the tree, and the ends of own strands, from
         # the store.
         self._done.value = None
-        # Composed after the head was read: while it is in place, nobody else adds to own strands.
+        # Committed only while this head is in place: then nobody else has added to own strands.
         try:
             own = self._compose(Batch(batch.rows, leaves, old.size, is_next))
         except errors.Malformed as error:
@@ -320,6 +322,10 @@ class Publisher:
         self._store, self._key, self._guard = store, key, guard
         self._policy, self._cosigners, self._clock = policy, cosigners, clock
         self._own = (key.verifier(), *follows)
+        self._signed: DatabaseMemory[tuple[ports.TreeHead, tlog.Tree] | None] = DatabaseMemory(
+            store.lineage, lambda: None
+        )
+        """The tree that was signed here last, with every entry of it checked; never changed."""
 
     def sign(self) -> bytes:
         """Return the signed checkpoint of the current tree.
@@ -332,23 +338,24 @@ class Publisher:
             except errors.ConcurrentUpdate:
                 continue  # another signer advanced the guard: read again what it signed
 
-    def publish(self) -> Publication:
-        """Sign the current tree and ask every witness for its cosignature.
+    def publish(self, note: bytes | None = None) -> Publication:
+        """Ask every witness for its cosignature of a note that was just signed.
 
-        A witness that refuses or cannot be reached is reported in the result, not raised.  Raises
-        `ClockOff` if this machine's clock is off.
+        Without one, sign the current tree.  A witness that refuses or cannot be reached is reported
+        in the result, not raised.  Raises `ClockOff` if this machine's clock is off.
         """
-        publication = self._publish()
+        publication = self._publish(note)
         if publication.refused and self._store.head().size > publication.checkpoint.size:
             # Another process may have shown the witness a larger tree.  Ask again with that one.
             return self._publish()
         return publication
 
-    def _publish(self) -> Publication:
+    def _publish(self, own: bytes | None = None) -> Publication:
         if self._clock is not None:
             # A witness on this machine has the same clock, and dates a cosignature only once.
             self._clock()
-        note = signed = self._restore_cosignatures(self.sign())
+        own = own or self.sign()
+        note = signed = self._restore_cosignatures(own)
         refused, unreachable = [], []
         for cosigner in self._cosigners:
             try:
@@ -362,7 +369,8 @@ class Publisher:
         self._keep_cosigned(note)
         # After a crash before this line, the next publication asks the witnesses again, if it was
         # before the line above, too.
-        self._store.save_checkpoint(checkpoint.size, note)
+        if note != own:
+            self._store.save_checkpoint(checkpoint.size, note)
         witnessed = tlog.is_witnessed(parsed, self._policy)
         return Publication(
             note=note,
@@ -403,7 +411,7 @@ class Publisher:
         fresh = tuple(s for s in note.signatures if s not in before.signatures)
         for cosignature in self._verify_cosignatures(tlog.Note(note.text, fresh)) if fresh else ():
             others[f"that of witness {cosignature.key.name}"] = cosignature.time
-        last = self._store.checkpoint(size - 1)
+        last = self._store.checkpoint(size - 1) if self._policy.witness_keys else None
         past = tlog.quorum_time(self._verify_cosignatures(last), self._policy) if last else 0
         if past > now // 1_000_000 + MAX_CLOCK_SKEW_S:
             # Compared only if it is in the future.  A checkpoint that was cosigned long ago does
@@ -428,7 +436,8 @@ class Publisher:
         head = self._store.head()
         if last is None and stored is not None:
             raise errors.GuardMissing(self._store.origin, tlog.parse_checkpoint(stored).size)
-        if last is not None and self._continues(last, head):
+        known = self._find_known(last, stored)
+        if last is not None and self._continues(last, head, known):
             # The tree is already signed.  After a crash between guard and store, the note is only
             # in the guard: store it now.
             if stored is None or tlog.parse_checkpoint(stored).size != head.size:
@@ -438,7 +447,16 @@ class Publisher:
         self._check_key(last)
         ends: Mapping[str, tuple[int, str]] = {}
         if self._keys is not None or self._control is not None:
-            ends = self._check_rows(self._find_signed_size(last, stored, head), head)
+            start = known.size if known else self._find_signed_size(last, stored, head)
+            tree = known or tlog.Tree.load(start, self._store.read_tile)
+            grown, ends = self._check_rows(tree, head)
+            if grown.root() != head.root:
+                if last is not None:
+                    self._continues(last, head)
+                # The tree could hold another entry than the row that was looked at.
+                why = f"the entries from {start} on do not give its root"
+                raise errors.SigningRefused(f"the tree of size {head.size}", why)
+            self._signed.value = (head, grown)
         checkpoint = tlog.Checkpoint(self._store.origin, head.size, head.root)
         note = tlog.sign_checkpoint(checkpoint, self._key).encode()
         # These entries are durable and have their indexes, whatever becomes of this signature.
@@ -449,6 +467,16 @@ class Publisher:
         self._guard.advance(last, note)
         self._store.save_checkpoint(head.size, note)
         return note
+
+    def _find_known(self, last: bytes | None, stored: bytes | None) -> tlog.Tree | None:
+        """Return the tree of the last note, if this process has signed it and nothing since."""
+        signed = self._signed.value
+        if signed is None or last is None or stored is None:
+            return None
+        head, tree = signed
+        newest, kept = tlog.parse_checkpoint(stored), tlog.parse_checkpoint(last)
+        is_last = newest.size <= head.size and (kept.size, kept.root) == (head.size, head.root)
+        return tree if is_last else None
 
     def _find_signed_size(
         self, last: bytes | None, stored: bytes | None, head: ports.TreeHead
@@ -468,13 +496,16 @@ class Publisher:
                 pass  # an altered note; the entries behind the guard's note are looked at again
         return size
 
-    def _check_rows(self, start: int, head: ports.TreeHead) -> Mapping[str, tuple[int, str]]:
-        """Return the last entries from an index on of the remembered strands, by strand.
+    def _check_rows(
+        self, signed: tlog.Tree, head: ports.TreeHead
+    ) -> tuple[tlog.Tree, Mapping[str, tuple[int, str]]]:
+        """Return a signed tree grown by the entries up to a head, and the last ones of some.
 
-        Raises `SigningRefused` for an entry from that index on that no writer of this log wrote.
-        Whoever can write to the database can sequence, too, so the sequencer's check is not enough.
+        These are the last new entries of the remembered strands, by strand.  Raises
+        `SigningRefused` for a new entry that no writer of this log wrote.  Whoever can write to the
+        database can sequence, too, so the sequencer's check is not enough.
         """
-        tree = tlog.Tree.load(start, self._store.read_tile)
+        start, tree = signed.size, tlog.Tree.resume(signed.size, signed.edge)
         rows: list[ports.EntryRow] = []
         ends: dict[str, ports.EntryRow] = {}
         names = _UnsignedNames(start)
@@ -493,11 +524,7 @@ class Publisher:
                 self._add_rows(tree, rows)
                 rows = []
         self._add_rows(tree, rows)
-        # Otherwise the tree could hold another entry than the row that was looked at.
-        if tree.root() != head.root:
-            why = f"the entries from {start} on do not give its root"
-            raise errors.SigningRefused(f"the tree of size {head.size}", why)
-        return {strand: (row.n, leaf_of(row.data).hex()) for strand, row in ends.items()}
+        return tree, {strand: (row.n, leaf_of(row.data).hex()) for strand, row in ends.items()}
 
     def _check_own(self, index: int, row: ports.EntryRow, names: "_UnsignedNames") -> None:
         """Raise `SigningRefused` for an entry in an own strand that no sequencer composed."""
@@ -605,13 +632,15 @@ class Publisher:
         if last and not any(s.claims_key(key) for s in signatures for key in self._own):
             raise errors.LogKeyRetired(self._store.origin)
 
-    def _continues(self, last: bytes, head: ports.TreeHead) -> bool:
+    def _continues(self, last: bytes, head: ports.TreeHead, known: tlog.Tree | None = None) -> bool:
         """Return whether the tree is the one last signed.
 
-        Raises `RollbackDetected` if it does not continue the tree last signed.
+        Raises `RollbackDetected` if it does not continue the tree last signed.  A larger tree is
+        not compared where that one is known: the check of the rows grows it, and shows the same.
         """
         signed = tlog.parse_checkpoint(last)
-        if not is_continued(self._store, signed, head):
+        is_shown_later = known is not None and head.size > signed.size
+        if not is_shown_later and not is_continued(self._store, signed, head):
             raise errors.RollbackDetected(self._store.origin, signed.size, head.size)
         return signed.size == head.size
 

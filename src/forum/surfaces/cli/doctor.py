@@ -673,7 +673,7 @@ def _check_workers(context: Installation) -> Iterator[DoctorFinding]:
     if context.store is None:
         return
     # A stopped worker keeps its expired lease until another worker has taken over its runs.
-    alive = set(context.store.workers()) - set(context.store.expired_workers())
+    alive = context.store.live_workers()
     due = {run_of(alarm.run) for alarm in context.store.timers(None, _MAX_COUNTED, due=True)}
     if alive:
         yield _ok("workers", f"{len(alive)} alive, {pluralize(len(due), 'run')} due")

@@ -18,7 +18,7 @@ from forum.ledger.ports import Store
 from forum.tlog import Checkpoint, parse_checkpoint
 
 POLL_INTERVAL_S = 0.05
-_POLLS_PER_CHECKPOINT_READ = 10
+_POLLS_PER_CHECKPOINT_READ = 20
 _KEEP_ALIVE_INTERVAL_S = 15.0
 """Interval of keep-alive messages on idle streams, so that proxies keep the connection open."""
 _WHOLE_LOG = ""

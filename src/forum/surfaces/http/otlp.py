@@ -31,7 +31,8 @@ from forum.telemetry.trace_push import (
 from forum.work.report_closing import close_quiet_runs
 from forum.work.telemetry_settings import read_telemetry_settings
 
-POLL_INTERVAL_S: Final = 1.0
+POLL_INTERVAL_S: Final = 5.0
+"""How often quiet runs are closed: they are quiet for half a minute, unless it is set."""
 PUSH_INTERVAL_S: Final = 2.0
 MAX_CONCURRENT_REQUESTS: Final = 4
 """Requests that are read and recorded at once: each may hold several times its size."""

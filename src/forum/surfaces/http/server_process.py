@@ -61,6 +61,27 @@ class ListenAddress:
     """Further ports at which everything is served."""
 
 
+class _JoiningConnection(h11.Connection):
+    """Writes the head of a response together with its body, if that is there at once.
+
+    So it is if its length is known.  A second system call for each response would wake up the
+    client twice.
+    """
+
+    _head = b""
+
+    def send(self, event: h11.Event) -> bytes | None:
+        """Return the bytes of an event, behind those that were held back."""
+        data = super().send(event)
+        if isinstance(event, h11.Response) and any(
+            name == b"content-length" for name, _ in event.headers
+        ):
+            self._head, data = data or b"", b""
+        elif self._head:
+            data, self._head = self._head + (data or b""), b""
+        return data
+
+
 class TimeoutH11Protocol(H11Protocol):
     """HTTP/1.1 with timeouts for slow senders (slowloris) and slow readers."""
 
@@ -77,6 +98,7 @@ class TimeoutH11Protocol(H11Protocol):
 
     def connection_made(self, transport: Any) -> None:  # noqa: ANN401  as uvicorn has it
         """Start the header timer."""
+        self.conn = _JoiningConnection(h11.SERVER, _MAX_HEADER_BYTES)
         super().connection_made(transport)
         if self.max_connections is not None:
             self._limit_connections(self.max_connections)

@@ -21,10 +21,6 @@ SELECT number FROM forum.addition
 INSERT INTO forum.addition (number) VALUES (%s)
 -- name: durability
 SELECT current_setting('fsync'), current_setting('synchronous_commit')
--- name: plan_once
--- Compiling a plan costs more than any statement of the store that is not a scan.
-SELECT set_config('plan_cache_mode', 'force_generic_plan', false),
-    set_config('enable_seqscan', 'off', false), set_config('jit', 'off', false)
 -- name: add_log
 INSERT INTO forum.log (origin, root) VALUES (%s, %s) ON CONFLICT DO NOTHING
 -- name: log
@@ -78,6 +74,9 @@ SELECT %s, strand, n, name, part, salt, data FROM unnest(
 ) AS u (strand, n, name, part, salt, data)
 -- name: head
 SELECT size, root FROM forum.log WHERE id = %(log)s
+-- name: watched_head
+SELECT size, root, EXISTS (SELECT FROM forum.head WHERE head.log = log.id AND strand = %(mark)s)
+FROM forum.log WHERE id = %(log)s
 -- name: tile
 SELECT substring(hashes FROM 1 FOR %(length)s) FROM forum.tile
 WHERE log = %(log)s AND level = %(level)s AND idx = %(idx)s
@@ -803,6 +802,9 @@ ON CONFLICT (log, worker) DO UPDATE SET until = excluded.until
 DELETE FROM forum.lease WHERE log = %(log)s AND worker = %(worker)s
 -- name: workers
 SELECT worker FROM forum.lease WHERE log = %(log)s
+-- name: present_workers
+SELECT worker FROM forum.lease
+WHERE log = %(log)s AND until > (extract(epoch FROM statement_timestamp()) * 1000000)::bigint
 -- name: lost_workers
 SELECT worker FROM forum.lease
 WHERE log = %(log)s AND until <= (extract(epoch FROM statement_timestamp()) * 1000000)::bigint

@@ -545,6 +545,9 @@ WHERE log = :log AND until > CAST((julianday('now') - 2440587.5) * 86400000000 A
 DELETE FROM lease WHERE log = :log AND worker = :worker
 -- name: workers
 SELECT worker FROM lease WHERE log = :log
+-- name: present_workers
+SELECT worker FROM lease
+WHERE log = :log AND until > CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)
 -- name: lost_workers
 SELECT worker FROM lease
 WHERE log = :log AND until <= CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)
