@@ -68,6 +68,7 @@ from forum.work.report_kinds import (
     ReportStepFacts,
     span_strand,
 )
+from tests.evidence.drawn_pages import check_pages_agree
 from tests.verify.page import page_verifier
 from tests.verify.world import LOCAL, SECOND, START, World
 
@@ -306,8 +307,17 @@ def verify(data: bytes, trust: Trust, maps: Mapping[str, ControlMap] | None = No
 
 
 def draw(data: bytes, trust: Trust) -> str:
-    """Return the page of a pack, as the verifier of this reader draws it."""
-    return draw_pack_page(verify(data, trust), trust, sha256(data).hexdigest(), "forum")
+    """Return the page of a pack, as the verifier of this reader draws it.
+
+    `verify.html` must draw the same one of every pack that it can read.
+    """
+    result = verify(data, trust)
+    drawn = draw_pack_page(result, trust, sha256(data).hexdigest(), "forum")
+    page = page_verifier()
+    if page is not None and not result.is_unread:
+        is_old = result.report is not None and bool(result.report.check)
+        check_pages_agree(drawn, page.draw(data, _trust_alone(trust)), is_old=is_old)
+    return drawn
 
 
 def verify_twice(data: bytes, trust: Trust) -> PackResult:
@@ -323,16 +333,21 @@ def verify_twice(data: bytes, trust: Trust) -> PackResult:
 
 def verify_alone(data: bytes, trust: Trust) -> dict[str, Any]:
     """Verify a pack with the stand-alone verifier."""
-    policy = standalone.BundlePolicy(trust.policy.encode()) if trust.policy else None
-    keys = [standalone.read_key(str(key)) for key in trust.keys]
-    alone = standalone.BundleTrust(keys, policy, list(trust.remembered))
+    alone = _trust_alone(trust)
     report = standalone.verify_pack(data, alone)
     page = page_verifier()
     if page is not None:
-        if policy is not None:
-            policy.text = trust.policy.encode()  # type: ignore[attr-defined, union-attr]
         _check_page_agrees(report, page.verify(data, alone))
     return report
+
+
+def _trust_alone(trust: Trust) -> standalone.BundleTrust:
+    """Return the trust of a reader for the stand-alone verifier, and for the page."""
+    policy = standalone.BundlePolicy(trust.policy.encode()) if trust.policy else None
+    if policy is not None:
+        policy.text = trust.policy.encode()  # type: ignore[attr-defined, union-attr]
+    keys = [standalone.read_key(str(key)) for key in trust.keys]
+    return standalone.BundleTrust(keys, policy, list(trust.remembered))
 
 
 def _check_page_agrees(alone: dict[str, Any], page: dict[str, Any]) -> None:

@@ -186,7 +186,7 @@ def test_a_page_without_the_right_keys_has_no_figure(
     assert 'class="tile"' not in page
     assert "holds" not in text.partition("Not checked")[0]
     if whose == "none":
-        assert "Nothing was checked." in text
+        assert "Nothing was checked: choose your trust file." in text
         assert "you named no key" in text
     else:
         assert "Not verified" in text

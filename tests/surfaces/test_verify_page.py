@@ -1,6 +1,7 @@
 """`forum verify --page`, and the page in a real browser, opened from a file."""
 
 import json
+import re
 import shutil
 from base64 import b64encode
 from hashlib import sha256
@@ -9,12 +10,15 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from forum.ledger.kinds import Outcome
 from forum.surfaces.cli import cli
 from forum.surfaces.verify_page import build_page
 from forum.tlog import SigningKey
+from tests.evidence.packs import draw as draw_pack
 from tests.evidence.packs import forge, make_log, period
 from tests.evidence.packs import make as make_pack
 from tests.evidence.packs import replace as replace_text
+from tests.support import wait_until
 from tests.surfaces.chromium import chromium
 from tests.surfaces.terminal import Terminal
 from tests.verify.samples import LOG, POLICY, make_bundle
@@ -143,6 +147,70 @@ def test_the_page_says_in_words_what_was_found(tmp_path: Path) -> None:
     assert found["changed.zip", "packs"][0].startswith("✗ Not verified:")
     assert "figure-changed at counted" in found["changed.zip", "packs"][2]
     assert not any("--" in text for _, _, text in found.values())  # no options of a command line
+
+
+DRAWN = "document.getElementById('drawn')"
+# What stands between elements is how the source is laid out.
+TEXTS = """((page) => {
+    page.normalize();
+    const texts = document.createTreeWalker(page, NodeFilter.SHOW_TEXT), found = [];
+    while (texts.nextNode()) found.push(texts.currentNode.nodeValue);
+    return found.join(" ").split(/\\s+/).join(" ").trim();
+})"""
+BODY = re.compile(r"Intact and complete\. Only the writer|with keys of your own\.")
+HOSTILE = "<img src=x onerror=document.title='owned'>\u202e</style>"
+
+
+@pytest.mark.slow
+def test_the_page_of_a_pack_is_drawn_and_saved_without_running_a_text_of_it(tmp_path: Path) -> None:
+    """What Forum draws, from a file and as a file; a name in it is a text and nothing else."""
+    if shutil.which("chromium") is None:
+        pytest.skip("needs chromium")
+    (tmp_path / "verify.html").write_text(build_page())
+    (tmp_path / "log").mkdir()
+    world = make_log(tmp_path / "log")
+    try:
+        world.at(6, 10)
+        world.report_run("hostile", Outcome.FAILED, model=HOSTILE)
+        world.settle_at(7, 60)
+        pack = make_pack(world, period(1, 7, sample=2))
+        ours = draw_pack(pack, world.trust)
+        (tmp_path / "policy").write_bytes(world.policy.encode())
+    finally:
+        world.store.close()
+    (tmp_path / "pack.zip").write_bytes(pack)
+    (tmp_path / "ours.html").write_text(ours)
+    with chromium(tmp_path / "profile") as tab:
+        tab.open(tmp_path / "ours.html")
+        expected = tab.evaluate(f"{TEXTS}(document.querySelector('main'))")
+        tab.open(tmp_path / "verify.html")
+        tab.call("Page.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path))
+        tab.choose_files("#policy-file", tmp_path / "policy")
+        tab.choose_files("#bundle", tmp_path / "pack.zip")
+        tab.wait_for("!document.getElementById('result').hidden")
+        before = tab.evaluate(f"{DRAWN}.childElementCount")
+        tab.evaluate("document.querySelector('#report > summary').click()")
+        tab.wait_for(f"{DRAWN}.querySelector('#limits')")
+        shown = tab.evaluate(f"{TEXTS}({DRAWN})")
+        tab.evaluate("document.getElementById('save').click()")
+        saved = tmp_path / "page.html"
+        wait_until(lambda: saved.exists() and saved.stat().st_size > 0)
+        tab.open(saved)
+        kept = tab.evaluate(f"{TEXTS}(document.querySelector('main'))")
+        policy = tab.evaluate("document.querySelector('meta[http-equiv]').content")
+        images = tab.evaluate("document.images.length + document.scripts.length")
+        title = tab.evaluate("document.title")
+        said = list(tab.console)
+
+    assert before == 0
+    assert "onerror" in shown
+    assert kept == shown
+    for part in (0, 2):  # around the verdict, in which each program says what it did not check
+        assert BODY.split(shown)[part] == BODY.split(expected)[part]
+    assert BODY.split(shown)[2].endswith("This is no legal advice.")
+    assert (images, said) == (0, [])
+    assert "owned" not in title
+    assert policy == "default-src 'none'; style-src 'unsafe-inline'"
 
 
 @pytest.mark.slow

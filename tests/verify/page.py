@@ -54,7 +54,19 @@ class PageVerifier:
         said: dict[str, Any] = self.measure(data, trust, max_files)["report"]
         return said
 
-    def measure(self, data: bytes, trust: Any, max_files: int = 0xFFFF) -> dict[str, Any]:  # noqa: ANN401  of the stand-alone module
+    def draw(self, data: bytes, trust: Any) -> dict[str, Any]:  # noqa: ANN401  of the stand-alone module
+        """Verify a pack, and return its page as a tree of elements and texts."""
+        drawn: dict[str, Any] = self.measure(data, trust, draws=True)["page"]
+        return drawn
+
+    def measure(
+        self,
+        data: bytes,
+        trust: Any,  # noqa: ANN401  of the stand-alone module
+        max_files: int = 0xFFFF,
+        *,
+        draws: bool = False,
+    ) -> dict[str, Any]:
         """Verify a bundle, and return the report and the seconds of CPU that it took."""
         said: dict[str, Any] = self.ask(
             "verify",
@@ -63,6 +75,7 @@ class PageVerifier:
             policy=encode(trust.policy.text) if trust.policy else None,
             seen=[encode(note) for note in trust.seen],
             maxFiles=max_files,
+            draws=draws,
         )
         return said
 

@@ -21,7 +21,7 @@ const remember = (check) => {
 signatureHolds = remember(signatureHolds);
 checkPublicKey = remember(checkPublicKey);
 return { KINDS, Policy, Rejected, readEntry, readKey, sha256, sha512, signatureHolds, checkPublicKey,
-  escapeText, quote, revealText, verifyBundle, verifyPack, isPack, REFUTED_CLAIMS };
+  escapeText, quote, revealText, verifyBundle, verifyPack, drawPackPage, isPack, REFUTED_CLAIMS };
 `;
 
 /** The functions of the worker, by the number of files that an archive can have. */
@@ -39,7 +39,7 @@ function load(maxFiles) {
 const bytes = (text) => new Uint8Array(Buffer.from(text, "base64"));
 
 const ACTIONS = {
-  verify({ bundle, keys, policy, seen, maxFiles }) {
+  verify({ bundle, keys, policy, seen, maxFiles, draws }) {
     const v = load(maxFiles);
     const data = bytes(bundle);
     const trust = {
@@ -48,10 +48,11 @@ const ACTIONS = {
       seen: seen.map(bytes),
     };
     const started = process.cpuUsage();
-    const check = v.isPack(data) ? v.verifyPack : v.verifyBundle;
-    const report = check(data, trust, v.KINDS);
+    const checked = v.isPack(data) ? v.verifyPack(data, trust, v.KINDS) : null;
+    const report = checked?.report ?? v.verifyBundle(data, trust, v.KINDS);
     const { user, system } = process.cpuUsage(started);
-    return { report, seconds: (user + system) / 1e6 };
+    const page = checked && draws ? v.drawPackPage(checked, trust, data) : null;
+    return { report, page, seconds: (user + system) / 1e6 };
   },
   entries({ entries }) {
     const v = load(0xffff);

@@ -32,7 +32,7 @@ _MAX_GROUPS_SHOWN = 6
 _HOLDS = "holds"
 SELF_WITNESSED = "self-witnessed"
 """The state of a claim that only the writer's own witnesses have made."""
-_LIMITS_TITLE = "What this does not show, and what to ask for"
+LIMITS_TITLE = "What this does not show, and what to ask for"
 
 _STYLE = """\
 :root { color-scheme: light dark; --ink: #1b1b1f; --paper: #fff; --line: #b9b9c2; --dim: #56565f;
@@ -118,7 +118,7 @@ _OUTCOME_COLORS = {
 _ANSWER_COLORS = {"approve": "c1", "reject": "c2", queries.UNDECIDED: "c5"}
 _SOME_COLORS = ("c2", "c3", "c4", "c1", "c5", "c6")
 
-_QUESTIONS: tuple[tuple[str, str, tuple[tuple[str, str], ...]], ...] = (
+QUESTIONS: tuple[tuple[str, str, tuple[tuple[str, str], ...]], ...] = (
     (
         "How many runs were there, and how many failed, were stopped, or are open?",
         queries.RUNS,
@@ -186,6 +186,32 @@ _QUESTIONS: tuple[tuple[str, str, tuple[tuple[str, str], ...]], ...] = (
     ("What does this not show, and what do I have to ask for elsewhere?", "limits", ()),
 )
 """The questions of an auditor: where the answer is, and the figures that answer them in short."""
+
+
+TILES = (
+    ("runs.all", "runs"),
+    ("runs.not-ok", "did not end well"),
+    ("runs.open", "open at the end"),
+    ("stops.all", "stops"),
+    ("gates.all", "approvals asked for"),
+    ("gates.median", "median time to decide"),
+    ("tools.doubt", "effects in doubt"),
+    ("gaps.steps", "steps known to be missing"),
+    ("cost.total", "cost"),
+    ("access.denied", "requests denied"),
+    ("reviews.done", "reviews recorded"),
+    ("incidents.opened", "incidents opened"),
+)
+"""The figures that stand first, with what they count."""
+
+CHARTS: tuple[tuple[str, str, dict[str, str]], ...] = (
+    ("runs.daily", "Runs by the day they began, and outcome", _OUTCOME_COLORS),
+    ("cost.daily", "Cost", {}),
+    ("stops.daily", "Stops, by reason", {}),
+    ("gates.daily", "Approvals asked for, and the answer", _ANSWER_COLORS),
+    ("gates.daily-median", "Median time to decide", {}),
+)
+"""The figures that are drawn by day, with the colors of their parts."""
 
 
 class CheckedClaim(msgspec.Struct, frozen=True):
@@ -360,7 +386,7 @@ def _judge(check: ReaderCheck) -> tuple[str, str]:
         problems = "1 problem was" if check.found == 1 else f"{check.found:,} problems were"
         return "fails", f"Not verified: {problems} found."
     if not any(claim.state == _HOLDS for claim in check.claims):
-        return "warn", "Nothing was checked."
+        return "warn", "Nothing was checked: choose your trust file."
     if not check.ok:
         return "warn", "Not everything could be checked. Read the reasons."
     if any(claim.state == SELF_WITNESSED for claim in check.claims):
@@ -438,7 +464,7 @@ def _body(report: PackReport, check: ReaderCheck | None) -> Iterator[str]:
     for result in report.maps:
         yield from _map(result, check)
     yield from _bundles(report, check)
-    yield '<h2 id="limits">' + _LIMITS_TITLE + "</h2>\n<ul>"
+    yield '<h2 id="limits">' + LIMITS_TITLE + "</h2>\n<ul>"
     for number, limit in enumerate(report.limits, 1):
         yield f'<li data-row="limit {number}">{escape(limit)}</li>'
     yield "</ul>"
@@ -453,10 +479,10 @@ def _questions(report: PackReport, figures: dict[str, Figure], whole: str) -> It
         "record-check": whole,
         "limits": f"limits that are listed: {len(report.limits)}",
     }
-    titles = {**SECTIONS, "record-check": "Is the record whole?", "limits": _LIMITS_TITLE}
+    titles = {**SECTIONS, "record-check": "Is the record whole?", "limits": LIMITS_TITLE}
     yield '<h2 id="questions">Ten questions</h2>'
     yield from _table_head("question", "in short", "where", style="questions")
-    for number, (question, anchor, asked) in enumerate(_QUESTIONS, 1):
+    for number, (question, anchor, asked) in enumerate(QUESTIONS, 1):
         # A pack of an earlier release has not all of these figures.
         parts = [
             f"{words}: {_figure_text(figures[figure_id])}"
@@ -480,22 +506,8 @@ def _figure_text(figure: Figure) -> str:
 
 
 def _tiles(figures: dict[str, Figure]) -> Iterator[str]:
-    tiles = (
-        ("runs.all", "runs"),
-        ("runs.not-ok", "did not end well"),
-        ("runs.open", "open at the end"),
-        ("stops.all", "stops"),
-        ("gates.all", "approvals asked for"),
-        ("gates.median", "median time to decide"),
-        ("tools.doubt", "effects in doubt"),
-        ("gaps.steps", "steps known to be missing"),
-        ("cost.total", "cost"),
-        ("access.denied", "requests denied"),
-        ("reviews.done", "reviews recorded"),
-        ("incidents.opened", "incidents opened"),
-    )
     yield '<div class="tiles">'
-    for figure_id, words in tiles:
+    for figure_id, words in TILES:
         figure = figures[figure_id]
         text = _figure_text(figure)
         label = _singular(words) if text == "1" else words
@@ -543,14 +555,7 @@ def _log_part(report: PackReport) -> Iterator[str]:
 def _charts(report: PackReport, figures: dict[str, Figure]) -> Iterator[str]:
     last = max(report.arguments.since, report.arguments.until - 1)
     days = list_days(day_of(report.arguments.since), day_of(last))
-    charts: tuple[tuple[str, str, dict[str, str]], ...] = (
-        ("runs.daily", "Runs by the day they began, and outcome", _OUTCOME_COLORS),
-        ("cost.daily", "Cost", {}),
-        ("stops.daily", "Stops, by reason", {}),
-        ("gates.daily", "Approvals asked for, and the answer", _ANSWER_COLORS),
-        ("gates.daily-median", "Median time to decide", {}),
-    )
-    for figure_id, title, colors in charts:
+    for figure_id, title, colors in CHARTS:
         figure = figures[figure_id]
         layers = _layers(figure, colors)
         labels = partial(format_value, unit=figure.unit)

@@ -13,6 +13,9 @@ import re
 from hashlib import sha256
 from importlib.resources import files
 
+from forum.evidence import page as drawn_page
+from forum.evidence.queries import SECTIONS
+
 _WORKER_MODULES = (
     "rejected",
     "text",
@@ -41,6 +44,8 @@ _WORKER_MODULES = (
     "counted_times",
     "pack",
     "view",
+    "page_tables",
+    "pack_page",
     "story",
     "contents",
     "kind_tables",
@@ -90,6 +95,14 @@ _TABLES = {
 
 
 def _source(name: str) -> str:
+    if name == "page_tables":
+        return _declare(
+            SECTIONS=SECTIONS,
+            QUESTIONS=drawn_page.QUESTIONS,
+            TILES=drawn_page.TILES,
+            CHARTS=drawn_page.CHARTS,
+            LIMITS_TITLE=drawn_page.LIMITS_TITLE,
+        )
     return _make_tables(_TABLES[name]) if name in _TABLES else _read(f"{name}.js")
 
 
@@ -101,7 +114,11 @@ def _make_tables(names: tuple[str, ...]) -> str:
         for node in tree.body
         if isinstance(node, ast.Assign)
     }
-    values = {name: ast.literal_eval(tables[name]) for name in names}
+    return _declare(**{name: ast.literal_eval(tables[name]) for name in names})
+
+
+def _declare(**values: object) -> str:
+    """Return a module with constants."""
     return "".join(f"export const {name} = {_write(value)};\n" for name, value in values.items())
 
 

@@ -46,6 +46,15 @@ import { Archive } from "./zip.js";
  * }} PackReport
  */
 
+/**
+ * What was found in a pack.  `computed` is the report that follows from the entries; null if none
+ * does, or no key that the reader trusts has signed them.
+ * @typedef {{
+ *   report: PackReport, computed: PackMembers | null, comparedMaps: string[],
+ *   seedWitnesses: {name: string, independent: boolean}[],
+ * }} CheckedPack
+ */
+
 export const PACK_CLAIMS = [...CLAIMS, "figures", "attested"];
 
 const MAX_NAMED = 10;
@@ -171,12 +180,16 @@ class PackVerifier {
     this.countedBy = "";
     /** @type {Policy | null} */
     this.enclosed = null;
+    /** @type {string[]} */
+    this.comparedMaps = [];
+    /** @type {{name: string, independent: boolean}[]} */
+    this.seedWitnesses = [];
   }
 
   /**
-   * Check the log part, the figures, the bundles and the attestation; return the report.
+   * Check the log part, the figures, the bundles and the attestation.
    * @param {(done: number, total: number) => void} showProgress
-   * @returns {PackReport}
+   * @returns {CheckedPack}
    */
   verify(showProgress) {
     const claims = this.#judgeLog();
@@ -186,7 +199,7 @@ class PackVerifier {
     const attested = this.#judgeAttestation(computed);
     this.#listNotChecked(computed);
     const judgements = [...Object.values(claims), figures, attested];
-    return {
+    const report = {
       schema: "forum.pack-report/1",
       ok: !this.listed.length && judgements.every(({ state }) => state === HOLDS),
       origin: this.origin,
@@ -203,6 +216,8 @@ class PackVerifier {
       witnessing: judgeWitnessing(this.trust, claims.independent, this.seen),
       counted_by: this.countedBy,
     };
+    const { comparedMaps, seedWitnesses } = this;
+    return { report, computed, comparedMaps, seedWitnesses };
   }
 
   /**
@@ -616,9 +631,12 @@ class PackVerifier {
     const { policy, trust } = this;
     const times = /** @type {CountedTimes} */ (this.times);
     const drawn = this.#findWitnessSeed(this.#enclosedPolicy(), times);
+    this.seedWitnesses = (drawn?.keys ?? []).map((key) => ({
+      name: key.name,
+      independent: Boolean(policy?.isIndependent(key, trust.keys)),
+    }));
     // His own witness gives the maker as many cosignatures as he likes.
-    const areMarked = drawn?.keys.every((key) => policy?.isIndependent(key, trust.keys)) ?? true;
-    if (!policy || !areMarked) return SEED_OF_UNKNOWN_WITNESSES;
+    if (!policy || !this.seedWitnesses.every(({ independent }) => independent)) return SEED_OF_UNKNOWN_WITNESSES;
     // The maker chooses the enclosed policy: one that leaves out a witness draws another sample.
     const theirs = this.#findWitnessSeed(policy, new CountedTimes(this.log, policy));
     if (!drawn || !theirs || drawn.seed !== theirs.seed) return SEED_OF_OTHERS;
@@ -744,7 +762,7 @@ class PackVerifier {
         this.#add("map-changed", row, "this program knows no such version of this map");
       } else if (known !== digest) {
         this.#add("map-changed", row, "it is not the map of this version");
-      }
+      } else this.comparedMaps.push(used.get("name"));
       maps.push({ used: /** @type {PackMembers} */ (used), digest });
     }
     const names = maps.map(({ used }) => used.get("name"));
@@ -1321,12 +1339,20 @@ function unreadPackReport(origin, why, others, finding) {
 }
 
 /**
- * Verify one pack and return the report; malformed content is a finding, not an error.
+ * @param {PackReport} report
+ * @returns {CheckedPack}
+ */
+function checkedNothing(report) {
+  return { report, computed: null, comparedMaps: [], seedWitnesses: [] };
+}
+
+/**
+ * Verify one pack; malformed content is a finding, not an error.
  * @param {Uint8Array} data
  * @param {Trust} trust
  * @param {Kinds} kinds
  * @param {(done: number, total: number) => void} showProgress
- * @returns {PackReport}
+ * @returns {CheckedPack}
  */
 export function verifyPack(data, trust, kinds, showProgress = () => {}) {
   try {
@@ -1334,12 +1360,12 @@ export function verifyPack(data, trust, kinds, showProgress = () => {}) {
   } catch (error) {
     if (error instanceof ForeignPack) {
       const finding = { problem: "log-part", row: "log part", detail: error.message };
-      return unreadPackReport(error.origin, error.message, NOTHING_CHECKED, finding);
+      return checkedNothing(unreadPackReport(error.origin, error.message, NOTHING_CHECKED, finding));
     }
     if (!(error instanceof Rejected)) throw error;
     const finding = { problem: "pack-altered", row: "pack", detail: error.message };
     const unread = { state: NOT_CHECKED, reason: "the pack could not be read" };
-    return unreadPackReport("", describePackFinding(finding), unread, finding);
+    return checkedNothing(unreadPackReport("", describePackFinding(finding), unread, finding));
   }
 }
 

@@ -19,8 +19,8 @@ const MAX_EXAMPLES = 3;
 const MAX_GROUPS = 40;
 const MAX_DAYS = 400;
 const MAX_TIMELINE = 400;
-const MAX_DECISIONS = 50;
-const MAX_EVENTS = 50;
+export const MAX_DECISIONS = 50;
+export const MAX_EVENTS = 50;
 const WHOLE_STRANDS = ["access", "config", "incidents", "retention"];
 const LASTING = ["config.seen/1", "config.seen/2", "hold/1", "retention/1"];
 /** @type {Record<string, string[]>} */
@@ -55,7 +55,7 @@ export function formatMoment(micros) {
 }
 
 /** @param {number} micros */
-function dayOf(micros) {
+export function dayOf(micros) {
   return formatMoment(micros).slice(0, 10);
 }
 
@@ -81,7 +81,7 @@ function isInteger(value) {
  * @param {string} name
  * @param {any} [fallback]
  */
-function ask(query, name, fallback) {
+export function ask(query, name, fallback) {
   if (!(query instanceof Map)) throw new TypeError("a query is no object");
   const value = query.has(name) ? query.get(name) : fallback;
   if (value === undefined) throw new TypeError(`a query has no ${name}`);

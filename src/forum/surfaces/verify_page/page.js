@@ -2,11 +2,15 @@
 
 /** @typedef {import("./contents.js").EntryLine} EntryLine */
 /** @typedef {import("./contents.js").EntryPart} EntryPart */
+/** @typedef {import("./pack_page.js").PackPage} PackPage */
+/** @typedef {import("./pack_page.js").PageNode} PageNode */
 /** @typedef {import("./view.js").ClaimView} ClaimView */
 /** @typedef {import("./view.js").ReportView} ReportView */
 /** @typedef {import("./view.js").Section} Section */
 
 const ENTRIES_AT_ONCE = 200;
+const HTML = document.documentElement.namespaceURI;
+const SVG = "http://www.w3.org/2000/svg";
 const BEGIN = "Nothing is checked yet. Choose a file, and say whom you trust.";
 // A state is told by word and mark as well as by color.
 /** @type {Record<string, string>} */
@@ -49,6 +53,8 @@ let worker = null;
 let chosen = null;
 /** @type {EntryLine[]} */
 let entries = [];
+/** The page of the pack that was verified last, once it is drawn. @type {PackPage | null} */
+let packPage = null;
 
 /** Start a worker; one that is still at work on an earlier question is ended. */
 function startWorker() {
@@ -64,6 +70,7 @@ function startWorker() {
 function takeMessage(message) {
   if (message.view) showReport(message.view);
   else if (message.entries) showEntries(message.entries);
+  else if (message.page) showPage(message.page);
   else if (message.parts) showParts(message.shown, message.parts);
   else if (message.refused) say(`Not verified. Your keys or trust file: ${message.refused}`, true);
   else say(`Verifying: ${message.done} of ${message.total} entries`);
@@ -103,6 +110,10 @@ function showReport(view) {
   find("contents-note").textContent = view.contents;
   find("entries").replaceChildren();
   entries = [];
+  find("report").open = false;
+  find("report").hidden = !view.hasPage;
+  find("drawn").replaceChildren();
+  packPage = null;
   find("result").hidden = false;
   find("summary").focus();
 }
@@ -124,6 +135,55 @@ function makeSection({ title, items }) {
   list.append(...items.map((item) => make("li", item)));
   section.append(make("h3", title), list);
   return section;
+}
+
+/** @param {PackPage} page */
+function showPage(page) {
+  packPage = page;
+  find("drawn").replaceChildren(...page.children.map((child) => makeNode(child)));
+}
+
+/**
+ * Make the node of an element or a text of a page; a text never becomes markup.
+ * @param {PageNode} node
+ * @param {string | null} space
+ * @returns {Node}
+ */
+function makeNode(node, space = HTML) {
+  if (typeof node === "string") return document.createTextNode(node);
+  const inner = node.tag === "svg" ? SVG : space;
+  const made = document.createElementNS(inner, node.tag);
+  for (const [name, value] of Object.entries(node.attributes)) made.setAttribute(name, value);
+  made.append(...node.children.map((child) => makeNode(child, inner)));
+  return made;
+}
+
+/**
+ * Return the page as a file, which loads nothing and runs no script.  The browser escapes its texts.
+ * @param {PackPage} page
+ */
+function writePage({ title, margin, children }) {
+  const quoted = margin.replace(/[^ -~]|["\\<]/gu, (letter) => `\\${letter.codePointAt(0)?.toString(16)} `);
+  const corner = `@bottom-left { content: "${quoted}"; font: 8.5pt system-ui, sans-serif; color: #6b4500; }`;
+  const main = make("main", "", "report");
+  main.append(...children.map((child) => makeNode(child)));
+  return [
+    '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
+    '<meta name="viewport" content="width=device-width, initial-scale=1">',
+    `<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">`,
+    make("title", title).outerHTML,
+    `<style>${document.querySelector("style")?.textContent}\n@page { ${corner} }</style>`,
+    `</head>\n<body>\n${main.outerHTML}\n</body>\n</html>\n`,
+  ].join("\n");
+}
+
+/** Give the page of the pack to the reader as a file. */
+function savePage() {
+  if (!packPage) return;
+  const link = make("a");
+  link.setAttribute("href", URL.createObjectURL(new Blob([writePage(packPage)], { type: "text/html" })));
+  link.setAttribute("download", "page.html");
+  link.click();
 }
 
 /** @param {EntryLine[]} listed */
@@ -198,6 +258,10 @@ on("bundle", "change", () => {
 on("policy-file", "change", () => takeFiles(find("policy-file").files));
 for (const id of ["policy", "keys", "seen"]) on(id, "change", verifyChosen);
 on("more", "click", showMoreEntries);
+on("save", "click", savePage);
+on("report", "toggle", () => {
+  if (find("report").open && !packPage) worker?.postMessage({ draw: true });
+});
 on("contents", "toggle", () => {
   if (find("contents").open && !entries.length) worker?.postMessage({});
 });

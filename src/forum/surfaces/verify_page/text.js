@@ -77,6 +77,18 @@ const HIDDEN_RANGES =
   + String.raw`\u{1BCA0}-\u{1BCA3}\u{1D159}-\u{1D159}\u{1D173}-\u{1D17A}\u{E0000}-\u{E0FFF}`;
 const HIDDEN = new RegExp(`((?:(?![\\n\\t])[${HIDDEN_RANGES}\\p{C}])+)`, "u");
 
+const LISTED_CHARACTER = new RegExp(`[${HIDDEN_RANGES}\\n\\t]`, "gu");
+
+/**
+ * Put a visible escape in place of each hidden character, tab and line break.
+ *
+ * Only the table decides, as on the page that Forum draws.
+ * @param {string} text
+ */
+export function escapeHidden(text) {
+  return text.replace(LISTED_CHARACTER, escapeCharacter);
+}
+
 /**
  * Cut a text into parts: what can be shown, and characters that could deceive a reader.
  *

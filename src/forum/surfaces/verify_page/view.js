@@ -15,15 +15,15 @@ import { escapeText } from "./text.js";
 
 /**
  * What the page shows.  `contents` says what the texts of a bundle are worth; it is empty where
- * they cannot be read.
+ * they cannot be read.  `hasPage` says whether it is a pack, of which a page can be drawn.
  * @typedef {{
- *   summary: string, tone: string, storyTitle: string, story: StoryLine[], contents: string,
+ *   summary: string, tone: string, storyTitle: string, story: StoryLine[], contents: string, hasPage: boolean,
  *   claims: ClaimView[], sections: Section[],
  * }} ReportView
  */
 
 const EVERYTHING = "everything in it";
-const SELF_WITNESSED = "self-witnessed";
+export const SELF_WITNESSED = "self-witnessed";
 const ADD_WITNESS =
   "Whoever wrote the log may run every witness that your trust file does not mark. If you know that " +
   "another organization runs one, add a line to your trust file, which must name this log alone: independent NAME.";
@@ -63,6 +63,7 @@ export function viewReport(report, trusted, story) {
     storyTitle: isProven ? "What is proven" : "What the file says; none of this is proven",
     story: isForeign ? [] : story,
     contents: contentsNote(report, isProven),
+    hasPage: false,
     claims: isForeign ? [] : CLAIMS.map((claim) => viewClaim(claim, report)),
     sections: toSections(isForeign ? [["You trust", trusted]] : listSections(report, trusted)),
   };
@@ -91,6 +92,7 @@ export function viewPackReport(report, trusted) {
     storyTitle: "What this is",
     story: period,
     contents: "",
+    hasPage: !isForeign,
     claims: isForeign ? [] : PACK_CLAIMS.map((claim) => viewClaim(claim, report)),
     sections: toSections([
       ["Problems found", isForeign ? [] : found],
@@ -122,7 +124,7 @@ function contentsNote(report, isProven) {
  * @param {Report | PackReport} report
  * @param {string[]} claims
  */
-function summarize(report, claims) {
+export function summarize(report, claims) {
   const states = claims.map((claim) => judgementOf(report, claim).state);
   if (isUnread(report)) {
     // A file that could not be read has no origin; otherwise it is of another log.

@@ -8,12 +8,14 @@ import { Policy } from "./policy.js";
 import { Rejected } from "./rejected.js";
 import { escapeText } from "./text.js";
 import { isPack, verifyPack } from "./pack.js";
+import { drawPackPage } from "./pack_page.js";
 import { verifyBundle } from "./verifier.js";
 import { tellStory } from "./story.js";
 import { viewPackReport, viewReport } from "./view.js";
 
 /** The worker: verifies bundles beside the page, which stays usable meanwhile. */
 
+/** @typedef {import("./pack.js").CheckedPack} CheckedPack */
 /** @typedef {import("./verifier.js").Trust} Trust */
 
 /**
@@ -27,6 +29,8 @@ const KINDS = readKinds(CHOICE_TABLE, KIND_TABLE);
 let verified = new Uint8Array();
 /** @type {BundleReader | null} */
 let reader = null;
+/** What was found in it, if it is a pack. @type {{checked: CheckedPack, trust: Trust} | null} */
+let pack = null;
 
 /**
  * Read the keys and the policy that the reader has typed.
@@ -60,23 +64,41 @@ function listTrusted({ keys, policy }) {
 function answer(question) {
   const trust = readTrust(question);
   verified = new Uint8Array(question.bundle);
-  reader = null;
+  reader = pack = null;
   const showProgress = (/** @type {number} */ done, /** @type {number} */ total) =>
     self.postMessage({ done, total });
   const trusted = listTrusted(trust);
   if (isPack(verified)) {
-    const report = verifyPack(verified, trust, KINDS, showProgress);
-    self.postMessage({ view: viewPackReport(report, trusted) });
+    const checked = verifyPack(verified, trust, KINDS, showProgress);
+    pack = { checked, trust };
+    self.postMessage({ view: viewPackReport(checked.report, trusted) });
     return;
   }
   const report = verifyBundle(verified, trust, KINDS, showProgress);
   self.postMessage({ view: viewReport(report, trusted, tellStory(verified, KINDS)) });
 }
 
+/**
+ * Draw the page of a pack; one with a value of a type that no maker writes has no figure.
+ * @param {{checked: CheckedPack, trust: Trust}} pack
+ */
+function drawPage({ checked, trust }) {
+  try {
+    return drawPackPage(checked, trust, verified);
+  } catch (error) {
+    if (!(error instanceof TypeError || error instanceof RangeError)) throw error;
+    return drawPackPage({ ...checked, computed: null }, trust, verified);
+  }
+}
+
 self.onmessage = ({ data }) => {
   try {
     if ("bundle" in data) {
       answer(data);
+      return;
+    }
+    if ("draw" in data) {
+      if (pack) self.postMessage({ page: drawPage(pack) });
       return;
     }
     reader ??= new BundleReader(verified, KINDS);
