@@ -866,6 +866,17 @@ class StoreConnectionLost(StoreFailed):
     remedy = "start the database, or correct its address, then: forum doctor"
 
 
+class ServerReplaced(StoreConnectionLost):
+    """A server answers that this process has left for its successor: an old primary came back."""
+
+    remedy = "stop the old primary, and name the new one as the database"
+
+    def __init__(self, timeline: int) -> None:
+        why = f"it answers on timeline {timeline}, and another server took over"
+        hint = "Stop the old primary, and name the new one as the database"
+        super().__init__("using a server", why, hint)
+
+
 class ClockOff(StoreFailed):
     """This machine's clock differs from the database's: what it wrote would be dated wrongly.
 

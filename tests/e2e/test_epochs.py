@@ -158,6 +158,28 @@ def test_keys_and_caps_of_an_earlier_epoch_are_in_force(tmp_path: Path) -> None:
     assert report.findings == ()
 
 
+def test_what_a_run_has_used_without_approval_stays_used(tmp_path: Path) -> None:
+    """Else each epoch would let it use as much again before a person is asked."""
+    with project(tmp_path / "project", None) as home:
+        runs = [home.submit(GATED), "ended"]
+        used = ports.Spend(usd=7)
+        for run in runs:
+            scope = f"gate:payments/{run}"
+            place = home.forum.store.take_slice(scope, "run", "worker", used, used)
+            charge = ports.BudgetSliceCharge(place, used)
+            home.forum.ledger.record_run(
+                f"run-{run}", "tester", Draft("note", "tester", NoteFacts(), effects=(charge,))
+            )
+        home.forum.log.publish()
+        home.forum.close()
+        with Forum(home.forum.settings) as forum:
+            forum.keys.new_epoch()
+        with Forum(home.forum.settings) as forum:
+            carried = forum.store.run_budget_use(runs)
+
+    assert [(use.scope, use.used) for use in carried] == [(f"gate:payments/{runs[0]}", used)]
+
+
 def test_a_lost_revocation_is_told(tmp_path: Path) -> None:
     """Its key is valid again, and nobody else can know that it was revoked."""
     with project(tmp_path / "project", None) as home:

@@ -103,7 +103,7 @@ class DatabaseGuard(ForkAware):
     def admit(self, db: Connection) -> None:
         """Compare the database of a session with the one in use, before the session is used.
 
-        Raises `StoreConnectionLost` for a session of a server that was left for another one.
+        Raises `ServerReplaced` for a session of a server that was left for another one.
         """
         identity = _identify(db)
         if identity is None or identity == self._lineage.identity:
@@ -116,6 +116,15 @@ class DatabaseGuard(ForkAware):
                 self._compare(db)
             # Last: if the session breaks before, the next one is compared.
             self._lineage.meet(identity)
+
+    def refuse_left(self, db: Connection) -> None:
+        """Raise `ServerReplaced` for a session of a server that was left for another one.
+
+        For a look that must not take the lock for long, as comparing what was seen does.
+        """
+        identity = _identify(db)
+        if identity is not None and identity != self._lineage.identity:
+            self._refuse_superseded(db, identity)
 
     def check_current(self, db: Connection) -> None:
         """Raise `StoreConnectionLost` if another thread has met another server meanwhile.
@@ -135,9 +144,7 @@ class DatabaseGuard(ForkAware):
         )
         if is_older or self._lineage.has_left(identity):
             db.close()
-            why = f"it answers on timeline {identity.timeline}, and another server took over"
-            hint = "Stop the old primary, and name the new one as the database"
-            raise errors.StoreConnectionLost("using a server", why, hint)
+            raise errors.ServerReplaced(identity.timeline)
 
     def require(self, db: Connection, head: ports.TreeHead) -> None:
         """Compare the database with a tree that was seen before this process began."""

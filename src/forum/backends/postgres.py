@@ -458,7 +458,8 @@ class PostgresStore(_PostgresQueries, sql_store.SqlStore):
 
     def read_state(self) -> ports.StoreState:
         """Return what a monitor looks at, in a session of its own."""
-        return self._connections.read_state(self._log)
+        # What an old primary says must not look like a database that was rolled back.
+        return self._connections.read_state(self._log, self._guard.refuse_left)
 
     def try_writing(self) -> None:
         """Raise the `StoreFailed` of the cause if the database cannot be written."""

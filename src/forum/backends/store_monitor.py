@@ -33,6 +33,7 @@ LOG = logging.getLogger("forum")
 
 CAUSES: tuple[tuple[type[Exception], StoreCondition], ...] = (
     (errors.TooManyConnections, StoreCondition.TOO_MANY_CONNECTIONS),
+    (errors.ServerReplaced, StoreCondition.OLD_PRIMARY),
     (errors.StoreConnectionLost, StoreCondition.DATABASE_AWAY),
     (errors.StoreFull, StoreCondition.DISK_FULL),
     (errors.StoreReadOnly, StoreCondition.READ_ONLY),

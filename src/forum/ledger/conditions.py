@@ -45,6 +45,12 @@ class StoreCondition(Enum):
         "a pooler gives sessions of the database to many clients",
         "Set pool_mode = session in the pooler, or name the database server itself",
     )
+    OLD_PRIMARY = (
+        "old-primary",
+        _ALL,
+        "the server that answers was replaced by another one",
+        "Stop the old primary, and name the new one in the address of the database",
+    )
     DISK_FULL = (
         "disk-full",
         _CHANGES,
