@@ -921,6 +921,20 @@ class LogMoved(StoreFailed):
         self.origin, self.place, self.args = origin, place, (origin, place)
 
 
+class LogEnded(StoreFailed):
+    """The next epoch of a log has begun; nothing was recorded in this one."""
+
+    text = (
+        "{origin} takes nothing more, because the next epoch of the log has begun: restart this "
+        "process; on another machine, copy log.pub and write.key there before"
+    )
+    remedy = "restart this process; on another machine, copy log.pub and write.key there before"
+
+    def __init__(self, origin: str) -> None:
+        super().__init__("writing", "the log has ended")
+        self.origin, self.args = origin, (origin,)
+
+
 class MoveRefused(Conflict):
     """A log cannot be moved; it is where it was, and takes writes."""
 

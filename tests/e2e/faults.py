@@ -414,7 +414,7 @@ def signer_disk_full(bench: Bench) -> Iterator[None]:
 
 @contextmanager
 def clock_ahead(bench: Bench) -> Iterator[None]:
-    """Start a server whose clock is two minutes ahead; a worker does not start with such a clock."""
+    """Start a server whose clock is two minutes ahead; a worker does not start so."""
     before = bench.adding.environ, bench.signing.environ, bench.processes
     clock = {
         "LD_PRELOAD": "/usr/$LIB/faketime/libfaketime.so.1",

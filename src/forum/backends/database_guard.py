@@ -25,7 +25,7 @@ from forum.ledger import ports
 from forum.ledger.database_memory import Lineage
 from forum.ledger.entry import leaf_of
 from forum.ledger.row_checks import has_tree
-from forum.ledger.strand import LOST_COMMITS_MARK
+from forum.ledger.strand import ENDED_MARK, LOST_COMMITS_MARK
 
 _MAX_ACKNOWLEDGED = 10_000
 """How many of its last entries a process remembers until a larger tree has been seen."""
@@ -84,7 +84,7 @@ class DatabaseGuard(ForkAware):
         self._seen = ports.TreeHead(0, tlog.EMPTY_ROOT)
         """The largest tree that was seen: never forgotten, for it is what is compared."""
         self._looked_at = 0.0
-        self._lost: errors.CommitsLost | None = None
+        self._lost: errors.CommitsLost | errors.LogEnded | None = None
 
     def after_fork_in_child(self) -> None:
         """Start with a free lock: a thread of the parent may have held it."""
@@ -96,7 +96,7 @@ class DatabaseGuard(ForkAware):
         return self._seen
 
     def check(self) -> None:
-        """Raise `CommitsLost` if the database lacks commits that were seen."""
+        """Raise `CommitsLost` if the database lacks commits that were seen, or `LogEnded`."""
         if self._lost is not None:
             raise self._lost.with_traceback(None)
 
@@ -235,6 +235,8 @@ class DatabaseGuard(ForkAware):
         mark = reader.strand_head(LOST_COMMITS_MARK) if reader else None
         if mark is not None and reader is not None and self._lost is None:
             self._lost = errors.CommitsLost(self._origin, mark.n, reader.head().size, 0)
+        if reader is not None and reader.strand_head(ENDED_MARK) is not None:
+            self._lost = errors.LogEnded(self._origin)
 
     def _find_lost(self, db: Connection, reader: ports.Reader | None, missing: int) -> None:
         """Stop this process, and leave a mark that stops the others.  The lock is held."""

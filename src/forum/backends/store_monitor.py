@@ -42,6 +42,7 @@ CAUSES: tuple[tuple[type[Exception], StoreCondition], ...] = (
     (errors.TransactionPooler, StoreCondition.SHARED_POOLER),
     (errors.RollbackDetected, StoreCondition.ROLLED_BACK),
     (errors.CommitsLost, StoreCondition.ROLLED_BACK),
+    (errors.LogEnded, StoreCondition.EPOCH_OVER),
     (errors.ClockOff, StoreCondition.CLOCK_OFF),
 )
 """The condition that an error shows: the first whose class it is."""

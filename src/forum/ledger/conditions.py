@@ -93,6 +93,12 @@ class StoreCondition(Enum):
         "the database is older than what this process has seen of it",
         "Put the newest database back and restart, or begin a new epoch: forum ledger epoch",
     )
+    EPOCH_OVER = (
+        "epoch-over",
+        _CHANGES,
+        "the next epoch of the log has begun",
+        "Restart this process; on another machine, copy log.pub and write.key there before",
+    )
     CLOCK_OFF = (
         "clock-off",
         _CHANGES,
