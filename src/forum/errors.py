@@ -866,6 +866,17 @@ class StoreConnectionLost(StoreFailed):
     remedy = "start the database, or correct its address, then: forum doctor"
 
 
+class ServerReplaced(StoreConnectionLost):
+    """A server answers that this process has left for its successor: an old primary came back."""
+
+    remedy = "stop the old primary, and name the new one as the database"
+
+    def __init__(self, timeline: int) -> None:
+        why = f"it answers on timeline {timeline}, and another server took over"
+        hint = "Stop the old primary, and name the new one as the database"
+        super().__init__("using a server", why, hint)
+
+
 class ClockOff(StoreFailed):
     """This machine's clock differs from the database's: what it wrote would be dated wrongly.
 
@@ -908,6 +919,20 @@ class LogMoved(StoreFailed):
     def __init__(self, origin: str, place: str) -> None:
         super().__init__("writing", "the log was moved")
         self.origin, self.place, self.args = origin, place, (origin, place)
+
+
+class LogEnded(StoreFailed):
+    """The next epoch of a log has begun; nothing was recorded in this one."""
+
+    text = (
+        "{origin} takes nothing more, because the next epoch of the log has begun: restart this "
+        "process; on another machine, copy log.pub and write.key there before"
+    )
+    remedy = "restart this process; on another machine, copy log.pub and write.key there before"
+
+    def __init__(self, origin: str) -> None:
+        super().__init__("writing", "the log has ended")
+        self.origin, self.args = origin, (origin,)
 
 
 class MoveRefused(Conflict):

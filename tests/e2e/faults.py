@@ -149,6 +149,8 @@ class Fault:
     seen_by: tuple[str, ...] = ("server", "worker")
     is_sticky: bool = False
     """Whether processes have to be restarted after it."""
+    start_error: str = ""
+    """What a worker that is started meanwhile says, and ends; empty if it starts."""
 
 
 # The database
@@ -296,21 +298,55 @@ def standby_gone(bench: Bench) -> Iterator[None]:
 def rolled_back(bench: Bench) -> Iterator[None]:
     """Put the database of some moments ago back."""
     assert bench.cluster
-    data, old = bench.cluster.data, bench.cluster.folder / "old"
-    tables = bench.cluster.folder / "tables"
     bench.cluster.stop("fast")
-    copytree(data, old, symlinks=True)
-    copytree(tables, bench.cluster.folder / "old-tables")
+    keep(bench.cluster, "old")
     bench.cluster.start()
     eventually(bench.is_healthy, 30)
+    go_on(bench)
+    bench.cluster.stop("fast")
+    put_back(bench.cluster, "old")
+    bench.cluster.start()
+    yield
+
+
+@contextmanager
+def old_primary_back(bench: Bench) -> Iterator[None]:
+    """Let a standby take over, and then the primary from before answer at its place."""
+    assert bench.cluster
+    bench.cluster.stop("fast")
+    keep(bench.cluster, "primary")
+    (bench.cluster.data / "standby.signal").touch()
+    bench.cluster.start()
+    bench.execute("SELECT pg_promote()")
+    eventually(bench.is_healthy, 30)
+    go_on(bench)
+    bench.cluster.stop("fast")
+    keep(bench.cluster, "promoted")
+    put_back(bench.cluster, "primary")
+    bench.cluster.start()
+    yield
+    bench.cluster.stop("fast")
+    put_back(bench.cluster, "promoted")
+    bench.cluster.start()
+
+
+def go_on(bench: Bench) -> None:
+    """Add entries that all processes have seen signed."""
     bench.submit()
     eventually(bench.is_healthy, 30)
     wait_signed(bench)
-    bench.cluster.stop("fast")
-    replace_content(data, old)
-    replace_content(tables, bench.cluster.folder / "old-tables")
-    bench.cluster.start()
-    yield
+
+
+def keep(cluster: Cluster, name: str) -> None:
+    """Copy the files of a stopped server."""
+    copytree(cluster.data, cluster.folder / name, symlinks=True)
+    copytree(cluster.folder / "tables", cluster.folder / f"{name}-tables")
+
+
+def put_back(cluster: Cluster, name: str) -> None:
+    """Replace the files of a stopped server by those of a copy."""
+    replace_content(cluster.data, cluster.folder / name)
+    replace_content(cluster.folder / "tables", cluster.folder / f"{name}-tables")
 
 
 def wait_signed(bench: Bench) -> None:
@@ -378,7 +414,7 @@ def signer_disk_full(bench: Bench) -> Iterator[None]:
 
 @contextmanager
 def clock_ahead(bench: Bench) -> Iterator[None]:
-    """Start processes whose clock is two minutes ahead."""
+    """Start a server whose clock is two minutes ahead; a worker does not start so."""
     before = bench.adding.environ, bench.signing.environ, bench.processes
     clock = {
         "LD_PRELOAD": "/usr/$LIB/faketime/libfaketime.so.1",
@@ -387,15 +423,11 @@ def clock_ahead(bench: Bench) -> Iterator[None]:
     }
     bench.adding.environ = {**bench.adding.environ, **clock}
     bench.signing.environ = {**bench.signing.environ, **clock}
+    # Processes do not get another clock while they run.
     with ExitStack() as stack:
-        # Processes do not get another clock while they run.
-        bench.processes = {
-            "server": bench.adding.start(stack, "clock-server", "serve"),
-            "worker": bench.adding.start(stack, "clock-worker", "worker"),
-        }
-        for each in bench.processes.values():
-            eventually(lambda each=each: answers(each), START_S)  # type: ignore[misc]
         try:
+            bench.processes = {"server": bench.adding.start(stack, "clock-server", "serve")}
+            eventually(lambda: answers(bench.server), START_S)
             yield
         finally:
             bench.adding.environ, bench.signing.environ, bench.processes = before
@@ -473,7 +505,7 @@ SERVER_FAULTS = (
     Fault("the synchronous standby is gone", StoreCondition.COMMITS_HANG, "writes", standby_gone,
           doctor_at="signing"),
     Fault("the pooler is in transaction mode", StoreCondition.SHARED_POOLER, "database",
-          behind_shared_pooler, seen_by=()),
+          behind_shared_pooler, seen_by=(), start_error="pool_mode = session"),
     Fault("the machine that signs has died", StoreCondition.NOT_SIGNED, "ledger", signer_killed,
           doctor_at="signing"),
     Fault("the process that signs stands still", StoreCondition.NOT_SIGNED, "ledger", signer_frozen,
@@ -481,7 +513,10 @@ SERVER_FAULTS = (
     Fault("the disk of the signer's state directory is full", StoreCondition.NOT_SIGNED, "ledger",
           signer_disk_full, doctor_at="signing", seen_by=("server", "worker", "signer")),
     Fault("the clock of the machine is two minutes ahead", StoreCondition.CLOCK_OFF, "clock",
-          clock_ahead, doctor_at="signing"),
+          clock_ahead, doctor_at="signing", seen_by=("server",),
+          start_error="ahead of the database's"),
+    Fault("an old primary answers again after a failover", StoreCondition.OLD_PRIMARY, "signer",
+          old_primary_back, doctor_at="signing"),
     Fault("an older copy of the database was put back", StoreCondition.ROLLED_BACK, "signer",
           rolled_back, doctor_at="signing", is_sticky=True),
 )  # fmt: skip

@@ -7,13 +7,16 @@ from pathlib import Path
 import pytest
 
 from forum.app import Forum
+from forum.backends.store_monitor import StoreMonitor
 from forum.engine import RunRequest
-from forum.errors import IdempotencyKeyUsed
+from forum.errors import IdempotencyKeyUsed, LogEnded
 from forum.ledger import ports
 from forum.ledger.body import text_content
 from forum.ledger.carried import CARRIED_STRAND
+from forum.ledger.conditions import StoreCondition
 from forum.ledger.entry import LOG_RUN, leaf_of
 from forum.ledger.kinds import CarryFacts, NoteFacts, Outcome, Scope
+from forum.ledger.sequencer import Sequencer
 from forum.ledger.strand import Draft
 from forum.verify import Problem, State
 from forum.work.plan import single_task_plan
@@ -156,6 +159,81 @@ def test_keys_and_caps_of_an_earlier_epoch_are_in_force(tmp_path: Path) -> None:
     assert key.id in access.granted
     assert carried == [used]
     assert report.findings == ()
+
+
+def test_what_a_run_has_used_without_approval_stays_used(tmp_path: Path) -> None:
+    """Else each epoch would let it use as much again before a person is asked."""
+    with project(tmp_path / "project", None) as home:
+        runs = [home.submit(GATED), "ended"]
+        used = ports.Spend(usd=7)
+        for run in runs:
+            scope = f"gate:payments/{run}"
+            place = home.forum.store.take_slice(scope, "run", "worker", used, used)
+            charge = ports.BudgetSliceCharge(place, used)
+            home.forum.ledger.record_run(
+                f"run-{run}", "tester", Draft("note", "tester", NoteFacts(), effects=(charge,))
+            )
+        home.forum.log.publish()
+        home.forum.close()
+        with Forum(home.forum.settings) as forum:
+            forum.keys.new_epoch()
+        with Forum(home.forum.settings) as forum:
+            carried = forum.store.run_budget_use(runs)
+
+    assert [(use.scope, use.used) for use in carried] == [(f"gate:payments/{runs[0]}", used)]
+
+
+def test_a_process_that_was_left_running_writes_nothing_into_the_earlier_log(
+    home: Project,
+) -> None:
+    """Its runs would be lost, and what both epochs go on with would be done twice."""
+    run = home.submit(GATED)
+    home.forum.log.publish()
+    with Forum(home.forum.settings) as old:
+        later = old.runs.submit(GATED)  # it waits for its index
+        before = old.store.read_state().size
+        with Forum(home.forum.settings) as forum:
+            begun = forum.keys.new_epoch()
+        with pytest.raises(LogEnded, match="restart this process"):
+            old.runs.submit(GATED)
+        with pytest.raises(LogEnded):
+            Sequencer(old.store).drain()
+        with pytest.raises(LogEnded):
+            old.store.check_history()
+        troubles = StoreMonitor(old.store).look()
+        after = old.store.read_state().size
+        assert old.store.strands(run)  # reading goes on
+    with Forum(home.forum.settings) as forum:
+        report = forum.log.verify(forum.log.read_trust())
+
+    assert set(begun.carried.runs) == {run, later}
+    assert [trouble.condition for trouble in troubles] == [StoreCondition.EPOCH_OVER]
+    assert after == before
+    assert report.findings == ()
+
+
+def test_a_log_goes_on_if_its_next_epoch_cannot_begin(
+    home: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An attempt that fails must not leave a project without a log."""
+    home.submit(GATED)
+    home.forum.log.publish()
+    with Forum(home.forum.settings) as forum, monkeypatch.context() as patch:
+        patch.setattr("forum.app.epoch_carry.carry_state", fail)
+        with pytest.raises(RuntimeError, match="fails"):
+            forum.keys.new_epoch()
+    with Forum(home.forum.settings) as forum:
+        forum.runs.submit(GATED)
+        forum.keys.new_epoch()
+    with Forum(home.forum.settings) as forum:
+        report = forum.log.verify(forum.log.read_trust())
+
+    assert report.findings == ()
+
+
+def fail(*_: object, **__: object) -> None:
+    """Fail."""
+    raise RuntimeError("it fails")
 
 
 def test_a_lost_revocation_is_told(tmp_path: Path) -> None:

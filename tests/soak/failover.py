@@ -30,6 +30,10 @@ import psycopg
 from tests.soak.cluster import Cluster, Standby, free_port_below
 
 TOML = """
+[roster]
+file = "team.toml"
+rung = "lexical"
+
 [models.default]
 kind = "scripted"
 moves.answer = [
@@ -40,8 +44,26 @@ moves.answer = [
 [tools.pay]
 cmd = "sh pay.sh"
 """
+TEAM = """
+[[lane]]
+name = "payments"
+does = "Pays."
+tier = "cheap"
+terms = ["pay"]
+tools = ["pay"]
+instructions = "Pay once."
+
+[[lane]]
+name = "poems"
+does = "Writes poems."
+tier = "cheap"
+terms = ["poem"]
+instructions = "Rhyme."
+"""
+"""A client may use no tool but those of a lane."""
 PAY = 'echo "$FORUM_RUN" >> payments\necho paid\n'
 PGBOUNCER = Path("/usr/sbin/pgbouncer")
+ORDER = {"request": "Pay.", "lane": "payments"}
 _CLIENTS = 4
 _PAUSE_S = 0.3
 
@@ -88,6 +110,7 @@ class Deployment:
     def begin(self) -> str:
         """Make the project and start everything; return an API key for clients."""
         (self.folder / "forum.toml").write_text(TOML)
+        (self.folder / "team.toml").write_text(TEAM)
         (self.folder / "pay.sh").write_text(PAY)
         (self.folder / "payments").touch()
         self.point_pooler(self.primary)
@@ -229,9 +252,7 @@ class Clients:
                 name = f"{client}-{number}"
                 headers = {**self._headers, "Idempotency-Key": name}
                 try:
-                    answer = http.post(
-                        f"{self._url}/api/v1/runs", headers=headers, json={"request": "Pay."}
-                    )
+                    answer = http.post(f"{self._url}/api/v1/runs", headers=headers, json=ORDER)
                 except httpx2.HTTPError:
                     self._stop.wait(_PAUSE_S)
                     continue

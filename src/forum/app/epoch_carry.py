@@ -99,7 +99,8 @@ def carry_state(
     if CARRIED_STRAND not in ledger.store.strands(LOG_RUN):
         # In a commit of its own.  After a crash before the next one it is counted twice, which
         # leaves less of a cap and never more.
-        ledger.store.restore_budget_use(source.budget_use())
+        uses = source.budget_use() + source.run_budget_use(frozenset(carrier.driven))
+        ledger.store.restore_budget_use(uses)
         carrier.commit()
     if is_cut:
         for run in carrier.driven:

@@ -1,8 +1,8 @@
 """The signing key and the write keys of a log: making, rotating and replacing them."""
 
 import os
-from collections.abc import Collection
-from contextlib import suppress
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -36,6 +36,7 @@ from forum.errors import (
 from forum.ledger import kinds
 from forum.ledger.access import ACCESS_STRAND
 from forum.ledger.body import text_content
+from forum.ledger.carried import CARRIED_STRAND
 from forum.ledger.entry import LOG_RUN
 from forum.ledger.key_rotation import (
     KEYS_STRAND,
@@ -44,7 +45,7 @@ from forum.ledger.key_rotation import (
     sign_rotation,
 )
 from forum.ledger.log import Ledger, check_strand_head, read_strand_entries
-from forum.ledger.ports import Reader
+from forum.ledger.ports import Reader, Store
 from forum.ledger.row_checks import has_tree
 from forum.ledger.sequencer import Publication
 from forum.ledger.strand import (
@@ -302,17 +303,12 @@ class KeyOperations:
         from forum.backends.state_files import write_key, write_write_keys
 
         old, origin = self._key_to_leave(reason)
-        left, held = self._find_end(origin)
+        self._find_end(origin)  # what raises here leaves everything as it is
         base, number = split_epoch(origin)
         following = number + 1
         name = name_epoch(base, following)
         key = tlog.SigningKey(old.seed, name) if old else self._pending_key(name)
         vkey = str(key.verifier())
-        facts = kinds.LogEpochFacts(
-            kinds.EpochKey.KEPT if old else kinds.EpochKey.NEW,
-            held.size,
-            held.root.hex() if held.size else "",
-        )
         bodies = (Attachment("reason", text_content(reason), "text/plain"),) if reason else ()
         self._save_policy(origin)
         self._make_folder()
@@ -327,14 +323,23 @@ class KeyOperations:
             tags = self._prepared_keys(following_keys, key.name)
             successor.write_keys = tags
             write_write_keys(following_keys, tags)
-            witness.trust_locally()
-            draft = Draft(step="log/epoch", actor=OPERATOR, facts=facts, parents=(), bodies=bodies)
-            successor.ledger.initialize(f"forumd/{__version__}", key.verifier(), left, draft)
-            successor.ledger.mark_write_key()
-            carried = self._carry_state(origin, successor.ledger, is_cut=held.size < left.size)
-            # The signing key is written last. After a crash before it, the old log is still in use,
-            # and a second attempt finds everything prepared here. Of the two files with write keys,
-            # the one of the log in use is read.
+            with self._ending(origin, successor.store):
+                left, held = self._find_end(origin)
+                facts = kinds.LogEpochFacts(
+                    kinds.EpochKey.KEPT if old else kinds.EpochKey.NEW,
+                    held.size,
+                    held.root.hex() if held.size else "",
+                )
+                witness.trust_locally()
+                draft = Draft(
+                    step="log/epoch", actor=OPERATOR, facts=facts, parents=(), bodies=bodies
+                )
+                successor.ledger.initialize(f"forumd/{__version__}", key.verifier(), left, draft)
+                successor.ledger.mark_write_key()
+                carried = self._carry_state(origin, successor.ledger, is_cut=held.size < left.size)
+            # The signing key is written last. After a crash before it, a second attempt finds
+            # everything prepared here. Of the two files with write keys, the one of the log in use
+            # is read.
             if old is not None:
                 write_key(self._project.settings.key_file.with_suffix(f".{following - 1}"), old)
             else:
@@ -353,6 +358,22 @@ class KeyOperations:
             held=held,
             carried=carried,
         )
+
+    @contextmanager
+    def _ending(self, origin: str, following: Store) -> Iterator[None]:
+        """Take nothing more into a log; go on with it if nothing could be carried over.
+
+        Otherwise a process that was left running would add runs that no epoch goes on with, and
+        use tools for runs that go on in both.  After a crash in here, the log takes nothing until
+        a second attempt has begun the next one.
+        """
+        self._project.end_log(origin)
+        try:
+            yield
+        except BaseException:
+            if CARRIED_STRAND not in following.strands(LOG_RUN):
+                self._project.reopen_log(origin)
+            raise
 
     def _carry_state(self, origin: str, ledger: Ledger, *, is_cut: bool) -> "CarriedState":
         """Record what goes on of a log again in the next one."""

@@ -479,6 +479,28 @@ class ProjectContext:
                 reader = None
             yield reader
 
+    def end_log(self, origin: str) -> None:
+        """Let nobody add to an earlier log from now on, in any process, if it exists."""
+        if self.settings.database:
+            from forum.backends import postgres
+
+            postgres.end_log(self.settings.database, origin, self.settings.databases)
+        elif self.settings.ledger_file.exists():
+            from forum.backends import sqlite
+
+            sqlite.end_log(self.settings.ledger_file, origin)
+
+    def reopen_log(self, origin: str) -> None:
+        """Let processes add to a log again that was ended."""
+        if self.settings.database:
+            from forum.backends import postgres
+
+            postgres.reopen_log(self.settings.database, origin, self.settings.databases)
+        elif self.settings.ledger_file.exists():
+            from forum.backends import sqlite
+
+            sqlite.reopen_log(self.settings.ledger_file, origin)
+
     def _reader_of(self, origin: str) -> AbstractContextManager[ports.Reader]:
         if self.settings.database:
             with require_extra("postgres"):

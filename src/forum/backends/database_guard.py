@@ -25,7 +25,7 @@ from forum.ledger import ports
 from forum.ledger.database_memory import Lineage
 from forum.ledger.entry import leaf_of
 from forum.ledger.row_checks import has_tree
-from forum.ledger.strand import LOST_COMMITS_MARK
+from forum.ledger.strand import ENDED_MARK, LOST_COMMITS_MARK
 
 _MAX_ACKNOWLEDGED = 10_000
 """How many of its last entries a process remembers until a larger tree has been seen."""
@@ -84,7 +84,7 @@ class DatabaseGuard(ForkAware):
         self._seen = ports.TreeHead(0, tlog.EMPTY_ROOT)
         """The largest tree that was seen: never forgotten, for it is what is compared."""
         self._looked_at = 0.0
-        self._lost: errors.CommitsLost | None = None
+        self._lost: errors.CommitsLost | errors.LogEnded | None = None
 
     def after_fork_in_child(self) -> None:
         """Start with a free lock: a thread of the parent may have held it."""
@@ -96,14 +96,14 @@ class DatabaseGuard(ForkAware):
         return self._seen
 
     def check(self) -> None:
-        """Raise `CommitsLost` if the database lacks commits that were seen."""
+        """Raise `CommitsLost` if the database lacks commits that were seen, or `LogEnded`."""
         if self._lost is not None:
             raise self._lost.with_traceback(None)
 
     def admit(self, db: Connection) -> None:
         """Compare the database of a session with the one in use, before the session is used.
 
-        Raises `StoreConnectionLost` for a session of a server that was left for another one.
+        Raises `ServerReplaced` for a session of a server that was left for another one.
         """
         identity = _identify(db)
         if identity is None or identity == self._lineage.identity:
@@ -116,6 +116,15 @@ class DatabaseGuard(ForkAware):
                 self._compare(db)
             # Last: if the session breaks before, the next one is compared.
             self._lineage.meet(identity)
+
+    def refuse_left(self, db: Connection) -> None:
+        """Raise `ServerReplaced` for a session of a server that was left for another one.
+
+        For a look that must not take the lock for long, as comparing what was seen does.
+        """
+        identity = _identify(db)
+        if identity is not None and identity != self._lineage.identity:
+            self._refuse_superseded(db, identity)
 
     def check_current(self, db: Connection) -> None:
         """Raise `StoreConnectionLost` if another thread has met another server meanwhile.
@@ -135,9 +144,7 @@ class DatabaseGuard(ForkAware):
         )
         if is_older or self._lineage.has_left(identity):
             db.close()
-            why = f"it answers on timeline {identity.timeline}, and another server took over"
-            hint = "Stop the old primary, and name the new one as the database"
-            raise errors.StoreConnectionLost("using a server", why, hint)
+            raise errors.ServerReplaced(identity.timeline)
 
     def require(self, db: Connection, head: ports.TreeHead) -> None:
         """Compare the database with a tree that was seen before this process began."""
@@ -229,6 +236,8 @@ class DatabaseGuard(ForkAware):
         mark = reader.strand_head(LOST_COMMITS_MARK) if reader else None
         if mark is not None and reader is not None and self._lost is None:
             self._lost = errors.CommitsLost(self._origin, mark.n, reader.head().size, 0)
+        if reader is not None and reader.strand_head(ENDED_MARK) is not None:
+            self._lost = errors.LogEnded(self._origin)
 
     def _find_lost(self, db: Connection, reader: ports.Reader | None, missing: int) -> None:
         """Stop this process, and leave a mark that stops the others.  The lock is held."""

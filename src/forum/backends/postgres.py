@@ -49,7 +49,7 @@ from forum.backends.postgres_tenants import (
 )
 from forum.ledger import ports
 from forum.ledger.database_memory import DatabaseMemory
-from forum.ledger.strand import LOST_COMMITS_MARK
+from forum.ledger.strand import ENDED_MARK, LOST_COMMITS_MARK
 from forum.tlog import EMPTY_ROOT, Hash, TileId
 from forum.tracing import SpanName, begin_span
 
@@ -61,6 +61,8 @@ _MAX_BUFFERED_BYTES = 1 << 20
 _MAX_ID = 2**63 - 1
 _PARTITION_MIGRATION = 14
 """Databases that are created with this migration have partitioned tables from the beginning."""
+WAIT_FOR_WRITERS = "LOCK TABLE forum.log, forum.entry, forum.body, forum.checkpoint IN SHARE MODE"
+"""A statement takes this lock of its table before it looks whether it may write."""
 _NOWHERE: Mapping[str, str] = {}
 _MOVE_CHECK_INTERVAL_S = 2.0
 """How often a process that writes nothing asks whether its log was moved."""
@@ -243,7 +245,7 @@ class PostgresStore(_PostgresQueries, sql_store.SqlStore):
         """Find out where a log is that did not take a write, and follow it.
 
         `moves` tells how often this store had moved before.  Raises `LogPaused` while the log is
-        being moved, and `LogMoved` if it is in a database without a name here.
+        being moved, `LogMoved` if it is in a database without a name here, and `LogEnded`.
         """
         with self._follow_lock:
             if moves != self._moves:
@@ -256,6 +258,9 @@ class PostgresStore(_PostgresQueries, sql_store.SqlStore):
                         is_here = execute("end_lost_move").rowcount == 1
                     except psycopg.errors.InsufficientPrivilege:
                         raise errors.LogPaused(self._origin) from None  # a tenant may not
+                has_ended = bool(execute("strand_head", strand=ENDED_MARK).fetchall())
+            if is_here and has_ended:
+                raise errors.LogEnded(self._origin)
             if is_here:
                 return
             state, place, move = rows[0]
@@ -460,7 +465,8 @@ class PostgresStore(_PostgresQueries, sql_store.SqlStore):
 
     def read_state(self) -> ports.StoreState:
         """Return what a monitor looks at, in a session of its own."""
-        return self._connections.read_state(self._log)
+        # What an old primary says must not look like a database that was rolled back.
+        return self._connections.read_state(self._log, self._guard.refuse_left)
 
     def try_writing(self) -> None:
         """Raise the `StoreFailed` of the cause if the database cannot be written."""
@@ -759,6 +765,29 @@ def open_reader(
             raise errors.LogMoved(origin, left.place)
         with open_reader(databases[left.place], origin, databases) as reader:
             yield reader
+
+
+def end_log(url: str, origin: str, databases: Mapping[str, str]) -> None:
+    """Let nobody add to a log from now on, because its next epoch begins.
+
+    Raises `StoreLocked` if a writer that began before does not end: then call it again.
+    """
+    with (
+        translate_errors("ending the log"),
+        connect(find_database(url, origin, databases), Purpose.LONG, autocommit=True) as db,
+    ):
+        db.execute(_SQL["end_log"], {"origin": origin})
+        with db.transaction():
+            db.execute(WAIT_FOR_WRITERS)
+
+
+def reopen_log(url: str, origin: str, databases: Mapping[str, str]) -> None:
+    """Let processes add to a log again, because its next epoch could not begin."""
+    with (
+        translate_errors("going on with the log"),
+        connect(find_database(url, origin, databases), Purpose.LONG, autocommit=True) as db,
+    ):
+        db.execute(_SQL["reopen_log"], {"origin": origin})
 
 
 def find_database(url: str, origin: str, databases: Mapping[str, str]) -> str:

@@ -197,10 +197,10 @@ class PostgresConnections(ForkAware):
             return self._signals.open(log)
         return _LogSession(self.url, log, worker)
 
-    def read_state(self, log: int) -> ports.StoreState:
-        """Return the state of a log for a monitor, in a session of its own."""
+    def read_state(self, log: int, check: Callable[[Connection], None]) -> ports.StoreState:
+        """Return the state of a log for a monitor, in a session of its own that passes a check."""
         with translate_errors("reading its state"):
-            return self._probe.read_state(log)
+            return self._probe.read_state(log, check)
 
     def try_writing(self) -> None:
         """Raise the error of the cause if the database cannot be written."""

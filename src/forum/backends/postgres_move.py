@@ -31,7 +31,6 @@ from forum.ledger.row_checks import has_tree
 
 _LOCK_TIMEOUT = "2s"
 _LOCK_ATTEMPTS = 10
-_WAIT_FOR_WRITERS = "LOCK TABLE forum.log, forum.entry, forum.body, forum.checkpoint IN SHARE MODE"
 _DELTA_TABLES = ("entry", "body", "checkpoint", "tile", "sequenced")
 """Tables of which only new rows are copied in the pause; the others are small."""
 _DELTA: Mapping[str, str] = {
@@ -199,9 +198,7 @@ class LogMover:
             try:
                 with db.transaction():
                     db.execute("SELECT set_config('lock_timeout', %s, true)", (_LOCK_TIMEOUT,))
-                    # A statement takes this lock of its table before it looks at the row, and holds
-                    # it until its commit.
-                    db.execute(_WAIT_FOR_WRITERS)
+                    db.execute(postgres.WAIT_FOR_WRITERS)
             except psycopg.errors.LockNotAvailable:
                 if not left:
                     raise

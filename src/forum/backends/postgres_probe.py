@@ -12,6 +12,7 @@ Limits: it cannot see a quota of a single table, a tablespace that is used for s
 a disk that has room for the probe and less than the next append needs.
 """
 
+from collections.abc import Callable
 from contextlib import suppress
 from threading import Lock
 from time import monotonic
@@ -51,9 +52,10 @@ class DatabaseProbe(ForkAware):
     """The process of the server in which a commit of an earlier probe did not end."""
     _refused: psycopg.Error | errors.StoreTimedOut | None
 
-    def read_state(self, log: int) -> StoreState:
-        """Return the state of a log.  Raises the errors of the driver."""
+    def read_state(self, log: int, check: Callable[[LimitedSession], None]) -> StoreState:
+        """Return the state of a log.  Raises the errors of the driver, and those of a check."""
         with self._lock, self._use() as session:
+            check(session)
             row = session.execute(QUERIES["log_state"], {"log": log}).fetchone()
         assert row is not None  # noqa: S101  the statement has no FROM that could be empty
         return StoreState(*row)

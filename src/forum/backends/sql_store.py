@@ -8,7 +8,7 @@ databases; only the SQL text differs.
 import os
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import lru_cache, partial
 from importlib.resources import files
@@ -54,6 +54,8 @@ _CLEAN_UP_QUERIES = (
 
 _OVERRUNS = "overrun"
 """The period under which overruns are counted: one row for each cap, whatever its period."""
+_RUN_PERIOD = "run"
+"""The period of what counts as long as a run lasts, which the scope names."""
 
 BASE_SCHEMA_VERSION = 3
 """The schema of release 0.1.0.  Later additive migrations are recorded in a separate table."""
@@ -155,8 +157,7 @@ class _Periods(NamedTuple):
             case "month":
                 return self.month, self.month_until
             case _:
-                # As long as the run lasts, which its scope names.
-                return "run", ports.NO_LIMIT
+                return _RUN_PERIOD, ports.NO_LIMIT
 
 
 class _SliceRow(NamedTuple):
@@ -687,6 +688,13 @@ class SqlReader(ABC):
             for period in (clock.minute, clock.day, clock.month)
             for scope, name, until, *used in self._fetch_rows("budget_use", period=period)
         ]
+
+    def run_budget_use(self, runs: Container[str]) -> list[ports.BudgetUse]:
+        """Return what was added up for these runs, each of which counts by itself."""
+        rows = self._fetch_rows("budget_use", period=_RUN_PERIOD)
+        uses = (ports.BudgetUse(*row[:3], ports.Spend(*row[3:])) for row in rows)
+        # The sums of a run are named by it.
+        return [use for use in uses if use.scope.rpartition("/")[2] in runs]
 
     @abstractmethod
     def check_catalogue(self) -> ports.CatalogueCheck:

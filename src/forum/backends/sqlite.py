@@ -391,6 +391,11 @@ class SqliteStore(SqliteReader, sql_store.SqlStore):
             why, code = error.strerror or str(error), _DISK_ERRORS.get(error.errno or 0)
             raise _make_error(f"writing beside {self._path}", why, code) from error
 
+    def check_history(self) -> None:
+        """Raise `LogEnded` if the next epoch has begun."""
+        if self._fetch_one("has_ended"):
+            raise errors.LogEnded(self._origin)
+
     def try_lead(self) -> bool:
         """Return True: any process may sequence, and the compare-and-set detects conflicts."""
         return True
@@ -429,6 +434,8 @@ class SqliteStore(SqliteReader, sql_store.SqlStore):
             _translate_errors(doing),
             _transaction(db),
         ):
+            if self._execute("has_ended").fetchone()[0]:
+                raise errors.LogEnded(self._origin)
             yield self._execute
 
     def _open_accounts(
@@ -560,6 +567,26 @@ def open_reader(path: Path, origin: str) -> Iterator[SqliteReader]:
                 connection.executescript(_NO_SUMMARIES_VIEW)
             connection.execute("BEGIN")
         yield SqliteReader(connection, origin)
+
+
+def end_log(path: Path, origin: str) -> None:
+    """Let nobody add to a log from now on, because its next epoch begins."""
+    _change_log(path, origin, "end_log")
+
+
+def reopen_log(path: Path, origin: str) -> None:
+    """Let processes add to a log again, because its next epoch could not begin."""
+    _change_log(path, origin, "reopen_log")
+
+
+def _change_log(path: Path, origin: str, query: str) -> None:
+    with (
+        closing(_connect(path)) as db,
+        db.lock,
+        _translate_errors("ending the log"),
+        _transaction(db),
+    ):
+        db.execute(_SQL[query], {"origin": origin})
 
 
 def copy_ledger(path: Path, target: Path) -> None:

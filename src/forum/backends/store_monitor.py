@@ -33,6 +33,7 @@ LOG = logging.getLogger("forum")
 
 CAUSES: tuple[tuple[type[Exception], StoreCondition], ...] = (
     (errors.TooManyConnections, StoreCondition.TOO_MANY_CONNECTIONS),
+    (errors.ServerReplaced, StoreCondition.OLD_PRIMARY),
     (errors.StoreConnectionLost, StoreCondition.DATABASE_AWAY),
     (errors.StoreFull, StoreCondition.DISK_FULL),
     (errors.StoreReadOnly, StoreCondition.READ_ONLY),
@@ -41,6 +42,7 @@ CAUSES: tuple[tuple[type[Exception], StoreCondition], ...] = (
     (errors.TransactionPooler, StoreCondition.SHARED_POOLER),
     (errors.RollbackDetected, StoreCondition.ROLLED_BACK),
     (errors.CommitsLost, StoreCondition.ROLLED_BACK),
+    (errors.LogEnded, StoreCondition.EPOCH_OVER),
     (errors.ClockOff, StoreCondition.CLOCK_OFF),
 )
 """The condition that an error shows: the first whose class it is."""

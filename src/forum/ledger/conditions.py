@@ -45,6 +45,12 @@ class StoreCondition(Enum):
         "a pooler gives sessions of the database to many clients",
         "Set pool_mode = session in the pooler, or name the database server itself",
     )
+    OLD_PRIMARY = (
+        "old-primary",
+        _ALL,
+        "the server that answers was replaced by another one",
+        "Stop the old primary, and name the new one in the address of the database",
+    )
     DISK_FULL = (
         "disk-full",
         _CHANGES,
@@ -86,6 +92,12 @@ class StoreCondition(Enum):
         _CHANGES,
         "the database is older than what this process has seen of it",
         "Put the newest database back and restart, or begin a new epoch: forum ledger epoch",
+    )
+    EPOCH_OVER = (
+        "epoch-over",
+        _CHANGES,
+        "the next epoch of the log has begun",
+        "Restart this process; on another machine, copy log.pub and write.key there before",
     )
     CLOCK_OFF = (
         "clock-off",

@@ -4,7 +4,7 @@ Adapters implement these protocols.  tests/backends/test_store_contract.py is th
 contract of `Store`; every store must pass it.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
@@ -532,6 +532,9 @@ class Reader(Protocol):
 
     def budget_use(self) -> list[BudgetUse]:
         """Return the usage of shared caps in the current day and the current month."""
+
+    def run_budget_use(self, runs: Container[str]) -> list[BudgetUse]:
+        """Return what was added up for these runs, each of which counts by itself."""
 
     def count_quarantined(self) -> int:
         """Count the rows in quarantine."""

@@ -41,6 +41,9 @@ WRITE_KEY_MARK = "write-key"
 LOST_COMMITS_MARK = "lost-commits"
 """The name under which the store keeps how far the log was seen when commits were found lost."""
 
+ENDED_MARK = "ended"
+"""The name under which the store keeps that the next epoch has begun, so this log takes no more."""
+
 RUNS_STRAND = "runs"
 """The strand of the log's own run that names the runs in the order of their openings."""
 

@@ -17,7 +17,7 @@ from forum.ledger import ports
 from forum.ledger.entry import LOG_RUN, MAIN_STRAND, Entry, leaf_of
 from forum.ledger.own_entries import is_foreign_to_own
 from forum.ledger.row_checks import has_matching_columns
-from forum.ledger.strand import LOST_COMMITS_MARK, TAGGED_STRANDS, WRITE_KEY_MARK
+from forum.ledger.strand import ENDED_MARK, LOST_COMMITS_MARK, TAGGED_STRANDS, WRITE_KEY_MARK
 from forum.ledger.write_tags import WriteKeys
 from forum.tlog import count_tiles
 from forum.verify.report import Findings, Problem
@@ -26,7 +26,7 @@ from forum.work import shared_tasks
 
 Row = TypeVar("Row")
 
-_MARKS = (WRITE_KEY_MARK, LOST_COMMITS_MARK)
+_MARKS = (WRITE_KEY_MARK, LOST_COMMITS_MARK, ENDED_MARK)
 """What the table of heads may have beside the heads of strands."""
 
 _PAGE_ROWS = 1000

@@ -50,10 +50,11 @@ CROSS JOIN LATERAL (
     WHERE log = %(log)s AND run = wanted.run AND name = wanted.name
 ) AS strand
 -- name: append
--- No row is inserted while the log is not here.  A move waits for the statements that began before
--- its row was committed.
+-- No row is inserted while the log is not here, or when its next epoch has begun.  A move and an
+-- epoch wait for the statements that began before their row was committed.
 WITH here AS MATERIALIZED (
     SELECT WHERE NOT EXISTS (SELECT FROM forum.move WHERE log = %(log)s AND state <> 'copying')
+        AND NOT EXISTS (SELECT FROM forum.head WHERE log = %(log)s AND strand = 'ended')
 ), new AS (
     INSERT INTO forum.entry (log, strand, n, bytes, tag)
     SELECT %(log)s, strand, n, bytes, tag FROM here, unnest(
@@ -216,6 +217,7 @@ SELECT note FROM forum.checkpoint WHERE log = %(log)s AND size = %(size)s FOR UP
 -- Writers name the checkpoint in their entries, so it must not stay behind.
 WITH here AS MATERIALIZED (
     SELECT WHERE NOT EXISTS (SELECT FROM forum.move WHERE log = %(log)s AND state <> 'copying')
+        AND NOT EXISTS (SELECT FROM forum.head WHERE log = %(log)s AND strand = 'ended')
 ), saved AS (
     INSERT INTO forum.checkpoint AS old (log, size, note)
     SELECT %(log)s, %(size)s, %(note)s FROM here
@@ -295,6 +297,13 @@ ON CONFLICT (log, strand) DO UPDATE SET n = excluded.n, leaf = excluded.leaf, ta
 INSERT INTO forum.head (log, strand, n, leaf, tag)
 SELECT id, %(strand)s, %(n)s, %(leaf)s, %(tag)s FROM forum.log WHERE origin = %(origin)s
 ON CONFLICT DO NOTHING
+-- name: end_log
+INSERT INTO forum.head (log, strand, n, leaf)
+SELECT id, 'ended', 0, decode(repeat('00', 32), 'hex') FROM forum.log
+WHERE origin = %(origin)s ON CONFLICT DO NOTHING
+-- name: reopen_log
+DELETE FROM forum.head
+WHERE log = (SELECT id FROM forum.log WHERE origin = %(origin)s) AND strand = 'ended'
 -- name: quarantine
 SELECT id, run, strand, n, bytes, tag, at FROM forum.quarantine WHERE log = %(log)s ORDER BY id
 -- name: quarantined
@@ -328,6 +337,7 @@ DELETE FROM forum.quarantine WHERE log = %(log)s AND id = %(id)s
 -- name: swap
 UPDATE forum.log SET size = %s, root = %s WHERE id = %s AND size = %s AND root = %s
     AND NOT EXISTS (SELECT FROM forum.move WHERE move.log = log.id AND state <> 'copying')
+    AND NOT EXISTS (SELECT FROM forum.head WHERE head.log = log.id AND strand = 'ended')
 -- name: has_moves
 SELECT to_regclass('forum.move') IS NOT NULL
 -- name: move
