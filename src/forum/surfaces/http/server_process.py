@@ -68,18 +68,18 @@ class _JoiningConnection(h11.Connection):
     client twice.
     """
 
-    _head = b""
+    _head: tuple[bytes, ...] = ()
 
-    def send(self, event: h11.Event) -> bytes | None:
+    def send_with_data_passthrough(self, event: h11.Event) -> list[bytes] | None:
         """Return the bytes of an event, behind those that were held back."""
-        data = super().send(event)
+        parts = super().send_with_data_passthrough(event)
         if isinstance(event, h11.Response) and any(
             name == b"content-length" for name, _ in event.headers
         ):
-            self._head, data = data or b"", b""
+            self._head, parts = tuple(parts or ()), []
         elif self._head:
-            data, self._head = self._head + (data or b""), b""
-        return data
+            parts, self._head = [*self._head, *(parts or ())], ()
+        return parts
 
 
 class TimeoutH11Protocol(H11Protocol):
