@@ -34,6 +34,8 @@ UNBOUND: dict[str, tuple[str, ...]] = {
         "ledger/archive:BundledRun._indexes",
         "ledger/retention:HoldOrder._holds",
         "ledger/retention:HoldOrder._periods",
+        "ledger/sequencer:_UnsignedNames.named",
+        "ledger/sequencer:_UnsignedNames.opened",
         "ledger/witness_records:WitnessRecords._lines",
         "ledger/zip_archive:Archive.members",
         "sdk/adapters/common:SpanTracker._contexts",

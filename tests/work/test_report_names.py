@@ -5,7 +5,18 @@ from pathlib import Path
 
 import pytest
 
-from forum.work.report_kinds import A_MODEL, Names, decode_names, derive_name, encode_names
+from forum.work.report_drafts import source_draft
+from forum.work.report_kinds import (
+    A_MODEL,
+    OWN_ACTORS,
+    Names,
+    ReportProvenance,
+    ReportSourceFacts,
+    decode_names,
+    derive_name,
+    encode_names,
+    program_label,
+)
 from tests.docs.pages import ROOT
 
 DERIVED = {
@@ -54,3 +65,12 @@ def test_labels_are_made_of_any_text_only_where_a_reason_says_why() -> None:
     """Whoever adds a use reads here what it may not be: text of others in a fact."""
     source = ROOT / "src/forum"
     assert {str(p.relative_to(source)) for p in source.rglob("*.py") if uses(p)} == set(DERIVED)
+
+
+@pytest.mark.parametrize("name", sorted(OWN_ACTORS))
+def test_no_reported_program_is_an_actor_of_forum(name: str) -> None:
+    """Packs count the runs that an actor began, and whoever may report names the program."""
+    draft = source_draft("run", name, ReportSourceFacts(ReportProvenance.REPORTED, "key/ci/1"))
+    (body,) = draft.bodies
+    assert draft.actor == program_label(name) == "run"
+    assert decode_names(b"".join(body.content.chunks())).name == name

@@ -24,11 +24,10 @@ from forum.work import kinds
 from forum.work.policy import Answer, Policy
 from forum.work.report_drafts import begin_draft, source_draft, step_draft
 from forum.work.report_kinds import (
-    A_RUN,
     ReportBeginFacts,
     ReportSourceFacts,
     ReportStepFacts,
-    label_name,
+    program_label,
     span_strand,
 )
 
@@ -159,14 +158,14 @@ class ReportOperations:
             # The file first: a crash in the other order would leave a run that nobody closes.
             file.add(run)
             opening = source_draft(run, name, source)
-            main = ledger.open_run(run, label_name(name, A_RUN), opening, new=True)
+            main = ledger.open_run(run, program_label(name), opening, new=True)
             assert main.head is not None  # noqa: S101  it was just opened
             outcome = Outcome.FAILED
             try:
                 yield ReportSession(ledger, run, file.new_span, main.head, source)
                 outcome = Outcome.OK
             finally:
-                ledger.close_run(main, label_name(name, A_RUN), outcome)
+                ledger.close_run(main, program_label(name), outcome)
 
     @staticmethod
     def server_environment(names: Sequence[str]) -> dict[str, str]:

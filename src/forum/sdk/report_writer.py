@@ -59,7 +59,6 @@ from forum.work.report_drafts import (
 from forum.work.report_kinds import (
     A_MODEL,
     A_PROVIDER,
-    A_RUN,
     AN_AGENT,
     AN_ERROR,
     SPAN_PREFIX,
@@ -77,6 +76,7 @@ from forum.work.report_kinds import (
     label_name,
     looks_like_run_id,
     plain_name,
+    program_label,
     span_strand,
 )
 from forum.work.shared_caps import Limit
@@ -184,7 +184,7 @@ class ReportWriter:
             tokens=start.tokens,
             calls=start.calls,
         )
-        actor, draft = label_name(start.name, A_RUN), source_draft(start.run, start.name, source)
+        actor, draft = program_label(start.name), source_draft(start.run, start.name, source)
         try:
             main = self._ledger.open_run(start.run, actor, draft, new=True)
         except (errors.StepMismatch, errors.ConcurrentUpdate):
@@ -407,7 +407,7 @@ class ReportWriter:
         for why in (end.dropped_why, end.missing_why):
             if why not in _LOSSES:
                 raise errors.Malformed("report", f"steps that were handed in are not {why}")
-        actor = label_name(end.name, A_RUN)
+        actor = program_label(end.name)
         try:
             run = self.find_run(end.run)
             if run is None:

@@ -27,7 +27,6 @@ from forum.work.report_closing import CLOSE_TIMER, DEFAULT_PATIENCE, ReportPatie
 from forum.work.report_comparison import says_same
 from forum.work.report_drafts import gap_draft, source_draft, step_draft
 from forum.work.report_kinds import (
-    A_RUN,
     MAX_REPORTER_CHARS,
     GapReason,
     ReportBatchFacts,
@@ -35,7 +34,7 @@ from forum.work.report_kinds import (
     ReportProvenance,
     ReportSourceFacts,
     ReportStepFacts,
-    label_name,
+    program_label,
     span_strand,
 )
 
@@ -387,7 +386,7 @@ class _Origin(msgspec.Struct, frozen=True):
     @property
     def actor(self) -> str:
         """The actor of the entries in `main`: the program, as it names itself."""
-        return label_name(self.source.service, A_RUN)
+        return program_label(self.source.service)
 
 
 def _told(facts: ReportStepFacts) -> ReportStepFacts:

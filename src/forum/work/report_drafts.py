@@ -10,7 +10,6 @@ from forum.ledger.ports import Amount, BudgetCharge, Effect, OpenBudgetAccount
 from forum.ledger.strand import Attachment, Draft
 from forum.work.report_kinds import (
     A_FRAMEWORK,
-    A_RUN,
     Names,
     Operation,
     ReportBeginFacts,
@@ -18,8 +17,8 @@ from forum.work.report_kinds import (
     ReportSourceFacts,
     ReportStepFacts,
     encode_names,
-    label_name,
     plain_name,
+    program_label,
 )
 
 MAX_BODY_BYTES = 1 << 20
@@ -59,9 +58,9 @@ def source_draft(run: str, name: str, source: ReportSourceFacts) -> Draft:
         effects = (OpenBudgetAccount(run, source.cap),)
     return Draft(
         step="source",
-        actor=label_name(name, A_RUN),
+        actor=program_label(name),
         facts=msgspec.structs.replace(source, framework=plain_name(source.framework, A_FRAMEWORK)),
-        bodies=names_body(Names(name, framework=source.framework)),
+        bodies=names_body(Names(name, framework=source.framework), is_program=True),
         effects=effects,
     )
 
@@ -133,9 +132,9 @@ def gap_draft(facts: ReportGapFacts, unique: str, actor: str, spans: Sequence[st
     return Draft(step=f"gap/{unique}", actor=actor, facts=facts, bodies=bodies)
 
 
-def names_body(given: Names) -> tuple[Attachment, ...]:
+def names_body(given: Names, *, is_program: bool = False) -> tuple[Attachment, ...]:
     """Return the body `names`, or nothing if the labels in the facts say the same."""
-    names = encode_names(given)
+    names = encode_names(given, is_program=is_program)
     return (Attachment("names", BytesContent(names), "application/json"),) if names else ()
 
 

@@ -28,6 +28,11 @@ TRACE_RUN_PREFIX = "otel-"
 SESSION_RUN_PREFIX = "claude-"
 """The beginning of the name of a run that `forum hook` records: a session of Claude Code."""
 MAX_LABEL_CHARS = 64
+OWN_ACTORS = frozenset(
+    {"engine", "gateway", "intake", "open", "operator", "person", "recorder", "server"}
+    | {"stranger", "system"}
+)
+"""Actors of what Forum and its operator do, and of persons: no reported program is one of them."""
 A_RUN, AN_AGENT = "run", "agent"
 """What stands in for a name of a run or an agent that is no label; for a step, its operation."""
 A_MODEL, A_PROVIDER, A_FRAMEWORK = "model", "provider", "framework"
@@ -275,6 +280,14 @@ def label_name(name: str, instead: str) -> str:
     return name if _is_label(name) else instead
 
 
+def program_label(name: str) -> str:
+    """Return `label_name` of a program whose run is reported: its actor in the entries of `main`.
+
+    Whoever may report names it, and must not appear as the operator or as a part of Forum.
+    """
+    return name if _is_program(name) else A_RUN
+
+
 def plain_name(name: str, instead: str) -> str:
     """Return the name of a model, a provider or a framework, and a stand-in for free text.
 
@@ -294,6 +307,10 @@ def _is_plain(name: str) -> bool:
 
 def _is_label(name: str) -> bool:
     return derive_label(name) == name
+
+
+def _is_program(name: str) -> bool:
+    return _is_label(name) and name not in OWN_ACTORS
 
 
 def derive_reporter_label(by: str) -> str:
@@ -338,10 +355,11 @@ def _begins_like_id(name: str) -> bool:
     )
 
 
-def encode_names(given: Names) -> bytes:
+def encode_names(given: Names, *, is_program: bool = False) -> bytes:
     """Return the body `names`: those for which something stands in; empty without one."""
+    is_kept = _is_program(given.name) if is_program else _is_label(given.name)
     names = Names(
-        name="" if _is_label(given.name) else given.name,
+        name="" if is_kept else given.name,
         agent="" if _is_label(given.agent) else given.agent,
         model="" if _is_plain(given.model) else given.model,
         provider="" if _is_plain(given.provider) else given.provider,
