@@ -28,7 +28,7 @@ class Listed(World):
 
     def prove(self, start: int, stop: int) -> RunListProof:
         """Return the proof of some positions."""
-        return prove_run_list(self.store, start, stop)
+        return prove_run_list(self.store, start, stop - start)
 
 
 @pytest.fixture
@@ -47,6 +47,24 @@ def test_the_runs_of_some_positions_are_proven(world: Listed, start: int, stop: 
     assert (proven.before, proven.first, proven.origin) == (start, start, world.key.name)
     assert proven.is_witnessed
     assert proven.index < proven.size
+
+
+def test_positions_are_counted_from_the_end_of_what_is_signed(world: Listed) -> None:
+    """A list of runs begins with the newest; those that nobody has signed yet have no proof."""
+    world.run("unsigned")
+    Sequencer(
+        world.store, writer=world.ledger.writer, composers=(RunDirectory(world.store),)
+    ).drain()
+    shown = [prove_run_list(world.store, first, 500) for first in (-2, -99)]
+    proven = [
+        check_run_list(each.entries, each.proof, LEDGER_KINDS, world.policy) for each in shown
+    ]
+
+    assert [each.runs for each in proven] == [
+        ("run-3", "run-4"),
+        tuple(f"run-{n}" for n in range(5)),
+    ]
+    assert [each.first for each in proven] == [each.first for each in shown] == [3, 0]
 
 
 Fraud = Callable[[tuple[bytes, ...]], tuple[bytes, ...]]

@@ -568,7 +568,10 @@ export interface DiffForm {
 
 /** Which entries of the directory. */
 export interface DirectoryAsk {
-  /** The position of the first entry, from 0 on. */
+  /**
+   * The position of the first entry, from 0 on. A negative one is counted from the end of what
+   * was signed: -64 begins with the last 64.
+   */
   first?: number;
   limit?: number;
 }

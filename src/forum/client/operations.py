@@ -805,7 +805,8 @@ class LedgerApi:
 
         `GET /api/v1/directory`; needs the scope `audit` or `read`.
 
-        `first`: The position of the first entry, from 0 on.
+        `first`: The position of the first entry, from 0 on. A negative one is counted from
+        the end of what was signed: -64 begins with the last 64.
         """
         return self._connection.call(
             ApiRequest(

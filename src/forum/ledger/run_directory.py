@@ -17,7 +17,7 @@ from forum.ledger.log import check_strand_head, prove_entry
 from forum.ledger.own_entries import Batch
 from forum.ledger.strand import RUNS_STRAND, Draft, RecordedEntry
 from forum.ledger.write_tags import WriteKeys
-from forum.tlog import Hash
+from forum.tlog import Hash, parse_checkpoint
 
 _SEQUENCER = "system"
 _PLACE = f"the directory of runs ({LOG_RUN}/{RUNS_STRAND})"
@@ -74,18 +74,26 @@ class RunDirectory:
 class RunListProof(msgspec.Struct, frozen=True):
     """Consecutive entries of a directory, and what proves them to a stranger."""
 
+    first: int
+    """The position of the first of them."""
     entries: tuple[bytes, ...]
     proof: bytes
     """The C2SP tlog-proof of the last entry, which names those before it."""
 
 
-def prove_run_list(reader: ports.Reader, start: int, stop: int) -> RunListProof:
-    """Return the entries of a directory from one position to another, with their proof.
+def prove_run_list(reader: ports.Reader, first: int, limit: int) -> RunListProof:
+    """Return at most `limit` entries of a directory from a position on, with their proof.
+
+    A negative position is counted from the end of what was signed.
 
     Raises `NoSuchEntry` for a position behind the last one, `NotYetSigned`, `TamperDetected`.
     """
     end = reader.strand_lengths(LOG_RUN).get(RUNS_STRAND, 0)
-    if not 0 <= start < min(stop, end):
+    if first < 0:
+        end = _count_signed(reader, end)
+    start = max(0, end + first) if first < 0 else first
+    stop = start + limit
+    if not start < min(stop, end):
         raise errors.NoSuchEntry(f"{LOG_RUN}/{RUNS_STRAND}/{start} (the directory has {end})")
     places = [(RUNS_STRAND, n) for n in range(start, min(stop, end))]
     entries = [data for data in reader.entries_at(LOG_RUN, places) if data is not None]
@@ -94,7 +102,23 @@ def prove_run_list(reader: ports.Reader, start: int, stop: int) -> RunListProof:
     index = reader.indexes([leaf_of(entries[-1])])[0]
     if index is None:
         raise errors.NotYetSigned(f"{LOG_RUN}/{RUNS_STRAND}/{places[-1][1]}")
-    return RunListProof(tuple(entries), prove_entry(reader, index).encode())
+    return RunListProof(start, tuple(entries), prove_entry(reader, index).encode())
+
+
+def _count_signed(reader: ports.Reader, end: int) -> int:
+    """Return how many of the first entries of a directory are in the signed tree.
+
+    The last few may not be, as long as runs are opened faster than trees are signed.
+    """
+    note = reader.checkpoint()
+    size = parse_checkpoint(note).size if note is not None else 0
+    while end:
+        data = reader.entries_at(LOG_RUN, [(RUNS_STRAND, end - 1)])[0]
+        index = reader.indexes([leaf_of(data)])[0] if data is not None else None
+        if data is None or (index is not None and index < size):
+            break  # a gap is found by whoever reads the entries
+        end -= 1
+    return end
 
 
 class DirectoryReader:

@@ -5,7 +5,7 @@ import { useEffect, useState } from "preact/hooks";
 import { type CheckState, lacksQuorum, NOTHING_CHECKED } from "../model/badge";
 import type { Item } from "../model/entries";
 import { isSameTree, type Pin } from "../model/memory";
-import type { Proof, SeenTree } from "../prover/check";
+import type { SeenTree, TreeProof } from "../prover/check";
 import { prove } from "../prover/client";
 import type { Verdict } from "../prover/messages";
 import { keepSeen, readPin, readSeen } from "./memory";
@@ -13,8 +13,8 @@ import { me, session } from "./session";
 
 /** How long entries are collected before they are checked. */
 const COLLECT_MS = 300;
-const UNSIGNED_MS = 3000;
-const RETRY_MS = 15_000;
+export const UNSIGNED_MS = 3000;
+export const RETRY_MS = 15_000;
 
 export interface EntryCheck {
   state: ReadonlySignal<CheckState>;
@@ -128,7 +128,7 @@ function delayOf({ verdict, checked, unsigned }: CheckState, items: Item[]): num
   return isNew ? COLLECT_MS : UNSIGNED_MS;
 }
 
-function remember(origin: string, { size, root }: Proof): void {
+export function remember(origin: string, { size, root }: TreeProof): void {
   const tree: SeenTree = { size, root, at: Date.now() };
   keepSeen(origin, tree);
 }

@@ -1,6 +1,6 @@
 // The words of the badge: how far this browser has proven what a page shows.
 
-import type { Proof } from "../prover/check";
+import type { Proof, TreeProof } from "../prover/check";
 import type { Verdict } from "../prover/messages";
 import type { Refutation } from "../prover/refuted";
 import type { Item } from "./entries";
@@ -39,20 +39,27 @@ const REFUTATIONS: Record<Refutation, string> = {
   tile: "a tile of the log was altered",
   entry: "an entry was altered",
   missing: "an entry is left out",
+  directory: "the directory was altered",
+  omitted: "a run is left out",
+  order: "a run is out of place",
 };
+
+export function describeRefutation(kind: Refutation): string {
+  return own(REFUTATIONS, kind) ?? kind;
+}
 
 /** Return the words for items on a page; `check` is null where no trust file is pinned. */
 export function describeCheck(check: CheckState | null, items: readonly Item[]): BadgeText {
   if (!check) return { state: "pending", label: "check in this browser" };
   const { verdict, progress } = check;
   if (verdict?.state === "refuted")
-    return { state: "failed", label: own(REFUTATIONS, verdict.kind) ?? verdict.kind };
+    return { state: "failed", label: describeRefutation(verdict.kind) };
   if (verdict?.state === "failed") return { state: "indeterminate", label: "could not check" };
   if (!verdict) return { state: "running", label: describeProgress(progress) };
   return describeProof(verdict.proof, check, items);
 }
 
-function describeProgress(progress: CheckState["progress"]): string {
+export function describeProgress(progress: CheckState["progress"]): string {
   return progress
     ? `checking: ${formatCount(progress.done)} of ${formatNumberOf(progress.total, "entry", "entries")} read`
     : "checking";
@@ -78,7 +85,7 @@ function describeProof(proof: Proof, check: CheckState, items: readonly Item[]):
 }
 
 /** Whether witnesses that the trust file asks for have not cosigned; it may name none. */
-export function lacksQuorum({ witnesses, hasQuorum }: Proof): boolean {
+export function lacksQuorum({ witnesses, hasQuorum }: TreeProof): boolean {
   return witnesses > 0 && !hasQuorum;
 }
 
@@ -103,7 +110,7 @@ export function describeReading({ isWhole, newer }: Proof): string {
 }
 
 /** Who cosigned, as far as the reader's trust file names them. */
-export function describeWitnesses(proof: Proof): string {
+export function describeWitnesses(proof: TreeProof): string {
   if (!proof.witnesses)
     return "Your trust file names no witness: only the log's own key speaks for it.";
   if (!proof.cosignatures.length) {

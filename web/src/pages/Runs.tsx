@@ -3,8 +3,10 @@ import { Fragment } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { listRuns } from "../api/calls";
 import { useEvaluationRuns } from "../api/evaluationRuns";
+import { useListCheck } from "../api/listProof";
 import { useLoad } from "../api/load";
 import { formatCount, formatDuration, formatNumberOf, shortId } from "../model/format";
+import type { RunListing } from "../model/listBadge";
 import { own } from "../model/own";
 import {
   OUTCOMES,
@@ -27,6 +29,7 @@ import {
   type SortColumn,
   sortRuns,
 } from "../model/runTable";
+import { ListBadge, ListNote } from "../parts/ListBadge";
 import { Money } from "../parts/Money";
 import { Empty, ErrorNote, Loading } from "../parts/Notes";
 import { Permitted } from "../parts/Permitted";
@@ -85,15 +88,33 @@ function RunList({ filter, picked, toggle }: RunListProps) {
   const [pages, setPages] = useState(1);
   // A search reads the texts of runs, which is too much to do again every few seconds.
   const everyMs = filter.text ? 0 : POLL_MS;
-  const { data, error, reload } = useLoad(() => listRuns(filter, pages), [], everyMs);
+  const isFiltered = Object.values(filter).some(Boolean);
+  const loading = useRef(() => {});
+  const check = useListCheck(!isFiltered, () => loading.current());
+  const load = async () => {
+    // The list that is asked for now must show every run that was proven to be there.
+    const known = check?.known() ?? 0;
+    const page = await listRuns(filter, pages);
+    const runs = page.runs.map(({ run }) => run);
+    return { ...page, listing: { runs, isEnd: page.next === null, known } };
+  };
+  const { data, error, reload } = useLoad(load, [], everyMs);
+  loading.current = reload;
   useEffect(() => {
     if (pages > 1) reload();
   }, [pages]);
-  const isFiltered = Object.values(filter).some(Boolean);
+  const listing: RunListing | null = data?.listing ?? null;
+  useEffect(() => {
+    if (listing) check?.want(listing);
+  }, [check, listing]);
   if (!data) return error ? <ErrorNote error={error} retry={reload} /> : <Loading what="runs" />;
   return (
     <>
       {error && <ErrorNote error={error} retry={reload} />}
+      <p class="row list-check">
+        <ListBadge check={check} listing={listing} isFiltered={isFiltered} />
+      </p>
+      <ListNote check={check} />
       {data.runs.length > 0 && (
         <RunTable runs={data.runs} hasMore={data.next !== null} picked={picked} toggle={toggle} />
       )}

@@ -34,14 +34,7 @@ export function Badge({ check, items, run }: BadgeProps) {
         {label}
       </button>
       {isOpen && pin && check && (
-        <CheckDetails
-          check={check}
-          items={items}
-          origin={origin}
-          pin={pin}
-          run={run}
-          close={close}
-        />
+        <CheckDetails check={check} items={items} run={run} close={close} />
       )}
       {isOpen && !pin && <PinDialog origin={origin} close={close} />}
     </>

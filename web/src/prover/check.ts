@@ -15,6 +15,15 @@ import { type Checkpoint, hashLeaf } from "verify-page/tree.js";
 import type { Item } from "../model/entries";
 import { type HandOver, type Progress, ReadLog } from "./log";
 import { Refuted, Unanswered } from "./refuted";
+import {
+  checkLastEntry,
+  compareList,
+  isLeftOutByRule,
+  type ListedRuns,
+  type ReadDirectory,
+  readNamedRuns,
+  type ShownRuns,
+} from "./runList";
 import { type ReadFile, readEntryBundle, TILE_WIDTH, TileTree } from "./tiles";
 
 /** Above this many entries only hashes are read: those of the entries shown, and of the root. */
@@ -30,16 +39,26 @@ export interface SeenTree {
   at: number;
 }
 
-export interface Question {
+interface LogQuestion {
   /** The name of the log whose policy this is. */
   origin: string;
   /** The text of the pinned policy. */
   policy: string;
   /** What this browser has seen of the log before. */
   seen: SeenTree | null;
+}
+
+export interface Question extends LogQuestion {
   /** The run that all items must belong to; null for entries of the whole log. */
   run: string | null;
   items: Item[];
+}
+
+/** Whether a list of runs leaves one out. */
+export interface ListQuestion extends LogQuestion {
+  list: ShownRuns;
+  /** How many runs the directory was proven to name before the list was asked for. */
+  known: number;
 }
 
 export interface WitnessSighting {
@@ -53,13 +72,9 @@ export interface WitnessSighting {
   isIndependent: boolean;
 }
 
-export interface Proof {
+export interface TreeProof {
   size: number;
   root: string;
-  /** The indexes of the items that are in the signed tree, byte for byte. */
-  proven: number[];
-  /** How many newer entries of the run the tree has; null without a run, or if only hashes were read. */
-  newer: number | null;
   /** Whether all entries of the log were read; otherwise hashes alone. */
   isWhole: boolean;
   cosignatures: WitnessSighting[];
@@ -68,6 +83,30 @@ export interface Proof {
   hasQuorum: boolean;
 }
 
+export interface Proof extends TreeProof {
+  /** The indexes of the items that are in the signed tree, byte for byte. */
+  proven: number[];
+  /** How many newer entries of the run the tree has; null without a run, or if only hashes were read. */
+  newer: number | null;
+}
+
+export interface ListProof extends TreeProof, ListedRuns {
+  /** How many runs the directory names. */
+  total: number;
+  /** The index of its last entry: runs that open behind it were not compared. */
+  index: number;
+}
+
+/** The tree of a checkpoint that a pinned key signed and that continues what was seen. */
+interface OpenedTree {
+  tree: ReadLog | TileTree;
+  proof: TreeProof;
+}
+
+/** How many runs that a list does not show are looked up, and how many entries of each. */
+const MAX_HIDDEN = 1000;
+const FIRST_ENTRIES = 4;
+
 /** Proves logs, and remembers what it has read of the last one. */
 export class Prover {
   #log: ReadLog | null = null;
@@ -75,10 +114,75 @@ export class Prover {
   constructor(
     private readonly read: ReadFile,
     private readonly maxReadEntries = MAX_READ_ENTRIES,
+    private readonly readDirectory: ReadDirectory = noDirectory,
+    /** Return the indexes of the first entries of a run, by the server. */
+    private readonly readIndexes: (run: string, limit: number) => Promise<number[]> = noDirectory,
   ) {}
 
   /** Check everything in a question. Throws `Refuted`, or `Unanswered`. */
   async prove(question: Question, progress: Progress = () => {}): Promise<Proof> {
+    const { tree, proof } = await this.#openTree(question, progress);
+    const signed = question.items.filter(({ index }) => !(index >= proof.size));
+    await this.#checkItems(signed, question.run, tree, proof.size);
+    return {
+      ...proof,
+      proven: signed.map(({ index }) => index),
+      newer: tree instanceof ReadLog ? countNewer(tree, question) : null,
+    };
+  }
+
+  /** Check that a list shows the runs that the log names. Throws `Refuted`, or `Unanswered`. */
+  async proveList(question: ListQuestion, progress: Progress = () => {}): Promise<ListProof> {
+    const { origin, list, known } = question;
+    const before = await this.#openTree(question, progress);
+    // The directory is asked for after the tree, so it names all that the tree has opened.
+    const named = await readNamedRuns(origin, list, this.readDirectory);
+    const isBehind = named.index >= before.proof.size;
+    const { tree, proof } = isBehind ? await this.#openTree(question, progress) : before;
+    if (!(named.index < proof.size)) {
+      throw new Unanswered("The server shows an older tree than the directory is proven by.");
+    }
+    checkLastEntry(named, await tree.leaf(named.index));
+    if (tree instanceof ReadLog) checkNoLaterRun(tree, named.index, before.proof.size);
+    const listed = compareList(list, named, known);
+    await this.#checkHidden(listed.hidden, tree, proof.size);
+    const total = named.before + named.runs.length;
+    return { ...proof, ...listed, total, index: named.index };
+  }
+
+  /** Check that a list leaves out no run but those that lists of runs never show. */
+  async #checkHidden(hidden: string[], tree: ReadLog | TileTree, size: number): Promise<void> {
+    if (hidden.length > MAX_HIDDEN) {
+      throw new Unanswered(
+        `The list does not show ${hidden.length} runs, too many to look up here.`,
+      );
+    }
+    const bundles = new Map<number, Promise<Uint8Array[]>>();
+    const readEntry = async (index: number): Promise<Uint8Array> => {
+      const tile = Math.floor(index / TILE_WIDTH);
+      const bundle = bundles.get(tile) ?? readEntryBundle(this.read, tile, size);
+      bundles.set(tile, bundle);
+      const data = (await bundle)[index % TILE_WIDTH];
+      if (!data || !equalBytes(hashLeaf(data), await tree.leaf(index))) {
+        throw new Refuted("tile", `The tile with entry ${index} is not that of the signed tree.`);
+      }
+      return data;
+    };
+    for (const run of hidden) {
+      const indexes =
+        tree instanceof ReadLog
+          ? tree.indexesOf(run).slice(0, FIRST_ENTRIES)
+          : await this.readIndexes(run, FIRST_ENTRIES);
+      const entries = await Promise.all(indexes.filter((at) => at < size).map(readEntry));
+      const own = entries.filter((data) => JSON.parse(readUtf8(data)).run === run);
+      if (!isLeftOutByRule(own)) {
+        const message = `Run ${run} is in the directory of the signed log and not in this list.`;
+        throw new Refuted("omitted", message);
+      }
+    }
+  }
+
+  async #openTree(question: LogQuestion, progress: Progress): Promise<OpenedTree> {
     const policy = readPolicy(question.policy);
     const note = await this.read("checkpoint");
     const pinned = pinnedKey(policy, question.origin);
@@ -94,23 +198,20 @@ export class Prover {
     if (tree instanceof ReadLog) checkSigner(note, pinned, failure, tree.handOvers);
     checkNotBefore(question.seen, checkpoint);
     await checkContinues(question.seen, tree);
-    const signed = question.items.filter(({ index }) => !(index >= checkpoint.size));
-    await this.#checkItems(signed, question.run, tree, Number(checkpoint.size));
-    return {
+    const proof = {
       size: Number(checkpoint.size),
       root: toHex(checkpoint.root),
-      proven: signed.map(({ index }) => index),
-      newer: tree instanceof ReadLog ? countNewer(tree, question) : null,
       isWhole,
       cosignatures: cosignatures.map((cosignature) => viewCosignature(cosignature, policy)),
       witnesses: policy.witnesses.size,
       hasQuorum: policy.isSatisfiedBy(cosignatures),
     };
+    return { tree, proof };
   }
 
   async #readTree(
     checkpoint: Checkpoint,
-    { seen }: Question,
+    { seen }: LogQuestion,
     progress: Progress,
   ): Promise<ReadLog | TileTree> {
     return checkpoint.size <= this.maxReadEntries
@@ -181,10 +282,10 @@ export class Prover {
  *
  * Kept tiles and a checkpoint of another history do not fit together either.
  */
-export async function explainTiles(
-  first: () => Promise<Proof>,
-  again: () => Promise<Proof>,
-): Promise<Proof> {
+export async function explainTiles<T>(
+  first: () => Promise<T>,
+  again: () => Promise<T>,
+): Promise<T> {
   try {
     return await first();
   } catch (error) {
@@ -192,6 +293,18 @@ export async function explainTiles(
     const other = await again().catch((failure: unknown) => failure);
     throw other instanceof Refuted ? other : error;
   }
+}
+
+async function noDirectory(): Promise<never> {
+  throw new Unanswered("The directory of the runs cannot be read here.");
+}
+
+/** Check that a signed tree opens no run behind the last entry of the directory. */
+function checkNoLaterRun(log: ReadLog, index: number, size: number): void {
+  const later = log.openedBetween(index, size);
+  if (!later.length) return;
+  const message = `The signed log has opened run ${later[0]}, and the server keeps back where it is named.`;
+  throw new Refuted("directory", message);
 }
 
 /** Parse a policy; the last line of what is pasted often has no newline. */

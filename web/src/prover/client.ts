@@ -1,7 +1,7 @@
 // The page's side of the worker.
 
 import type { Session } from "../api/session";
-import type { PolicyKeys, Question } from "./check";
+import type { ListProof, ListQuestion, PolicyKeys, Proof, Question } from "./check";
 import type { Reply, Request, Verdict } from "./messages";
 import workerUrl from "./worker?worker&url";
 
@@ -37,15 +37,29 @@ let worker: Worker | null = null;
 let pending: Pending[] = [];
 let silence: ReturnType<typeof setTimeout> | undefined;
 
-/** Check a question. Whatever goes wrong, the verdict is then not `proven`. */
-export async function prove(
-  question: Question,
-  options: {
-    session: Session | null;
-    isFresh: boolean;
-    progress?: (done: number, total: number) => void;
-  },
-): Promise<Verdict> {
+interface ProveOptions {
+  session: Session | null;
+  isFresh: boolean;
+  progress?: (done: number, total: number) => void;
+}
+
+/** Check entries. Whatever goes wrong, the verdict is then not `proven`. */
+export function prove(question: Question, options: ProveOptions): Promise<Verdict> {
+  return judge(question, options) as Promise<Verdict>;
+}
+
+/** Check a list of runs in the same way. */
+export function proveList(
+  question: ListQuestion,
+  options: ProveOptions,
+): Promise<Verdict<ListProof>> {
+  return judge(question, options) as Promise<Verdict<ListProof>>;
+}
+
+async function judge(
+  question: Question | ListQuestion,
+  options: ProveOptions,
+): Promise<Verdict<Proof | ListProof>> {
   const { progress, ...rest } = options;
   try {
     const reply = await ask({ question, ...rest }, progress);

@@ -54,6 +54,12 @@ export class ReadLog {
     return this.#runs.get(run) ?? [];
   }
 
+  /** The runs whose first entry is behind one index and before another. */
+  openedBetween(index: number, size: number): string[] {
+    const opened = [...this.#runs].filter(([, [first = 0]]) => index < first && first < size);
+    return opened.map(([run]) => run).filter((run) => run && run !== "log");
+  }
+
   /** Return the root that the log had when it had this many entries. */
   rootAt(size: number): Uint8Array {
     const root = this.#roots.get(size) ?? rootOf(this.#leaves.slice(0, size));

@@ -2,23 +2,59 @@
 
 import { checkServer } from "../api/sameServer";
 import type { Session } from "../api/session";
-import { explainTiles, listKeys, Prover } from "./check";
+import {
+  explainTiles,
+  type ListProof,
+  listKeys,
+  MAX_READ_ENTRIES,
+  type Proof,
+  Prover,
+} from "./check";
 import type { Reply, Request, Verdict } from "./messages";
 import { Refuted, Unanswered } from "./refuted";
+import type { DirectoryPart } from "./runList";
 
 const FETCH_TIMEOUT_MS = 30_000;
 
 let session: Session | null = null;
 let isFresh = false;
-let prover = new Prover(readFile);
+let prover = makeProver();
+
+function makeProver(): Prover {
+  return new Prover(readFile, MAX_READ_ENTRIES, readDirectory, readIndexes);
+}
 
 /** Read a file of the log from the server that the page came from. */
-async function readFile(path: string): Promise<Uint8Array> {
+function readFile(path: string): Promise<Uint8Array> {
+  return read(`/tlog/${path}`, cacheMode(path));
+}
+
+async function readDirectory(first: number, limit: number): Promise<DirectoryPart> {
+  return readJson(`/api/v1/directory?first=${first}&limit=${limit}`);
+}
+
+async function readIndexes(run: string, limit: number): Promise<number[]> {
+  const query = new URLSearchParams({ run, limit: String(limit) });
+  const { entries } = await readJson(`/api/v1/entries?${query}`);
+  return entries.map(({ index }: { index: number }) => index);
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: whoever uses a reply checks what it holds
+async function readJson(path: string): Promise<any> {
+  const data = await read(path, "no-store");
+  try {
+    return JSON.parse(new TextDecoder().decode(data));
+  } catch {
+    throw new Unanswered(`The server answered ${path} with something else than JSON.`);
+  }
+}
+
+async function read(path: string, cache: RequestCache): Promise<Uint8Array> {
   try {
     await checkServer(session?.instance ?? "");
-    const response = await fetch(`/tlog/${path}`, {
+    const response = await fetch(path, {
       headers: { authorization: `Bearer ${session?.key || "none"}` },
-      cache: cacheMode(path),
+      cache,
       signal: AbortSignal.timeout(FETCH_TIMEOUT_MS),
     });
     if (response.status !== 200) {
@@ -52,11 +88,13 @@ async function answer(request: Request): Promise<Reply> {
   }
   session = request.session;
   isFresh = false;
-  const prove = () =>
-    prover.prove(request.question, (done, total) => send({ progress: { done, total } }));
+  const { question } = request;
+  const progress = (done: number, total: number) => send({ progress: { done, total } });
+  const prove = (): Promise<Proof | ListProof> =>
+    "list" in question ? prover.proveList(question, progress) : prover.prove(question, progress);
   const proveFresh = () => {
     isFresh = true;
-    prover = new Prover(readFile);
+    prover = makeProver();
     return prove();
   };
   try {
@@ -68,7 +106,7 @@ async function answer(request: Request): Promise<Reply> {
 }
 
 /** Only a contradiction refutes. Every other error says that nothing was proven. */
-function judge(error: unknown): Verdict {
+function judge(error: unknown): Verdict<never> {
   const reason = messageOf(error);
   return error instanceof Refuted
     ? { state: "refuted", kind: error.kind, reason }

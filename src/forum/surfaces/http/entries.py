@@ -69,7 +69,15 @@ class DirectoryAsk(Struct, frozen=True, forbid_unknown_fields=True):
     """Which entries of the directory."""
 
     first: Annotated[
-        int, Meta(ge=0, lt=2**53, description="The position of the first entry, from 0 on.")
+        int,
+        Meta(
+            ge=1 - 2**53,
+            lt=2**53,
+            description=(
+                "The position of the first entry, from 0 on. A negative one is counted from the "
+                "end of what was signed: -64 begins with the last 64."
+            ),
+        ),
     ] = 0
     limit: Annotated[int, Meta(ge=1, le=500)] = 64
 
@@ -166,8 +174,7 @@ def get_proof(context: endpoints.RequestContext) -> ledger.ProofForm | Response:
 def get_directory(context: endpoints.RequestContext) -> ledger.DirectoryForm:
     """Return entries that name the runs of the log, and the proof that none is left out."""
     ask: DirectoryAsk = context.query
-    proven = prove_run_list(context.desk.forum.store, ask.first, ask.first + ask.limit)
-    return ledger.directory_form(ask.first, proven)
+    return ledger.directory_form(prove_run_list(context.desk.forum.store, ask.first, ask.limit))
 
 
 def _wants_text(context: endpoints.RequestContext) -> bool:

@@ -154,10 +154,10 @@ class DirectoryForm(Struct, frozen=True):
     proof: Annotated[str, Meta(description="A C2SP tlog-proof of the last of these entries.")]
 
 
-def directory_form(first: int, proven: RunListProof) -> DirectoryForm:
+def directory_form(proven: RunListProof) -> DirectoryForm:
     """Return some entries of the directory, in their form."""
     entries = tuple(data.decode() for data in proven.entries)
-    return DirectoryForm(first, entries, proven.proof.decode())
+    return DirectoryForm(proven.first, entries, proven.proof.decode())
 
 
 class CheckpointForm(Struct, frozen=True):
