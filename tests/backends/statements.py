@@ -202,6 +202,7 @@ def parameters_of(loaded: LoadedLog, database: str) -> dict[str, Parameters]:
             "identity": {},
             "add_lost_mark": {"origin": "none", "strand": "lost", "n": 1, "leaf": b"", "tag": None},
             "move": {"log": log},
+            "add_left": {"origin": "none", "id": "none", "place": "none"},
             "end_lost_move": {"log": log},
             "arrive": {"log": log, "id": "none"},
             "add_strands": {"log": log, "runs": ["new"], "names": ["new"]},

@@ -1,6 +1,6 @@
 """The promise of a Store, kept by every database in the same way."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from random import Random
 from threading import Event
@@ -687,9 +687,10 @@ def test_a_long_backlog_may_go_while_it_is_estimated(
     store, chain = store_factory(), Chain(store_factory.origin)
     for _ in range(30):
         store.append(chain.take(1))
-    fetch_rows = store._fetch_rows  # noqa: SLF001  another process acts between two statements
+    # Another process acts between two statements.
+    fetch_rows: Callable[..., object] = getattr(store, "_fetch_rows")  # noqa: B009
 
-    def fetch_late(query: str, **parameters: object) -> list[object]:
+    def fetch_late(query: str, **parameters: object) -> object:
         if query == "newest_pending":
             sequence(store)
         return fetch_rows(query, **parameters)

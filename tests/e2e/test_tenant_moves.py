@@ -19,7 +19,7 @@ from forum.app.tenants import TenantFolders
 from forum.backends.postgres import PostgresStore, find_database, upgrade_schema
 from forum.config import load_settings
 from forum.engine import RunRequest
-from forum.errors import LogMoved, LogPaused, MoveRefused
+from forum.errors import LogMoved, LogPaused, MoveRefused, StoreFailed
 from forum.work.plan import single_task_plan
 from tests.e2e.project import Project, project
 from tests.e2e.test_many_logs import call
@@ -250,3 +250,40 @@ def test_a_log_is_never_moved_over_one_that_takes_writes(
             folders.move("blue", "second")
         with open_tenant(home) as forum:
             forum.runs.submit(ORDER)
+
+
+def test_a_moved_tenant_begins_its_next_epoch_where_it_is(
+    tmp_path: Path, postgres_url: str, second_server: str
+) -> None:
+    """Else the operator's processes would begin another log of that name at home."""
+    with two_databases(tmp_path, postgres_url, second_server) as (home, _, _):
+        folders = folders_of(home)
+        folder = folders.find("blue")
+        environ = {k: v for k, v in home.environ.items() if k != "FORUM_DATABASE_URL"}
+        with open_tenant(home) as forum:
+            run = forum.runs.submit(ORDER)
+            forum.log.publish()
+        call(home, "tenant", "move", "blue", "--to", "second")
+        with (
+            pytest.raises(StoreFailed, match="forum tenant epoch NAME"),
+            Forum(load_settings(folder, environ)) as forum,
+        ):
+            forum.keys.new_epoch()  # the role of a tenant may add no log
+        call(home, "tenant", "epoch", "blue", "--yes", "--reason", "a drill")
+        with open_tenant(home) as forum:
+            origin, later = forum.store.origin, forum.runs.submit(ORDER)
+            runs = forum.store.runs("", 10)
+            report = forum.log.verify(forum.log.read_trust())
+        own = load_settings(folder, environ)
+        with Forum(own) as tenant:
+            theirs = tenant.store.runs("", 10)
+        call(home, "tenant", "move", "blue", "--to", "home")
+        with open_tenant(home) as forum:
+            moved = forum.store.runs("", 10)
+
+        assert origin.endswith("/epoch-2")
+        assert {run, later} < set(runs)
+        assert theirs == runs == moved
+        assert not report.findings
+        assert own.database is not None
+        assert second_server.split("@")[1].split("/", maxsplit=1)[0] in own.database

@@ -153,6 +153,7 @@ _CASES: dict[str, Cases] = {
     "keys rotate-log": _of("", given="n\n"),
     "keys rotate-write": _of("", "--json"),
     "tenant add": _of("HOSTILE"),
+    "tenant epoch": _of("HOSTILE --reason HOSTILE", given="n\n"),
     "tenant list": _of("", "--json"),
     "tenant move": _of("HOSTILE --to HOSTILE", "HOSTILE --to HOSTILE --json"),
     "tenant role": _of("HOSTILE", "HOSTILE --json"),

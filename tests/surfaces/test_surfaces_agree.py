@@ -112,7 +112,7 @@ OPERATIONS = (
             "ledger redact", "ledger requests", "retention apply", "retention list",
             "retention set", "hold list",
             "hold place", "hold release", "keys rotate-log", "keys rotate-write", "tenant add",
-            "tenant role",
+            "tenant epoch", "tenant role",
             "tenant list", "tenant move",
         )
     ),

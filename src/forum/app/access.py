@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from forum.app.environment import OPERATOR, earlier_epochs, now, origin_file_name
+from forum.app.environment import OPERATOR, now, origin_file_name
 from forum.app.project import ProjectContext
 from forum.errors import (
     NoSuchKey,
@@ -23,6 +23,7 @@ from forum.ledger.access import (
     fold_access,
 )
 from forum.ledger.entry import LOG_RUN, leaf_of
+from forum.ledger.epochs import earlier_epochs
 from forum.ledger.log import (
     check_strand_head,
 )

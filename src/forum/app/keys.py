@@ -14,10 +14,8 @@ from forum import __version__, tlog
 from forum.app.environment import (
     KINDS,
     OPERATOR,
-    name_epoch,
     now,
     pending_write_keys_path,
-    split_epoch,
 )
 from forum.app.log import LogOperations
 from forum.app.project import ProjectContext
@@ -38,6 +36,7 @@ from forum.ledger.access import ACCESS_STRAND
 from forum.ledger.body import text_content
 from forum.ledger.carried import CARRIED_STRAND
 from forum.ledger.entry import LOG_RUN
+from forum.ledger.epochs import name_epoch, split_epoch
 from forum.ledger.key_rotation import (
     KEYS_STRAND,
     MAX_ROTATIONS,

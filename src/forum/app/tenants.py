@@ -19,6 +19,7 @@ from forum.spelling import suggest_or_list
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
+    from forum.app import EpochStart
     from forum.backends.postgres_move import MoveResult
     from forum.ledger.ports import Reader
     from forum.verify import Trust
@@ -127,7 +128,7 @@ class TenantFolders:
         from forum.backends.state_files import write_durably
 
         with Forum(self.as_operator(settings)) as forum:
-            origin = forum.origin
+            origin = forum.store.origin  # opened, so that the operator's database says where it is
         role = make_tenant_role(self._find_database(settings, origin), origin)
         file = settings.file or self.folder
         text, line = file.read_text(), f"url = {_quote(role.url)}"
@@ -140,6 +141,17 @@ class TenantFolders:
             raise BadSettings(str(file), why)
         write_durably(file, changed.encode())
         return TenantAccess(role.name, role.statements)
+
+    def begin_epoch(self, name: str, reason: str) -> "EpochStart":
+        """Begin the next epoch of the log of a tenant, where the log is, and give it its role.
+
+        A tenant's own role may add no log.
+        """
+        settings = self.load(self.find(name))
+        with Forum(self.as_operator(settings)) as forum:
+            result = forum.keys.new_epoch(reason)
+        self.add_role(settings)
+        return result
 
     def move(
         self, name: str, place: str, on_step: "Callable[[str], None]" = lambda _: None
@@ -158,7 +170,7 @@ class TenantFolders:
             raise BadSettings(str(self.operator.file), f"[databases] has no {place!r}; {hint}")
         target = settings.databases[place]
         with Forum(self.as_operator(settings)) as forum:
-            source = self._find_database(settings, forum.origin)
+            source = self._find_database(settings, forum.store.origin)
             if source == target:
                 # A move was broken off after the log had left: opening it marks it as arrived.
                 result = MoveResult(forum.store.head().size, 0, 0, 0.0)

@@ -49,6 +49,7 @@ from forum.backends.postgres_tenants import (
 )
 from forum.ledger import ports
 from forum.ledger.database_memory import DatabaseMemory
+from forum.ledger.epochs import previous_epoch
 from forum.ledger.strand import ENDED_MARK, LOST_COMMITS_MARK
 from forum.tlog import EMPTY_ROOT, Hash, TileId
 from forum.tracing import SpanName, begin_span
@@ -276,6 +277,8 @@ class PostgresStore(_PostgresQueries, sql_store.SqlStore):
         there.connect()
         try:
             with there.use("opening the log") as db:
+                if not _fetch(db, "log", {"origin": self._origin}):
+                    _add_log(db, self._origin)
                 log = _fetch(db, "log", {"origin": self._origin})[0][0]
                 # The other database says that it left, so it has arrived, even if the mover was
                 # killed before it wrote so.
@@ -585,7 +588,7 @@ class PostgresStore(_PostgresQueries, sql_store.SqlStore):
         log: int | None = self._fetch_one("log", origin=self._origin)
         if log is None:
             with self._connection("opening the log") as db:
-                db.execute(_SQL["add_log"], (self._origin, EMPTY_ROOT))
+                _add_log(db, self._origin)
             log = self._fetch_one("log", origin=self._origin)
         if log is None:
             raise errors.NoSuchLog(self._origin)
@@ -991,6 +994,21 @@ def _find_left(db: Connection, log: int) -> _LeftLog | None:
         return None
     rows = _fetch(db, "move", {"log": log})
     return _LeftLog(*rows[0][1:]) if rows and rows[0][0] == "left" else None
+
+
+def _add_log(db: Connection, origin: str) -> None:
+    """Add a log; if the epoch before it was moved, it begins where that one is."""
+    rows = _fetch(db, "log", {"origin": previous_epoch(origin) or ""})
+    left = _find_left(db, rows[0][0]) if rows else None
+    try:
+        with db.transaction():
+            db.execute(_SQL["add_log"], (origin, EMPTY_ROOT))
+            if left is not None:
+                db.execute(_SQL["add_left"], {"origin": origin, **left._asdict()})
+    except psycopg.errors.InsufficientPrivilege as error:
+        why = f"this user of the database may not add {origin}"
+        hint = "The operator does: forum tenant epoch NAME, or after one: forum tenant role NAME"
+        raise errors.StoreFailed("opening the log", why, hint) from error
 
 
 def _fetch(db: Connection, query: str, parameters: Mapping[str, Any]) -> list[Any]:

@@ -692,7 +692,10 @@ class SqlReader(ABC):
     def run_budget_use(self, runs: Container[str]) -> list[ports.BudgetUse]:
         """Return what was added up for these runs, each of which counts by itself."""
         rows = self._fetch_rows("budget_use", period=_RUN_PERIOD)
-        uses = (ports.BudgetUse(*row[:3], ports.Spend(*row[3:])) for row in rows)
+        uses = (
+            ports.BudgetUse(scope, name, until, ports.Spend(*used))
+            for scope, name, until, *used in rows
+        )
         # The sums of a run are named by it.
         return [use for use in uses if use.scope.rpartition("/")[2] in runs]
 

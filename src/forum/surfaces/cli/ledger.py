@@ -9,8 +9,8 @@ from pathlib import Path
 import click
 
 from forum import app
-from forum.app import KINDS, EpochStart
-from forum.app.formatting import format_counts, pluralize, short_id, strip_control_characters
+from forum.app import KINDS
+from forum.app.formatting import format_counts, short_id, strip_control_characters
 from forum.app.retention import MIN_REQUEST_DIGITS
 from forum.errors import IdempotencyKeyUsed, NoSuchEntry, NotYetSigned
 from forum.ledger import log
@@ -19,7 +19,13 @@ from forum.ledger.kinds import RedactionReason
 from forum.ledger.ports import Reader
 from forum.ledger.redaction import find_redaction
 from forum.ledger.retention import BodyName
-from forum.surfaces.cli import EXIT_REJECTED, common_options, output, verification_view
+from forum.surfaces.cli import (
+    EXIT_REJECTED,
+    common_options,
+    epoch_view,
+    output,
+    verification_view,
+)
 from forum.surfaces.cli.console import echo, style, write_bytes
 from forum.surfaces.cli.explain import describe_entry
 from forum.surfaces.cli.units import format_moment, parse_moment
@@ -510,33 +516,6 @@ def _in_one_line(text: str | None) -> str:
     return " ".join(strip_control_characters(text or "").split())
 
 
-def _describe_carried(result: EpochStart) -> Iterator[str]:
-    """Yield what was lost of the log that was left, and what goes on."""
-    left, held, carried = result.left, result.held, result.carried
-    if held.size < left.size:
-        yield (
-            f"{left.origin} was signed up to size {left.size}, and the newest checkpoint in the "
-            f"database is of size {held.size}: what came after it is lost, or proven by nothing"
-        )
-    else:
-        yield f"no signed entry of {left.origin} was lost; it was left at size {left.size}"
-    yield (
-        f"carried over: {pluralize(carried.keys, 'entry')} about access, "
-        f"{pluralize(len(carried.runs), 'open run')}"
-    )
-    if carried.lost_access:
-        entries = pluralize(carried.lost_access, "entry")
-        yield f"lost: {entries} about access; make new keys, and revoke again what was revoked"
-    if carried.left_runs:
-        yield f"not carried over: {pluralize(carried.left_runs, 'run')} of other programs"
-    if carried.refused_runs:
-        yield "not carried over, because something in them was altered or is gone:"
-        yield from (f"  {run}" for run in carried.refused_runs)
-    if carried.interrupted and carried.runs:
-        yield "look what the tools of each run have done, then: forum resume RUN"
-        yield from (f"  {run}" for run in carried.runs)
-
-
 @ledger.command()
 @click.confirmation_option(prompt="Close this log for good and start its next epoch?")
 @click.option("--reason", default="", help="Why the old log is closed; it is recorded.")
@@ -554,21 +533,4 @@ def epoch(reason: str, *, as_json: bool) -> None:
     """
     with common_options.open_forum() as forum:
         result = forum.keys.new_epoch(reason)
-    if as_json:
-        facts = {
-            "origin": result.origin,
-            "key": str(result.key),
-            "new_key": result.has_new_key,
-            "left_size": result.left.size,
-            "held_size": result.held.size,
-            "runs": list(result.carried.runs),
-            "interrupted": result.carried.interrupted,
-        }
-        output.print_json("forum.epoch/1", facts)
-        return
-    echo(result.origin)
-    for line in _describe_carried(result):
-        common_options.echo_info(line)
-    new = "the signing key is new; readers must pin it again: forum ledger policy"
-    same = "the log has a new name; give readers its trust file: forum ledger policy"
-    common_options.echo_info(new if result.has_new_key else same)
+    epoch_view.print_epoch(result, as_json=as_json)

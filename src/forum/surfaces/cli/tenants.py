@@ -15,6 +15,7 @@ from forum.app.tenants import TenantAccess, TenantFolders, bind_operator, has_ad
 from forum.config import Settings, bind_tenant, load_settings
 from forum.surfaces.cli import common_options
 from forum.surfaces.cli.console import echo, style
+from forum.surfaces.cli.epoch_view import print_epoch
 from forum.surfaces.cli.output import print_json
 
 
@@ -175,6 +176,21 @@ def move_tenant(name: str, place: str, *, as_json: bool) -> None:
             f"  {result.copied} entries before the pause, {result.delta} in it; "
             f"no writes for {result.pause_s:.2f} s"
         )
+
+
+@tenant.command("epoch", examples=('forum tenant epoch research --reason "a failover"',))
+@click.argument("name")
+@click.confirmation_option(prompt="Close the log of this tenant for good and start its next epoch?")
+@click.option("--reason", default="", help="Why the old log is closed; it is recorded.")
+@common_options.as_json
+def begin_epoch(name: str, reason: str, *, as_json: bool) -> None:
+    """Start the next epoch of the log of the tenant NAME, as `forum ledger epoch` does.
+
+    A tenant's role may not add a log, so the operator does.  The log begins in the database in
+    which the earlier one is, and the tenant gets a role for it: copy its forum.toml again.
+    """
+    folders = TenantFolders(common_options.current_settings())
+    print_epoch(folders.begin_epoch(name, reason), as_json=as_json)
 
 
 @tenant.command("list", examples=("forum tenant list",))

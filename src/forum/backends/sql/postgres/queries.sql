@@ -342,6 +342,10 @@ UPDATE forum.log SET size = %s, root = %s WHERE id = %s AND size = %s AND root =
 SELECT to_regclass('forum.move') IS NOT NULL
 -- name: move
 SELECT state, place, id FROM forum.move WHERE log = %(log)s
+-- name: add_left
+INSERT INTO forum.move (log, state, id, place)
+SELECT log.id, 'left', %(id)s, %(place)s FROM forum.log WHERE origin = %(origin)s
+ON CONFLICT DO NOTHING
 -- name: end_lost_move
 -- A mover holds the lock in the session in which it decides, so without the lock it has not decided
 -- and cannot any more.
