@@ -18,6 +18,8 @@ const (
 	witnessKey    = 0x04
 	maxNote       = 1 << 20
 	maxSignatures = 64
+	// How many of them may bear the name in the first line, which is that of the log.
+	maxOwnSignatures = 4
 	// A pack encloses a trust file that anybody can have written; the bounds are the same here.
 	maxPolicy      = 1 << 20
 	maxPolicyLines = 1000
@@ -88,6 +90,15 @@ func readNote(data []byte) note {
 	for _, line := range lines[1 : len(lines)-1] {
 		n.signatures = append(n.signatures, readSignature(line))
 	}
+	// Whoever has a key of a log can hand it over to many, and have each sign each checkpoint.
+	origin, _, _ := strings.Cut(n.text, "\n")
+	own := 0
+	for _, s := range n.signatures {
+		if s.name == origin {
+			own++
+		}
+	}
+	require(own <= maxOwnSignatures, "%d signatures of its log", own)
 	return n
 }
 
@@ -382,5 +393,12 @@ func (p *policy) minWitnesses() int {
 }
 
 func isLocalWitness(name string) bool {
-	return strings.HasPrefix(strings.ToLower(name), "forum.local/witness/")
+	// The lower case of Go makes ASCII of U+0130, which the other verifiers do not.
+	lower := strings.Map(func(c rune) rune {
+		if c >= 'A' && c <= 'Z' {
+			return c + 'a' - 'A'
+		}
+		return c
+	}, name)
+	return strings.HasPrefix(lower, "forum.local/witness/")
 }

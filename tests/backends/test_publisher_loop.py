@@ -77,6 +77,28 @@ class BusySequencer(Sequencer):
         return self._first.pop(0) if self._first else min(limit, 5)
 
 
+def test_a_tree_that_was_signed_is_published_and_not_signed_again(log: Log) -> None:
+    """A signature looks at every new entry, and two threads would both do so."""
+    signatures = 0
+    keeper = log.keeper()
+    sign = keeper._publisher.sign  # noqa: SLF001
+
+    def count() -> bytes:
+        nonlocal signatures
+        signatures += 1
+        return sign()
+
+    keeper._publisher.sign = count  # type: ignore[method-assign]  # noqa: SLF001
+    log.store.append(log.chain.take(3))
+    wait_until(lambda: any(each.checkpoint.size == 3 for each in log.heard))
+    keeper.close()
+
+    sizes = [each.checkpoint.size for each in log.heard]
+    assert sizes == sorted(set(sizes))
+    # Of the empty tree before, perhaps, and once more when it is caught up.
+    assert signatures <= 3
+
+
 def test_entries_that_arrive_while_a_batch_is_sequenced_wait_for_the_next_round(
     log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:

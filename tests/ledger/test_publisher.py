@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from threading import Event
+from typing import cast
 
 import pytest
 
@@ -23,8 +24,9 @@ from forum.errors import (
     WitnessRefused,
     WitnessUnreachable,
 )
-from forum.ledger.ports import Cosigner
+from forum.ledger.ports import Cosigner, Store
 from forum.ledger.sequencer import Publication, Publisher, Sequencer
+from forum.ledger.write_tags import WriteKeys
 from forum.tlog import (
     ED25519_COSIGNATURE,
     Checkpoint,
@@ -262,6 +264,48 @@ def test_a_restored_database_is_not_signed(restored: World, entries: int) -> Non
         assert (told.value.signed, told.value.found) == (5, 3 + entries)
     assert restored.key.texts == signed
     assert list(restored.store.checkpoints()) == before
+
+
+@pytest.mark.parametrize("entries", [0, 2, 3, 300])
+def test_a_publisher_compares_what_it_signed_with_a_database_that_was_replaced(
+    tmp_path: Path, entries: int
+) -> None:
+    """It remembers the tree that it signed, reads no tile of it, and signs none beside it."""
+    path, copy = tmp_path / "ledger.db", tmp_path / "backup.db"
+    factory = StoreFactory(path)
+    other = StoreFactory(copy, factory.origin)
+    world, tiles = World(factory, tmp_path / "state"), 0
+    keys = WriteKeys(factory.origin, ())
+
+    class Replaced:
+        """The store of the world, whichever that is."""
+
+        def __getattr__(self, name: str) -> object:
+            nonlocal tiles
+            tiles += name == "read_tile"
+            return getattr(world.store, name)
+
+    publisher = Publisher(cast("Store", Replaced()), world.key, world.guard, POLICY, control=keys)
+    world.grow(3)
+    publisher.sign()
+    factory.close()
+    shutil.copy(path, copy)
+    world.store = factory()
+    world.grow(2)
+    tiles = 0
+    assert checkpoint_of(publisher.sign()).size == 5
+    assert not tiles
+    world.check()
+    signed, world.store = list(world.key.texts), other()
+    world.grow(entries, "another")
+
+    with pytest.raises(RollbackDetected) as told:
+        publisher.sign()
+
+    assert (told.value.signed, told.value.found) == (5, 3 + entries)
+    assert world.key.texts == signed
+    factory.close()
+    other.close()
 
 
 def test_a_restored_database_that_lost_nothing_goes_on(restored: World) -> None:

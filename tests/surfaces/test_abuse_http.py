@@ -357,6 +357,17 @@ def test_a_stream_behind_another_request_is_not_cut_off(abused: Abused) -> None:
             rest_of(client)
 
 
+def test_a_short_answer_comes_in_one_piece(abused: Abused) -> None:
+    """Its head and its body are written together: two pieces would wake a client up twice."""
+    with abused.connected() as client:
+        for _ in range(20):
+            client.sendall(LIVE + b"\r\n")
+            answer = client.recv(65536)
+            head, _, body = answer.partition(b"\r\n\r\n")
+            assert b"content-length: %d" % len(body) in head.lower()
+            assert body
+
+
 def test_the_head_of_a_stream_comes_alone(abused: Abused) -> None:
     """Who asks for a head waits for nothing more, and the stream would never end."""
     head = abused.follow.replace(b"GET", b"HEAD").replace(HOST, HOST + LAST)

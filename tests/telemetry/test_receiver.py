@@ -167,6 +167,18 @@ def test_a_bad_request_is_refused(
     assert not desk.intake.totals.recorded
 
 
+def test_too_many_parts_are_refused_before_they_are_read(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each costs microseconds, and a body of JSON has room for a million of them."""
+    monkeypatch.setattr(decoding, "ParseDict", None)
+    part = b'{"scopeSpans":[{"spans":[' + b",".join([b"{}"] * 5001) + b"]}]}"
+
+    answer = send(desk, b'{"resourceSpans":[%b,%b]}' % (part, part), JSON, "")
+
+    assert answer.status == 413
+
+
 def test_a_gzip_bomb_is_not_unpacked() -> None:
     """64 MiB in a few hundred bytes: unpacking stops one byte behind the limit."""
     bomb = gzip.compress(gzip.compress(bytes(1 << 26), 1), 1)

@@ -181,7 +181,9 @@ class KindForm:
         yield EncodingCase("all members", self.write(self.good), valid=True)
         for name, hint in self.hints.items():
             yield from self._member_cases(name, hint, required)
-        yield EncodingCase("unknown", self.write({**required, "zz": "1"}), valid=False)
+        for other in ("zz", "", " ", f"{next(iter(self.good), 'a')} b"):
+            data = self.write({**required, other: "1"})
+            yield EncodingCase(f"unknown {other!r}", data, valid=False)
         yield EncodingCase("white space", self.write(required, parents="[ ]"), valid=False)
         if len(self.good) > 1:
             turned = dict(reversed(self.good.items()))

@@ -11,7 +11,16 @@ import pytest
 from forum.ledger.bundle import Bundle
 from forum.ledger.entry import Entry, leaf_of
 from forum.ledger.kinds import LEDGER_KINDS, RunOpenFacts
-from forum.tlog import Checkpoint, Note, TlogProof, cosign, sign_checkpoint
+from forum.tlog import (
+    ED25519_COSIGNATURE,
+    Checkpoint,
+    Note,
+    SigningKey,
+    TlogProof,
+    cosign,
+    is_local_witness,
+    sign_checkpoint,
+)
 from tests.tlog.trees import view_in_memory
 from tests.verify.go_verifier import go_verifier
 from tests.verify.samples import LOG, ORIGIN, POLICY, RUN, SECOND, STARTED, WITNESS, verify_both
@@ -64,6 +73,20 @@ def test_it_verifies_a_log_of_one_entry(tmp_path: Path) -> None:
     assert said.returncode == 3
     assert "intact       holds" in said.stdout
     assert "complete     not checked" in said.stdout
+
+
+def test_a_witness_is_local_by_the_same_letters_as_elsewhere(tmp_path: Path) -> None:
+    """The lower case of Go makes ASCII of a letter that other languages keep."""
+    (tmp_path / "b.zip").write_bytes(one_entry())
+    statuses = {}
+    for name in ("Forum.Local/Witness/1", "forum.local/w\u0130tness/1"):
+        witness = SigningKey(b"w" * 32, name, ED25519_COSIGNATURE).verifier()
+        lines = [f"log {LOG.verifier()}", f"witness w {witness}", "independent w", "quorum w", ""]
+        (tmp_path / "trust").write_text("\n".join(lines))
+        said = run_go(tmp_path / "b.zip", "--policy", tmp_path / "trust")
+        statuses[name] = said.returncode == 2, is_local_witness(name)
+
+    assert [*statuses.values()] == [(True, True), (False, False)]
 
 
 def test_wrong_usage_has_the_status_2(tmp_path: Path) -> None:

@@ -98,6 +98,7 @@ def _too_large() -> RefusedExport:
 
 def _decode_json(body: bytes, message: Message) -> list[MalformedSpan]:
     document = msgspec.json.decode(body)
+    _check_count(document)
     try:
         ParseDict(_encode_ids(document), message, ignore_unknown_fields=True)
     except (ParseError, ValueError, RecursionError):
@@ -110,6 +111,19 @@ def _decode_json(body: bytes, message: Message) -> list[MalformedSpan]:
     return malformed
 
 
+def _check_count(document: Any) -> None:  # noqa: ANN401  any JSON
+    """Raise `RefusedExport` (413) for too many parts, before each of them costs something."""
+    size = sum(
+        len(_members(scope, parts))
+        for groups, scopes, parts, _ in _PARTS
+        for group in _members(document, groups)
+        for scope in _members(group, scopes)
+    )
+    if size > MAX_REQUEST_SPANS:
+        why = f"{size} in one request; set a batch size of at most {MAX_REQUEST_SPANS}"
+        raise RefusedExport(413, why)
+
+
 def _remove_malformed(document: Any) -> list[MalformedSpan]:  # noqa: ANN401  any JSON
     """Remove the spans and log records that have no valid form, and return them."""
     malformed: list[MalformedSpan] = []
@@ -117,8 +131,6 @@ def _remove_malformed(document: Any) -> list[MalformedSpan]:  # noqa: ANN401  an
         for group in _members(document, groups):
             for scope in _members(group, scopes):
                 found = _members(scope, parts)
-                if len(found) > MAX_REQUEST_SPANS:
-                    raise RefusedExport(413, f"set a batch size of at most {MAX_REQUEST_SPANS}")
                 valid = [_is_valid(part, make()) for part in found]
                 bad = [part for part, good in zip(found, valid, strict=True) if not good]
                 malformed += map(_describe_malformed, bad)
