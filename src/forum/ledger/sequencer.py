@@ -127,9 +127,7 @@ class Sequencer:
         self._check_no_second_index(batch, leaves, limit)
         if self._readable is not None:
             self._readable.remember(leaves)
-        # If another sequencer was faster, the swap fails, and the head is read the next time.
-        done = self._done.value
-        old = self._store.head() if done is None else done[1]
+        old = self._store.head()
         try:
             return self._advance(old, batch, leaves)
         except errors.PositionTaken:
@@ -147,7 +145,7 @@ class Sequencer:
         # that after a failed swap the next call loads the tree, and the ends of own strands, from
         # the store.
         self._done.value = None
-        # Committed only while this head is in place: then nobody else has added to own strands.
+        # Composed after the head was read: while it is in place, nobody else adds to own strands.
         try:
             own = self._compose(Batch(batch.rows, leaves, old.size, is_next))
         except errors.Malformed as error:
