@@ -1,7 +1,7 @@
 """Verification of a whole ledger: three answers, each for its own reason."""
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +13,7 @@ import pytest
 from forum.backends.run_progress import open_run_progress
 from forum.backends.sqlite import SqliteStore
 from forum.errors import BodyHeld, ForumError, NoSuchLog, StoreFailed
-from forum.ledger.body import BytesContent, text_content
+from forum.ledger.body import BytesContent, StoredBody, text_content
 from forum.ledger.entry import Facts, leaf_of
 from forum.ledger.kinds import (
     LEDGER_KINDS,
@@ -909,3 +909,29 @@ def test_whatever_is_in_a_row_a_report_comes_of_it(
                     marks = ",".join("?" * len(names))
                     db.executemany(f"INSERT INTO {table} VALUES ({marks})", rows)  # noqa: S608
                 db.close()
+
+
+def test_bodies_are_read_many_at_a_time(world: World) -> None:
+    """A query for each body took longer than all other checks of a ledger, and of Postgres most."""
+    main = world.open("many")
+    main.append(*(remark(f"note{n}", f"words {n}") for n in range(300)))
+    world.close(main)
+    world.settle()
+    asked: list[int] = []
+
+    def bodies_at(places: Sequence[tuple[Position, str]]) -> list[StoredBody | None]:
+        asked.append(len(places))
+        return world.store.bodies_at(places)
+
+    def body(position: Position, name: str) -> StoredBody | None:
+        return bodies_at([(position, name)])[0]
+
+    with closing(sqlite3.connect(world.folder / "ledger.db", isolation_level=None)) as database:
+        database.execute("UPDATE body SET data = 'other' WHERE n = 200")
+        database.execute("DELETE FROM body WHERE n = 250")
+    reader = Wrapped(world.store, body=body, bodies_at=bodies_at)
+    report = verify_ledger(reader, LEDGER_KINDS, world.trust, world.now)
+    assert {Problem.BODY_MISMATCH, Problem.BODY_MISSING} <= set(problems(report))
+    assert (report.bodies.mismatch, report.bodies.missing) == (1, 1)
+    assert report.bodies.ok > 298
+    assert len(asked) <= 5

@@ -268,6 +268,19 @@ def peek_kind(data: bytes) -> bytes:
     return data[start : data.find(b'"', start)]
 
 
+_BODY_NAMES = re.compile(rb'"([a-z][a-z0-9._-]{0,31})":\{"h"').findall
+
+
+def peek_body_names(data: bytes) -> list[str]:
+    """Return the names of the bodies of an entry, without parsing the rest.
+
+    In bytes that are not an entry the result is arbitrary.
+    """
+    if data.endswith(b',"bodies":{}}') or len(data) > MAX_ENTRY_SIZE:
+        return []
+    return [name.decode() for name in _BODY_NAMES(data, data.rfind(b',"bodies":{') + 10)]
+
+
 def check_bytes(data: bytes) -> None:
     """Raise `Malformed` for more than `MAX_ENTRY_SIZE` bytes or a control character.
 

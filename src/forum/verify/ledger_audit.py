@@ -35,6 +35,7 @@ from forum.ledger.strand import RUNS_STRAND
 from forum.ledger.witness_records import WitnessRecords, find_records
 from forum.ledger.write_tags import WriteKeys
 from forum.verify import entry_checker, segment_checker, segment_summary
+from forum.verify.body_pages import BodyPages
 from forum.verify.checkpoint_times import MAX_CLOCK_SKEW_US, CheckpointTimes
 from forum.verify.directory_checker import DirectoryChecker, DirectoryRecorder
 from forum.verify.log_keys import read_ledger_log_keys
@@ -187,6 +188,7 @@ class LedgerAudit:
         """Why the catalogue of the database was not compared with the migrations."""
         self._first_floor = 0
         """The cosignature time of the last checkpoint before the ones that are read."""
+        self._bodies = BodyPages(reader)
         self._sessions = SessionChecker(self._body, self._findings, self._signed_entries)
         self._reports = ReportChecker(self._findings, self._previous_of)
         self._directory: DirectoryRecorder = DirectoryChecker(self._findings)
@@ -412,6 +414,7 @@ class LedgerAudit:
         # findings that follow from it.
         self._compare_tiles(leaves)
         self._tables.check_ids(start, rows, leaves)
+        self._bodies.expect(row for row in rows if row is not None)
         follow, kinds = self._chronicle.check_plain_entry, self._kinds
         for index, (row, leaf) in enumerate(zip(rows, leaves, strict=True), start):
             if row is None:
@@ -531,12 +534,13 @@ class LedgerAudit:
         return None
 
     def _body(self, _index: int, position: Position, name: str) -> StoredBody | None:
-        return self._reader.body(position, name)
+        return self._bodies.read(position, name)
 
     def _signed_entries(self, run: str) -> Iterator[IndexedEntry]:
         """Yield the entries of a run that are in the signed tree."""
         strands = self._reader.strands(run)
-        rows = chain.from_iterable(self._reader.strand_rows(run, strand) for strand in strands)
+        rows = [row for strand in strands for row in self._reader.strand_rows(run, strand)]
+        self._bodies.expect(rows)
         entries = [row.data for row in rows]
         leaves = [leaf_of(data) for data in entries]
         for leaf, index, data in zip(leaves, self._reader.indexes(leaves), entries, strict=True):
