@@ -268,6 +268,9 @@ def peek_kind(data: bytes) -> bytes:
     return data[start : data.find(b'"', start)]
 
 
+NO_BODIES = b',"bodies":{}}'
+"""The end of an entry without bodies."""
+
 _BODY_NAMES = re.compile(rb'"([a-z][a-z0-9._-]{0,31})":\{"h"').findall
 
 
@@ -276,7 +279,7 @@ def peek_body_names(data: bytes) -> list[str]:
 
     In bytes that are not an entry the result is arbitrary.
     """
-    if data.endswith(b',"bodies":{}}') or len(data) > MAX_ENTRY_SIZE:
+    if len(data) > MAX_ENTRY_SIZE:
         return []
     return [name.decode() for name in _BODY_NAMES(data, data.rfind(b',"bodies":{') + 10)]
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from forum.ledger.body import StoredBody
-from forum.ledger.entry import peek_body_names
+from forum.ledger.entry import NO_BODIES, peek_body_names
 from forum.ledger.ports import EntryRow, Position
 
 _PAGE_BODIES = 128
@@ -36,7 +36,10 @@ class BodyPages:
         """Take the entries whose bodies will be asked for next, in place of the earlier ones."""
         self._page = {}
         self._expected = [
-            (row.position, name) for row in rows for name in peek_body_names(row.data)
+            (row.position, name)
+            for row in rows
+            if not row.data.endswith(NO_BODIES)  # nearly all of some ledgers: a call would cost
+            for name in peek_body_names(row.data)
         ]
         self._places = {place: number for number, place in enumerate(self._expected)}
 
