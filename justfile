@@ -94,7 +94,7 @@ pythons:
 soak-ledger *args:
     {{bin}}/python -m tests.soak.ledger {{args}}
 
-# Kill, stop and restart workers and their database while runs go on, and audit what they leave
+# Kill and stop workers while runs go on and faults happen to their database, and audit what they leave
 soak-engine *args:
     {{bin}}/python -m tests.soak.engine {{args}}
 

@@ -42,12 +42,13 @@ class HangingProxy(TcpProxy):
 
     def __init__(self, port: int) -> None:
         super().__init__()
-        self._target = port
+        self.target = port
+        """Where new connections lead."""
         self.hangs = Event()
 
     async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            near, far = await asyncio.open_connection("127.0.0.1", self._target)
+            near, far = await asyncio.open_connection("127.0.0.1", self.target)
         except OSError:
             return writer.transport.abort()
         try:

@@ -19,9 +19,12 @@ from tests.soak.engine.shapes import Shape
 MAX_VIOLATIONS = 50
 
 EXPECTED_TROUBLE = frozenset(
-    {"StoreConnectionLost", "StoreFailed", "OperationalError", "DBAPIError"}
+    {
+        *("StoreConnectionLost", "StoreFailed", "StoreFull", "StoreTimedOut", "StoreLocked"),
+        *("OperationalError", "DBAPIError"),
+    }
 )
-"""What may go wrong while a server is restarted, or a file is locked, and is tried again."""
+"""What is tried again: something happens to a server, or a file is locked."""
 
 Execution = tuple[str, str, str]
 """A call or an effect: run, task, and the step under which its outcome is recorded."""

@@ -66,7 +66,8 @@ class Goals:
     runs: int
     kills: int
     zombies: int
-    server_crashes: int
+    server_faults: int
+    """How often something happens to the server of the database, each of its faults in turn."""
     amnesias: int = 1
     """How often DBOS forgets everything."""
     first: tuple[Plan, ...] = ()
@@ -108,7 +109,7 @@ class Tally:
 
     kills: Counter[str] = field(default_factory=Counter)
     zombies: int = 0
-    server_crashes: int = 0
+    server_faults: Counter[str] = field(default_factory=Counter)
     amnesias: int = 0
 
 
@@ -193,7 +194,7 @@ class Campaign:
             self.kills >= goals.kills
             and len(self.requests.asked) >= goals.runs
             and tally.zombies >= goals.zombies
-            and tally.server_crashes >= (goals.server_crashes if self._bench.can_crash else 0)
+            and tally.server_faults.total() >= self._wanted_faults
             and tally.amnesias >= goals.amnesias
             and not self._zombies
             and not (goals.everywhere and self.missed)
@@ -343,24 +344,28 @@ class Campaign:
         return plans
 
     def _due_for_disaster(self) -> bool:
-        """Crash the server, or let DBOS forget everything, at even distances."""
+        """Let something happen to the server, or let DBOS forget everything, at even distances."""
         goals, tally = self._goals, self.tally
         share = self.kills / goals.kills
-        crashes = goals.server_crashes if self._bench.can_crash else 0
-        if tally.server_crashes < crashes and share >= (tally.server_crashes + 1) / (crashes + 1):
-            self._crash_server()
+        wanted, number = self._wanted_faults, tally.server_faults.total()
+        if number < wanted and share >= (number + 1) / (wanted + 1):
+            self._strike_server()
             return True
         if tally.amnesias < goals.amnesias and share >= 0.6:
             self._forget()
             return True
         return False
 
-    def _crash_server(self) -> None:
+    @property
+    def _wanted_faults(self) -> int:
+        return self._goals.server_faults if self._bench.can_crash else 0
+
+    def _strike_server(self) -> None:
         begun = time.monotonic_ns()
-        self._bench.crash()
+        fault = self._bench.strike()
         self._storm_since(begun)
-        self.tally.server_crashes += 1
-        say(f"{self._bench.name}: the server was stopped at once, and is back")
+        self.tally.server_faults[fault] += 1
+        say(f"{self._bench.name}: the server was {fault}")
         self._spread_peace()
 
     def _forget(self) -> None:

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from forum.app import Forum, new_run_id
 from forum.engine import accept_run, cancel_run
-from forum.errors import RunAlreadyEnded, StoreConnectionLost
+from forum.errors import RunAlreadyEnded, StoreBlocked, StoreConnectionLost
 from forum.ledger.entry import MAIN_STRAND
 from forum.ledger.kinds import RunCloseFacts
 from tests.soak.engine.shapes import Shape, Shapes
@@ -90,9 +90,9 @@ class Requests:
 
 
 def _insist(what: Callable[[], T]) -> T:
-    """Do something, again where the server was just restarted."""
+    """Do something, again where something has just happened to the server."""
     while True:
         try:
             return what()
-        except StoreConnectionLost:
+        except (StoreConnectionLost, StoreBlocked):
             time.sleep(PAUSE_SECONDS)

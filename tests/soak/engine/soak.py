@@ -49,7 +49,7 @@ def _soak(bench: Bench, forum: Forum, goals: Goals, seed: int) -> dict[str, Any]
         "kills": dict(sorted(campaign.tally.kills.items())),
         "places_missed": campaign.missed,
         "zombies": campaign.tally.zombies,
-        "pg_restarts": campaign.tally.server_crashes,
+        "server_faults": dict(campaign.tally.server_faults),
         "entries": audit.entries,
         "calls": audit.calls,
         "calls_lost": audit.lost,

@@ -62,4 +62,4 @@ def test_every_run_ends_once_whoever_dies_and_whatever_becomes_of_the_server() -
 
     check(result)
     assert result["killed"] >= 4
-    assert (result["zombies"], result["pg_restarts"]) == (1, 1)
+    assert (result["zombies"], result["server_faults"]) == (1, {"restarted": 1})
