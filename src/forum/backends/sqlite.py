@@ -392,8 +392,10 @@ class SqliteStore(SqliteReader, sql_store.SqlStore):
             raise _make_error(f"writing beside {self._path}", why, code) from error
 
     def check_history(self) -> None:
-        """Raise `LogEnded` if the next epoch has begun."""
-        if self._fetch_one("has_ended"):
+        """Raise `LogEnded` if the next epoch has begun; asks as `read_state` does."""
+        with self._probe_lock, _translate_errors("asking whether it has ended"):
+            row = self._open_probe().execute(_SQL["has_ended"], {"log": self._log}).fetchone()
+        if row[0]:
             raise errors.LogEnded(self._origin)
 
     def try_lead(self) -> bool:
