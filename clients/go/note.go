@@ -312,6 +312,15 @@ func (p *policy) witnessKeys() []key {
 	return keys
 }
 
+// keysByClaim returns the keys of witnesses by the name and the id by which a signature names them.
+func (p *policy) keysByClaim() map[[2]string]key {
+	keys := map[[2]string]key{}
+	for _, k := range p.witnesses {
+		keys[[2]string{k.name, k.id()}] = k
+	}
+	return keys
+}
+
 // isSatisfiedBy says whether these cosignatures reach the quorum; there must be at least one.
 func (p *policy) isSatisfiedBy(cosignatures []cosignature) bool {
 	names := map[string]bool{"none": true}

@@ -7,8 +7,6 @@ import (
 	"fmt"
 )
 
-const maxRecordedLines = 64 // of one checkpoint: as many as a note may have
-
 // recordedLine is the line of a cosignature, and the entry that records it.
 type recordedLine struct {
 	line  string
@@ -33,9 +31,7 @@ func readWitnessRecords(b *bundle, tree checkpoint) map[treeID][]recordedLine {
 		}
 		place := treeID{e.count("size", 0), e.text("root")}
 		for _, line := range e.facts.get("cosignatures").([]any) {
-			if len(records[place]) < maxRecordedLines {
-				records[place] = append(records[place], recordedLine{asText(line), index, e})
-			}
+			records[place] = append(records[place], recordedLine{asText(line), index, e})
 		}
 	}
 	return records
@@ -48,6 +44,8 @@ func (v *verifier) restored(records map[treeID][]recordedLine, c checkpoint, n n
 		return nil
 	}
 	seen, named, witnessed := map[signature]bool{}, map[[2]string]bool{}, map[key]bool{}
+	// Whoever may write to the log can have lines of others recorded, as many as he likes.
+	witnesses := v.trust.policy.keysByClaim()
 	for _, s := range n.signatures {
 		seen[s], named[[2]string{s.name, s.keyID}] = true, true
 	}
@@ -56,13 +54,13 @@ func (v *verifier) restored(records map[treeID][]recordedLine, c checkpoint, n n
 		if attempt(func() { s = readSignature(r.line) }) != nil || seen[s] {
 			continue
 		}
-		keys := note{n.text, []signature{s}}.signaturesBy(v.trust.policy.witnessKeys())
-		if len(keys) == 0 || witnessed[keys[0].key] {
+		k, known := witnesses[[2]string{s.name, s.keyID}]
+		if !known || witnessed[k] {
 			continue
 		}
-		witnessed[keys[0].key] = true
+		witnessed[k] = true
 		var held cosignature
-		if attempt(func() { held = readCosignature(n.text, keys[0]) }) != nil {
+		if attempt(func() { held = readCosignature(n.text, keyedSignature{k, s.blob}) }) != nil {
 			v.findings.add("signature-rejected", fmt.Sprintf("the recorded cosignature of %s does not hold", s.name), r.index, r.entry)
 			continue
 		}

@@ -10,8 +10,9 @@ import pytest
 from forum.backends.sqlite import SqliteStore
 from forum.errors import ConcurrentUpdate, ForumError
 from forum.ledger.body import text_content
-from forum.ledger.kinds import LEDGER_KINDS, Kinds, NoteFacts, Outcome
+from forum.ledger.kinds import LEDGER_KINDS, Kinds, NoteFacts, Outcome, WitnessedFacts
 from forum.ledger.log import Ledger
+from forum.ledger.own_entries import WITNESSED_STRAND
 from forum.ledger.ports import Cosigner, Reader
 from forum.ledger.sequencer import Publication, Publisher, Sequencer
 from forum.ledger.strand import Attachment, Draft, RecordedEntry, Strand
@@ -20,9 +21,11 @@ from forum.tlog import (
     Hash,
     KnownLog,
     KnownWitness,
+    Signature,
     SigningKey,
     WitnessGroup,
     WitnessPolicy,
+    parse_checkpoint,
 )
 from forum.verify import (
     Problem,
@@ -168,6 +171,24 @@ class SegmentsHere:
         """Yield what came of each deliberation."""
         for run in runs:
             yield check_session(self._reader, self._kinds, run, size)
+
+
+def junk_lines(count: int) -> list[str]:
+    """Return signature lines of keys that nobody knows."""
+    return [str(Signature(f"junk/{n}", bytes(4), b"\0")) for n in range(count)]
+
+
+def record_junk(world: World, note: bytes, lines: Sequence[str]) -> None:
+    """Record lines of a signed checkpoint, as somebody with the write key and the database can."""
+    checkpoint = parse_checkpoint(note)
+    for start in range(0, len(lines), 20):
+        part = tuple(lines[start : start + 20])
+        facts = WitnessedFacts(checkpoint.size, checkpoint.root.hex(), part)
+        step = f"junk/{checkpoint.size}/{start}"
+        world.ledger.append_log_entry(Draft(step, "tester", facts), WITNESSED_STRAND)
+    # An honest sequencer sets the rows aside: nobody else writes to its strand.
+    with patch("forum.ledger.sequencer.is_foreign_to_own", return_value=False):
+        Sequencer(world.store).drain()
 
 
 def assert_cut_does_not_matter(reader: Reader, kinds: Kinds, trust: Trust, now: int) -> None:

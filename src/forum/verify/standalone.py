@@ -515,6 +515,11 @@ class BundlePolicy:
         return needed.get(self.quorums[0], 1)
 
 
+def keys_by_claim(policy: BundlePolicy) -> dict[tuple[str, bytes], BundleKey]:
+    """Return the keys of witnesses by the name and the id by which a signature names them."""
+    return {(key.name, key.id): key for key in policy.witnesses.values()}
+
+
 @lru_cache(maxsize=1)
 def read_policy(data: bytes) -> BundlePolicy:
     """Return the policy that a pack encloses; it is asked for several times."""
@@ -1065,8 +1070,6 @@ PAST_NOTE = re.compile(r"past/[0-9]{16}\.note").fullmatch
 
 WitnessRecords = dict[tuple[int, str], list[tuple[str, int, BundleEntry]]]
 """The lines that entries of the strand `witnessed` record, with index and entry."""
-MAX_RECORDED_LINES = 64
-"""How many recorded lines of one checkpoint are read: as many as a note may have."""
 
 
 def check_past_count(count: int) -> None:
@@ -1143,7 +1146,6 @@ class BundleContents:
             if place == (self.origin, "log", "witnessed", "witnessed/1"):
                 lines = records.setdefault((entry.facts["size"], entry.facts["root"]), [])
                 lines += [(line, index, entry) for line in entry.facts.get("cosignatures", [])]
-                del lines[MAX_RECORDED_LINES:]
         return records
 
     def body(self, index: int, name: str) -> bytes:
@@ -1952,19 +1954,19 @@ class BundleVerifier:
         """Return the cosignatures that the log recorded and that are not below the note."""
         restored, seen, witnessed = [], set(note.signatures), set[BundleKey]()
         named = {signature[:2] for signature in note.signatures}
-        witnesses = list(self._policy.witnesses.values()) if self._policy else []
+        witnesses = keys_by_claim(self._policy) if self._policy else {}
         for line, index, entry in records.get((checkpoint.size, checkpoint.root.hex()), []):
             try:
                 signature = read_signature(line)
             except BundleRejected:
                 continue
-            keys = [key for key in witnesses if (key.name, key.id) == signature[:2]]
-            if not keys or keys[0] in witnessed or signature in seen:
+            key = witnesses.get(signature[:2])
+            if key is None or key in witnessed or signature in seen:
                 continue
-            witnessed.add(keys[0])
+            witnessed.add(key)
             name = signature[0]
             try:
-                restored.append(check_cosignature(note.text, signature[2], keys[0]))
+                restored.append(check_cosignature(note.text, signature[2], key))
             except BundleRejected:
                 detail = f"the recorded cosignature of {name} does not hold"
                 self._findings.add("signature-rejected", detail, index, entry)
@@ -2841,18 +2843,33 @@ class SampleSeed(NamedTuple):
     keys: list[BundleKey]
 
 
-def read_signatures(lines: list[str]) -> list[tuple[str, bytes, bytes]]:
-    """Return recorded lines as signatures, unverified; none if one is malformed."""
-    try:
-        return [read_signature(line) for line in lines]
-    except BundleRejected:
-        return []  # no witness has cosigned that
+FirstLines = dict[BundleKey, tuple[str, bytes, bytes]]
+"""The first recorded line of each witness as a signature, unverified."""
+MAX_RECORDED_LINES = 64
+"""How many of them count: as many as a note may have."""
 
 
-def names_quorum(note: BundleNote, policy: BundlePolicy) -> bool:
-    """Return whether the signatures of a note, unverified, name a quorum of witnesses."""
-    named = note.signatures_by(list(policy.witnesses.values()))
-    return policy.is_satisfied_by([BundleCosignature(key, 0) for key, _ in named])
+def add_first_lines(
+    first: FirstLines, lines: list[str], witnesses: dict[tuple[str, bytes], BundleKey]
+) -> None:
+    """Add the first line of each of these witnesses.
+
+    Whoever may write to the log can have other lines recorded, as many as he likes: they are left
+    aside before they count.
+    """
+    for line in lines:
+        try:
+            signature = read_signature(line)
+        except BundleRejected:
+            continue  # no witness has cosigned that
+        key = witnesses.get(signature[:2])
+        if key is not None and len(first) < MAX_RECORDED_LINES:
+            first.setdefault(key, signature)
+
+
+def names_quorum(first: FirstLines, policy: BundlePolicy) -> bool:
+    """Return whether these lines, unverified, name a quorum of witnesses."""
+    return policy.is_satisfied_by([BundleCosignature(key, 0) for key in first])
 
 
 def check_record_lines(
@@ -3370,20 +3387,18 @@ class PackVerifier:
 
     def _find_seed_note(self, policy: BundlePolicy, times: EntryTimes) -> tuple[BundleNote, str]:
         """Return the checkpoint whose signatures give the seed, and where that comes from."""
-        note, lines = self._find_behind(times), list[str]()
+        note, first = self._find_behind(times), FirstLines()
         if note is None:
             return read_note(self._log.end_note), "witnesses"
-        checkpoint = read_checkpoint(note.text)
+        checkpoint, witnesses = read_checkpoint(note.text), keys_by_claim(policy)
         for size, root, recorded in self._records():
-            if (size, root) != (checkpoint.size, checkpoint.root.hex()) or not recorded:
+            if (size, root) != (checkpoint.size, checkpoint.root.hex()):
                 continue
+            before = len(first)
+            add_first_lines(first, recorded, witnesses)
             # What was recorded later does not count: nobody chooses by where a log part ends.
-            lines += recorded
-            signatures = read_signatures(lines[:MAX_RECORDED_LINES])
-            if names_quorum(BundleNote(note.text, signatures), policy):
-                return BundleNote(note.text, signatures), "recorded"
-            if len(lines) >= MAX_RECORDED_LINES:
-                break
+            if len(first) > before and names_quorum(first, policy):
+                return BundleNote(note.text, list(first.values())), "recorded"
         return note, "witnesses"
 
     def _records(self) -> Iterator[tuple[int, str, list[str]]]:
@@ -3521,21 +3536,23 @@ class PackVerifier:
         is_cut = times.end > 0 and not is_seen_since(times.end, until)
         places = (0,) if is_cut else (0, len(inner))
         gaps = [range(sizes[at] + 1, sizes[at + 1]) for at in places]
-        recorded: dict[tuple[int, str], list[str]] = {}
+        recorded: dict[tuple[int, str], FirstLines] = {}
+        witnesses = keys_by_claim(policy)
         for size, root, lines in self._records():
-            recorded.setdefault((size, root), []).extend(lines)
+            add_first_lines(recorded.setdefault((size, root), {}), lines, witnesses)
         notes = [log.end_note, *(note for _, note in log.seen)]
         notes += [log.start_note] if log.start_note else []
         enclosed = {note.text: note for note in map(read_note, notes)}
-        for (size, root), lines in sorted(recorded.items()):
-            if not matches(HASH, root):
+        for size, root in sorted(recorded):
+            first = recorded[size, root]
+            if not (first and matches(HASH, root)):
                 continue  # no witness has cosigned what is no checkpoint
             text = f"{self.origin}\n{size}\n{base64.b64encode(bytes.fromhex(root)).decode()}\n"
-            note = BundleNote(text, read_signatures(lines[:MAX_RECORDED_LINES]))
+            note = BundleNote(text, list(first.values()))
             if text in enclosed:
                 self._check_missing(policy, size, note, enclosed[text])
-            elif any(size in gap for gap in gaps):
-                self._check_record(policy, size, note)
+            elif any(size in gap for gap in gaps) and names_quorum(first, policy):
+                self._check_record(policy, size, note, list(first))
 
     def _check_missing(
         self, policy: BundlePolicy, size: int, recorded: BundleNote, enclosed: BundleNote
@@ -3548,16 +3565,17 @@ class PackVerifier:
                 what = f"the checkpoint of size {size} lacks a cosignature that the log recorded"
                 require(not seen, what)
 
-    def _check_record(self, policy: BundlePolicy, size: int, note: BundleNote) -> None:
+    def _check_record(
+        self, policy: BundlePolicy, size: int, note: BundleNote, named: list[BundleKey]
+    ) -> None:
         """Refuse a pack without a checkpoint of which the log recorded that witnesses saw it.
 
         Signatures are checked only if they are of a quorum: an honest pack has no such record, and
         any other is refused with the first one.
         """
-        if names_quorum(note, policy):
-            seen = check_record_lines(note, size, list(policy.witnesses.values()))
-            what = f"the log recorded that witnesses saw a checkpoint of size {size}: it is missing"
-            require(not policy.quorum_time(seen), what)
+        seen = check_record_lines(note, size, named)
+        what = f"the log recorded that witnesses saw a checkpoint of size {size}: it is missing"
+        require(not policy.quorum_time(seen), what)
 
     def _compare_list(self) -> None:
         """Add a finding for the first line of entries.csv that the entries do not give."""

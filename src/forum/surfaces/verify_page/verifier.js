@@ -11,7 +11,7 @@ import { ReportChecker, isToldByOthers } from "./report_checker.js";
 import { MAX_CLOCK_SKEW_US, MAX_TIME, RunChecker } from "./run_checker.js";
 import { compareText, quote } from "./text.js";
 import { checkConsistency, checkInclusion, hashLeaf } from "./tree.js";
-import { witnessRecords } from "./witness_records.js";
+import { keysByClaim, witnessRecords } from "./witness_records.js";
 
 /** The verification of a bundle: docs/spec/bundle.md, Verification. */
 
@@ -203,7 +203,7 @@ class BundleVerifier {
     const signatureKey = ({ name, keyId, blob }) => `${name} ${keyId} ${toHex(blob)}`;
     const named = new Set(note.signatures.map(({ name, keyId }) => `${name} ${keyId}`));
     const seen = new Set(note.signatures.map(signatureKey));
-    const witnesses = [...(this.policy?.witnesses.values() ?? [])];
+    const witnesses = this.policy ? keysByClaim(this.policy) : new Map();
     const witnessed = new Set();
     /** @type {Cosignature[]} */
     const restored = [];
@@ -214,7 +214,7 @@ class BundleVerifier {
       );
       if (!signature || seen.has(signatureKey(signature))) continue;
       const { name, keyId, blob } = signature;
-      const key = witnesses.find((witness) => witness.name === name && witness.id === keyId);
+      const key = witnesses.get(`${name} ${keyId}`);
       if (!key || witnessed.has(key)) continue;
       witnessed.add(key);
       const cosignature = unlessRejected(
