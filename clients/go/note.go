@@ -5,6 +5,7 @@ package main
 
 import (
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
@@ -312,11 +313,13 @@ func (p *policy) witnessKeys() []key {
 	return keys
 }
 
-// keysByClaim returns the keys of witnesses by the name and the id by which a signature names them.
-func (p *policy) keysByClaim() map[[2]string]key {
-	keys := map[[2]string]key{}
-	for _, k := range p.witnesses {
-		keys[[2]string{k.name, k.id()}] = k
+// keysByClaim returns the keys of witnesses by what their lines have behind the dash: the name, and the
+// first characters of the id.
+func (p *policy) keysByClaim() map[string]key {
+	keys := map[string]key{}
+	for _, k := range p.witnessKeys() {
+		id, _ := hex.DecodeString(k.id())
+		keys[k.name+" "+base64.StdEncoding.EncodeToString(id)[:5]] = k
 	}
 	return keys
 }

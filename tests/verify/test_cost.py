@@ -181,6 +181,48 @@ def many_unproven_entries(facts: dict[str, object]) -> bytes:
     return seal({name: f for name, f in files.items() if not name.startswith("past/")})
 
 
+def many_recorded_lines(line: str) -> bytes:
+    """Return a bundle whose log recorded a line of its first checkpoint as often as fits."""
+    filling = [hash_leaf(b"%d" % n) for n in range(11)]
+    past = Checkpoint(ORIGIN, 11, view_in_memory(filling).root(11))
+    entries, prev = list[bytes](), ""
+    for n in range(920):
+        place = {"strand": "witnessed", "n": n, "prev": prev, "kind": "witnessed/1"}
+        facts = {"size": 11, "root": past.root.hex(), "cosignatures": list[str]()}
+        size = len(json.dumps(ENTRY | place | {"facts": facts}, separators=(",", ":")))
+        facts["cosignatures"] = [line] * ((4096 - size) // (len(line.encode()) + 3))
+        members = ENTRY | place | {"facts": facts}
+        data = json.dumps(members, separators=(",", ":"), ensure_ascii=False)
+        entries.append(data.encode())
+        prev = hash_leaf(entries[-1]).hex()
+    view = view_in_memory([*filling, *map(hash_leaf, entries)])
+    newest = sign_checkpoint(Checkpoint(ORIGIN, view.size, view.root(view.size)), LOG)
+    return Bundle(
+        origin=ORIGIN,
+        run="x",
+        checkpoint=newest.encode(),
+        entries=dict(enumerate(entries, 11)),
+        proofs={
+            n: TlogProof(n, tuple(prove_inclusion(view, n)), newest) for n in range(11, view.size)
+        },
+        bodies={},
+        past=(
+            PastCheckpoint(
+                sign_checkpoint(past, LOG).encode(), tuple(prove_consistency(view, past.size))
+            ),
+        ),
+    ).encode()
+
+
+NAMED = f"\u2014 {POLICY.witnesses[0].key.name} "
+JUNK = {
+    "of strangers": "\u2014 a AAAAAAA=",
+    "that are none": "",
+    "of the name of a witness": f"{NAMED}{'A' * 102}==",
+    "of the name of a witness, malformed": f"{NAMED}{'=' * 104}",
+    "of the name of a witness, short": f"{NAMED}AAAAAAA=",
+}
+
 NESTED: list[object] = []
 for _ in range(12):
     NESTED = [NESTED]
@@ -194,6 +236,7 @@ BUNDLES: dict[str, Callable[[], bytes]] = {
     ),
     "entries with nested lists": lambda: many_unproven_entries({"x": [NESTED] * 118}),
     "entries with objects": lambda: many_unproven_entries({"x": [{}] * 1150}),
+    **{f"recorded lines {name}": partial(many_recorded_lines, line) for name, line in JUNK.items()},
     "69 notes, each with 64 valid signatures of the trusted key": many_signed_notes,
 }
 

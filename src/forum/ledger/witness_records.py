@@ -25,6 +25,7 @@ from forum.tlog import (
     Note,
     Signature,
     VerifierKey,
+    format_base64,
     parse_checkpoint,
     verify_cosignatures,
 )
@@ -34,8 +35,10 @@ _MAX_CHECKPOINTS = 100
 _MAX_LINES_SIZE = 2500
 """Bytes of cosignatures in one entry; the rest of it fits the limit, too."""
 
-KeysByClaim = Mapping[tuple[str, bytes], VerifierKey]
-"""Keys by the name and the id by which a signature line names them."""
+KeysByClaim = Mapping[str, VerifierKey]
+"""Keys by what their lines have behind the dash: the name, and the first characters of the id."""
+_CLAIM = slice(len("\u2014 "), -99)
+"""Where that is in a line: a cosignature and its id have 104 characters, of which five are that."""
 
 
 class WitnessRecord(msgspec.Struct, frozen=True):
@@ -114,8 +117,8 @@ class WitnessRecords:
 
 
 def keys_by_claim(witnesses: Iterable[VerifierKey]) -> KeysByClaim:
-    """Return keys by the name and the id by which a signature line names them."""
-    return {(key.name, key.key_id): key for key in witnesses}
+    """Return the keys of witnesses for `read_lines`."""
+    return {f"{key.name} {format_base64(key.key_id)[:5]}": key for key in witnesses}
 
 
 def read_lines(
@@ -123,10 +126,13 @@ def read_lines(
 ) -> Iterator[tuple[VerifierKey, Signature]]:
     """Yield the recorded lines that name one of these witnesses, unverified."""
     for line in lines:
+        # Parsing is dear: a log can have a million lines of strangers.
+        key = witnesses.get(line[_CLAIM])
+        if key is None:
+            continue
         with suppress(Malformed):  # no witness has cosigned that
             signature = Signature.parse(line)
-            key = witnesses.get((signature.name, signature.key_id))
-            if key is not None:
+            if signature.claims_key(key):
                 yield key, signature
 
 

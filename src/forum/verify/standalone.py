@@ -276,11 +276,15 @@ class BundleKey(NamedTuple):
         return hashlib.sha256(self.name.encode() + b"\n" + material).digest()[:4]
 
 
+BundleSignature = tuple[str, bytes, bytes]
+"""Name, key id and signature."""
+
+
 class BundleNote(NamedTuple):
-    """A text, and its signatures: name, key id and signature of each."""
+    """A text, and its signatures."""
 
     text: str
-    signatures: list[tuple[str, bytes, bytes]]
+    signatures: list[BundleSignature]
 
     def signatures_by(self, keys: list[BundleKey]) -> list[tuple[BundleKey, bytes]]:
         """Return the first signature that names each of these keys; it is not verified here.
@@ -515,9 +519,37 @@ class BundlePolicy:
         return needed.get(self.quorums[0], 1)
 
 
-def keys_by_claim(policy: BundlePolicy) -> dict[tuple[str, bytes], BundleKey]:
-    """Return the keys of witnesses by the name and the id by which a signature names them."""
-    return {(key.name, key.id): key for key in policy.witnesses.values()}
+KeysByClaim = dict[str, BundleKey]
+"""Keys by what their lines have behind the dash: the name, and the first characters of the id."""
+CLAIM = slice(2, -99)
+"""Where that is in a line: a cosignature and its id have 104 characters, of which five are that."""
+
+
+def keys_by_claim(policy: BundlePolicy | None) -> KeysByClaim:
+    """Return the keys of witnesses for `read_lines`."""
+    witnesses = policy.witnesses.values() if policy else ()
+    return {f"{key.name} {base64.b64encode(key.id).decode()[:5]}": key for key in witnesses}
+
+
+def read_lines(
+    lines: list[str], witnesses: KeysByClaim
+) -> Iterator[tuple[BundleKey, BundleSignature]]:
+    """Yield the recorded lines that name one of these witnesses, unverified.
+
+    Whoever may write to the log can have other lines recorded, as many as he likes: they are left
+    aside before they count.
+    """
+    for line in lines:
+        # Parsing is dear: a log can have a million lines of strangers.
+        key = witnesses.get(line[CLAIM])
+        if key is None:
+            continue
+        try:
+            signature = read_signature(line)
+        except BundleRejected:
+            continue  # no witness has cosigned that
+        if signature[:2] == (key.name, key.id):
+            yield key, signature
 
 
 @lru_cache(maxsize=1)
@@ -1068,8 +1100,8 @@ def read_past(size: int, note: bytes, proof: bytes) -> BundlePastCheckpoint:
 
 PAST_NOTE = re.compile(r"past/[0-9]{16}\.note").fullmatch
 
-WitnessRecords = dict[tuple[int, str], list[tuple[str, int, BundleEntry]]]
-"""The lines that entries of the strand `witnessed` record, with index and entry."""
+WitnessRecords = dict[tuple[int, str], list[tuple[BundleKey, BundleSignature, int, BundleEntry]]]
+"""The lines of witnesses that entries of the strand `witnessed` record, with index and entry."""
 
 
 def check_past_count(count: int) -> None:
@@ -1131,9 +1163,11 @@ class BundleContents:
             return False
         return proof.at == index
 
-    def witness_records(self, tree: BundleCheckpoint) -> WitnessRecords:
-        """Return the lines of cosignatures that proven entries record, by size and root."""
-        records: WitnessRecords = {}
+    def witness_records(
+        self, tree: BundleCheckpoint, policy: BundlePolicy | None
+    ) -> WitnessRecords:
+        """Return the lines of witnesses that proven entries record, by size and root."""
+        records, witnesses = WitnessRecords(), keys_by_claim(policy)
         for index in sorted(self.entries):
             data = self.data(index)
             if b'"witnessed/1"' not in data or not self.is_proven(index, tree):
@@ -1145,7 +1179,8 @@ class BundleContents:
             place = (entry.log, entry.run, entry.strand, entry.kind)
             if place == (self.origin, "log", "witnessed", "witnessed/1"):
                 lines = records.setdefault((entry.facts["size"], entry.facts["root"]), [])
-                lines += [(line, index, entry) for line in entry.facts.get("cosignatures", [])]
+                recorded = entry.facts.get("cosignatures", [])
+                lines += [(*line, index, entry) for line in read_lines(recorded, witnesses)]
         return records
 
     def body(self, index: int, name: str) -> bytes:
@@ -1923,7 +1958,7 @@ class BundleVerifier:
     def _check_past(self, newest: BundleCheckpoint) -> None:
         """Check that this tree continues the earlier ones, whose times bound those of the run."""
         checkpoints, times = [newest], dict[int, int]()
-        records = self._bundle.witness_records(newest)
+        records = self._bundle.witness_records(newest, self._policy)
         self._take_time(times, newest, self._seen)
         for past in self._bundle.past:
             checkpoint = self._open(past.note)
@@ -1954,14 +1989,9 @@ class BundleVerifier:
         """Return the cosignatures that the log recorded and that are not below the note."""
         restored, seen, witnessed = [], set(note.signatures), set[BundleKey]()
         named = {signature[:2] for signature in note.signatures}
-        witnesses = keys_by_claim(self._policy) if self._policy else {}
-        for line, index, entry in records.get((checkpoint.size, checkpoint.root.hex()), []):
-            try:
-                signature = read_signature(line)
-            except BundleRejected:
-                continue
-            key = witnesses.get(signature[:2])
-            if key is None or key in witnessed or signature in seen:
+        lines = records.get((checkpoint.size, checkpoint.root.hex()), [])
+        for key, signature, index, entry in lines:
+            if key in witnessed or signature in seen:
                 continue
             witnessed.add(key)
             name = signature[0]
@@ -2843,27 +2873,16 @@ class SampleSeed(NamedTuple):
     keys: list[BundleKey]
 
 
-FirstLines = dict[BundleKey, tuple[str, bytes, bytes]]
+FirstLines = dict[BundleKey, BundleSignature]
 """The first recorded line of each witness as a signature, unverified."""
 MAX_RECORDED_LINES = 64
 """How many of them count: as many as a note may have."""
 
 
-def add_first_lines(
-    first: FirstLines, lines: list[str], witnesses: dict[tuple[str, bytes], BundleKey]
-) -> None:
-    """Add the first line of each of these witnesses.
-
-    Whoever may write to the log can have other lines recorded, as many as he likes: they are left
-    aside before they count.
-    """
-    for line in lines:
-        try:
-            signature = read_signature(line)
-        except BundleRejected:
-            continue  # no witness has cosigned that
-        key = witnesses.get(signature[:2])
-        if key is not None and len(first) < MAX_RECORDED_LINES:
+def add_first_lines(first: FirstLines, lines: list[str], witnesses: KeysByClaim) -> None:
+    """Add the first line of each of these witnesses."""
+    for key, signature in read_lines(lines, witnesses):
+        if len(first) < MAX_RECORDED_LINES:
             first.setdefault(key, signature)
 
 

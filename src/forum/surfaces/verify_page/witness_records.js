@@ -14,8 +14,15 @@ import { unlessRejected } from "./rejected.js";
 /** @typedef {import("./policy.js").Policy} Policy */
 
 /**
- * The recorded lines of each checkpoint, by size and root, with index and entry.
- * @typedef {Map<string, {line: string, index: bigint, entry: Entry}[]>} WitnessRecords
+ * Keys by what their lines have behind the dash: the name, and the first characters of the id.
+ * @typedef {Map<string, Key>} KeysByClaim
+ */
+
+/** A recorded line that names a witness, unverified. @typedef {{key: Key, signature: NoteSignature}} WitnessLine */
+
+/**
+ * The recorded lines of witnesses of each checkpoint, by size and root, with index and entry.
+ * @typedef {Map<string, (WitnessLine & {index: bigint, entry: Entry})[]>} WitnessRecords
  */
 
 /** How many of the first lines count: as many as a note may have. */
@@ -23,13 +30,15 @@ const MAX_FIRST_LINES = 64;
 const RECORD_MARK = writeUtf8('"witnessed/1"');
 
 /**
- * Return the lines of cosignatures that proven entries of a bundle record.
+ * Return the lines of witnesses that proven entries of a bundle record.
  * @param {BundleContents} bundle
  * @param {import("./tree.js").Checkpoint} tree
  * @param {Kinds} kinds
+ * @param {Policy | null} policy
  * @returns {WitnessRecords}
  */
-export function witnessRecords(bundle, tree, kinds) {
+export function witnessRecords(bundle, tree, kinds, policy) {
+  const witnesses = keysByClaim(policy);
   /** @type {WitnessRecords} */
   const records = new Map();
   for (const index of bundle.entries) {
@@ -45,43 +54,62 @@ export function witnessRecords(bundle, tree, kinds) {
     const place = `${entry.facts.get("size")}/${entry.facts.get("root")}`;
     const recorded = /** @type {string[]} */ (entry.facts.get("cosignatures") ?? []);
     const lines = records.get(place) ?? [];
-    lines.push(...recorded.map((line) => ({ line, index, entry })));
+    for (const line of linesOf(recorded, witnesses)) lines.push({ ...line, index, entry });
     records.set(place, lines);
   }
   return records;
 }
 
 /**
- * Return the keys of witnesses by the name and the id by which a signature names them.
- * @param {Policy} policy
- * @returns {Map<string, Key>}
+ * Return the keys of witnesses, to find the lines that name them.
+ * @param {Policy | null} policy
+ * @returns {KeysByClaim}
  */
 export function keysByClaim(policy) {
-  return new Map([...policy.witnesses.values()].map((key) => [`${key.name} ${key.id}`, key]));
+  const encode = (/** @type {string} */ id) =>
+    btoa(id.replace(/../g, (digits) => String.fromCharCode(parseInt(digits, 16))));
+  const witnesses = [...(policy?.witnesses.values() ?? [])];
+  return new Map(witnesses.map((key) => [`${key.name} ${encode(key.id).slice(0, 5)}`, key]));
 }
 
 /**
- * The first recorded line of each witness, unverified, by the vkey.
- * @typedef {Map<string, {key: Key, signature: NoteSignature}>} FirstLines
- */
-
-/**
- * Add the first line of each of these witnesses, of as many as a note may have.
+ * Yield the recorded lines that name one of these witnesses, unverified.
  *
  * Whoever may write to the log can have other lines recorded, as many as he likes: they are left
  * aside before they count.
- * @param {FirstLines} first
  * @param {string[]} lines
- * @param {Map<string, Key>} witnesses
+ * @param {KeysByClaim} witnesses
+ * @returns {Generator<WitnessLine>}
  */
-export function addFirstLines(first, lines, witnesses) {
+function* linesOf(lines, witnesses) {
   for (const line of lines) {
+    // Parsing is dear: a log can have a million lines of strangers.  A cosignature and its id have
+    // 104 characters, of which five are compared.
+    const key = witnesses.get(line.slice(2, -99));
+    if (!key) continue;
     // No witness has cosigned what is no line.
     const signature = unlessRejected(
       () => readSignature(line),
       () => null,
     );
-    const key = signature && witnesses.get(`${signature.name} ${signature.keyId}`);
-    if (key && first.size < MAX_FIRST_LINES && !first.has(key.text)) first.set(key.text, { key, signature });
+    if (signature?.name === key.name && signature.keyId === key.id) yield { key, signature };
+  }
+}
+
+/**
+ * The first recorded line of each witness, by the vkey.
+ * @typedef {Map<string, WitnessLine>} FirstLines
+ */
+
+/**
+ * Add the first line of each of these witnesses, of as many as a note may have.
+ * @param {FirstLines} first
+ * @param {string[]} lines
+ * @param {KeysByClaim} witnesses
+ */
+export function addFirstLines(first, lines, witnesses) {
+  for (const line of linesOf(lines, witnesses)) {
+    const { text } = line.key;
+    if (first.size < MAX_FIRST_LINES && !first.has(text)) first.set(text, line);
   }
 }
