@@ -5,6 +5,7 @@ import resource
 from collections.abc import Callable
 from functools import partial
 from hashlib import sha512
+from pathlib import Path
 from time import process_time
 from typing import Any
 
@@ -28,6 +29,7 @@ from forum.tlog import (
     Signature,
     SigningKey,
     TlogProof,
+    VerifierKey,
     WitnessPolicy,
     hash_leaf,
     prove_consistency,
@@ -35,7 +37,7 @@ from forum.tlog import (
     sign_checkpoint,
 )
 from forum.verify import Trust, verify_bundle, verify_pack
-from tests.evidence.packs import Audited, Files, forge, make, period
+from tests.evidence.packs import Audited, Files, Recorded, forge, make, period
 from tests.tlog.trees import view_in_memory
 from tests.verify.go_verifier import go_verifier, verify_by_go
 from tests.verify.page import page_verifier
@@ -49,6 +51,7 @@ from tests.verify.samples import (
     stranger,
     verify_alone,
 )
+from tests.verify.world import record_junk
 
 MAX_SECONDS = 2.0
 
@@ -214,13 +217,16 @@ def many_recorded_lines(line: str) -> bytes:
     ).encode()
 
 
-NAMED = f"\u2014 {POLICY.witnesses[0].key.name} "
-JUNK = {
-    "of strangers": "\u2014 a AAAAAAA=",
-    "that are none": "",
-    "of the name of a witness": f"{NAMED}{'A' * 102}==",
-    "of the name of a witness, malformed": f"{NAMED}{'=' * 104}",
-    "of the name of a witness, short": f"{NAMED}AAAAAAA=",
+def make_line(key: VerifierKey) -> str:
+    """Return a line of a witness that does not hold."""
+    return str(Signature(key.name, key.key_id, bytes(72)))
+
+
+JUNK: dict[str, Callable[[VerifierKey], str]] = {
+    "of strangers": lambda _: "\u2014 a AAAAAAA=",
+    "that are none": lambda _: "",
+    "of a witness": make_line,
+    "of a witness, malformed": lambda key: f"{make_line(key)[:-1]}!",
 }
 
 NESTED: list[object] = []
@@ -236,7 +242,10 @@ BUNDLES: dict[str, Callable[[], bytes]] = {
     ),
     "entries with nested lists": lambda: many_unproven_entries({"x": [NESTED] * 118}),
     "entries with objects": lambda: many_unproven_entries({"x": [{}] * 1150}),
-    **{f"recorded lines {name}": partial(many_recorded_lines, line) for name, line in JUNK.items()},
+    **{
+        f"recorded lines {name}": partial(many_recorded_lines, line(POLICY.witness_keys[0]))
+        for name, line in JUNK.items()
+    },
     "69 notes, each with 64 valid signatures of the trusted key": many_signed_notes,
 }
 
@@ -313,6 +322,26 @@ def flooded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Audited, bytes]:
     world.settle_at(3, 20)
 
     return world, make(world, period(1, 3, sample=0, maps=()))
+
+
+@pytest.mark.parametrize("name", JUNK)
+def test_recorded_lines_in_a_pack_cost_no_verifier_much(tmp_path: Path, name: str) -> None:
+    """The owner of a log has as many recorded as fit, of the checkpoint that draws the sample."""
+    world = Recorded(tmp_path)
+    for day in (0, 1, 3):
+        world.at(day, 10)
+        world.report_run(f"run-{day}")
+        publication = world.settle_at(day, 20)
+    line = JUNK[name](world.policy.witness_keys[0])
+    record_junk(world, publication.note, [line] * (3000 // (3 + len(line.encode())) * 1200))
+    world.report_run("last")
+    world.settle_at(3, 30)
+    data = make(world, period(1, 3, maps=()))
+    assert len(data) > 4_000_000
+
+    spent = measure(data, world.trust, may_hold=True)
+
+    assert max(spent.values()) < MAX_SECONDS, spent
 
 
 def add_map(*queries: Query) -> Callable[[Files], None]:

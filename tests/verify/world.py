@@ -181,8 +181,9 @@ def junk_lines(count: int) -> list[str]:
 def record_junk(world: World, note: bytes, lines: Sequence[str]) -> None:
     """Record lines of a signed checkpoint, as somebody with the write key and the database can."""
     checkpoint = parse_checkpoint(note)
-    for start in range(0, len(lines), 20):
-        part = tuple(lines[start : start + 20])
+    count = 3000 // (3 + max(len(line.encode()) for line in lines))
+    for start in range(0, len(lines), count):
+        part = tuple(lines[start : start + count])
         facts = WitnessedFacts(checkpoint.size, checkpoint.root.hex(), part)
         step = f"junk/{checkpoint.size}/{start}"
         world.ledger.append_log_entry(Draft(step, "tester", facts), WITNESSED_STRAND)

@@ -833,6 +833,11 @@ def is_fact(value: object, form: object, *default: object) -> bool:
     """
     if form == LIMIT:
         return is_count(value)
+    if form == [TEXT]:
+        # Item by item, a million short ones would be dear.
+        return (
+            isinstance(value, list) and {str}.issuperset(map(type, value)) and value not in default
+        )
     if isinstance(form, list):
         items = isinstance(value, list) and all(is_fact(item, *form) for item in value)
         return items and value not in default
