@@ -19,7 +19,7 @@ from forum.evidence.control_maps import ControlMap, MapReview, ReviewStatus, enc
 from forum.evidence.queries import Condition, Query
 from forum.ledger import kinds
 from forum.ledger.bundle import Bundle, PastCheckpoint
-from forum.ledger.kinds import Outcome
+from forum.ledger.kinds import Outcome, WitnessedFacts
 from forum.ledger.strand import Draft
 from forum.ledger.zip_archive import pack_archive, unpack_archive
 from forum.tlog import (
@@ -32,6 +32,7 @@ from forum.tlog import (
     VerifierKey,
     WitnessPolicy,
     hash_leaf,
+    parse_checkpoint,
     prove_consistency,
     prove_inclusion,
     sign_checkpoint,
@@ -51,7 +52,7 @@ from tests.verify.samples import (
     stranger,
     verify_alone,
 )
-from tests.verify.world import record_junk
+from tests.verify.world import record_forged, record_junk
 
 MAX_SECONDS = 2.0
 
@@ -338,6 +339,31 @@ def test_recorded_lines_in_a_pack_cost_no_verifier_much(tmp_path: Path, name: st
     world.settle_at(3, 30)
     data = make(world, period(1, 3, maps=()))
     assert len(data) > 4_000_000
+
+    spent = measure(data, world.trust, may_hold=True)
+
+    assert max(spent.values()) < MAX_SECONDS, spent
+
+
+def test_many_records_and_a_long_policy_cost_no_verifier_much(tmp_path: Path) -> None:
+    """Of each checkpoint that a record names, the enclosed policy says whether it has a quorum."""
+    world = Recorded(tmp_path)
+    world.at(0, 10)
+    world.report_run("first")
+    size = parse_checkpoint(world.settle_at(0, 20).note).size
+    world.at(1, 10)
+    world.report_run("second")
+    keys = (SigningKey(n.to_bytes(32, "big"), f"w/{n}", ED25519_COSIGNATURE) for n in range(200))
+    lines = [make_line(key.verifier()) for key in keys]
+    roots = [f"{n:064x}" for n in range(4000)]
+    record_forged(
+        world, (WitnessedFacts(size + 2, root, (lines[int(root, 16) % 200],)) for root in roots)
+    )
+    world.settle_at(1, 20)
+    world.at(3, 10)
+    world.report_run("last")
+    world.settle_at(3, 20)
+    data = forge(make(world, period(1, 3, maps=())), world, partial(add_witnesses, 900))
 
     spent = measure(data, world.trust, may_hold=True)
 
