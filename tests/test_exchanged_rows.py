@@ -230,6 +230,17 @@ def test_the_signer_signs_no_record_of_a_cosignature_that_does_not_hold(
         forum.log.publish()
 
 
+def test_the_signer_signs_no_record_out_of_order(forum: Forum) -> None:
+    """Exporters search the records by size, and would not find those before it."""
+    first = parse_checkpoint(forum.store.checkpoint() or b"")
+    for run in ("second", "third"):
+        forum.ledger.open_run(run, "x")
+        forum.log.publish()
+    put(forum, LOG_RUN, "witnessed", kinds.WitnessedFacts(first.size, first.root.hex()))
+    with pytest.raises(SigningRefused, match="larger checkpoint"):
+        forum.log.publish()
+
+
 def test_a_row_that_stops_writers_is_named(forum: Forum) -> None:
     """It stands at the end of a strand of sequencers, and waits for no index."""
     Strand(writer_of(forum).writer, LOG_RUN, RUNS_STRAND, at_end=True).append(

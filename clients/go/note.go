@@ -5,6 +5,7 @@ package main
 
 import (
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
@@ -308,6 +309,17 @@ func (p *policy) witnessKeys() []key {
 	var keys []key
 	for _, name := range p.names {
 		keys = append(keys, p.witnesses[name])
+	}
+	return keys
+}
+
+// keysByClaim returns the keys of witnesses by what their lines have behind the dash: the name, and the
+// first characters of the id.
+func (p *policy) keysByClaim() map[string]key {
+	keys := map[string]key{}
+	for _, k := range p.witnessKeys() {
+		id, _ := hex.DecodeString(k.id())
+		keys[k.name+" "+base64.StdEncoding.EncodeToString(id)[:5]] = k
 	}
 	return keys
 }

@@ -7,17 +7,26 @@ import (
 	"fmt"
 )
 
-const maxRecordedLines = 64 // of one checkpoint: as many as a note may have
-
-// recordedLine is the line of a cosignature, and the entry that records it.
+// recordedLine is the line of a witness, unverified, and the entry that records it.
 type recordedLine struct {
-	line  string
-	index int64
-	entry *entry
+	key       key
+	signature signature
+	index     int64
+	entry     *entry
 }
 
-func readWitnessRecords(b *bundle, tree checkpoint) map[treeID][]recordedLine {
+const (
+	dash = "\u2014 "
+	// A cosignature and its id have 104 characters in a line; five are compared before it is parsed.
+	claimEnd = 99
+)
+
+func readWitnessRecords(b *bundle, tree checkpoint, p *policy) map[treeID][]recordedLine {
 	records := map[treeID][]recordedLine{}
+	if p == nil {
+		return records
+	}
+	witnesses := p.keysByClaim()
 	for _, index := range b.entries {
 		data, proof := b.entry(index)
 		if !bytes.Contains(data, []byte(`"witnessed/1"`)) || !isProven(data, proof, index, tree) {
@@ -32,9 +41,19 @@ func readWitnessRecords(b *bundle, tree checkpoint) map[treeID][]recordedLine {
 			continue
 		}
 		place := treeID{e.count("size", 0), e.text("root")}
-		for _, line := range e.facts.get("cosignatures").([]any) {
-			if len(records[place]) < maxRecordedLines {
-				records[place] = append(records[place], recordedLine{asText(line), index, e})
+		for _, value := range e.facts.get("cosignatures").([]any) {
+			line := asText(value)
+			if len(line) < len(dash)+claimEnd {
+				continue
+			}
+			// Whoever may write to the log can have lines of others recorded, as many as he likes.
+			k, known := witnesses[line[len(dash):len(line)-claimEnd]]
+			var s signature
+			if !known || attempt(func() { s = readSignature(line) }) != nil {
+				continue
+			}
+			if s.name == k.name && s.keyID == k.id() {
+				records[place] = append(records[place], recordedLine{k, s, index, e})
 			}
 		}
 	}
@@ -44,25 +63,18 @@ func readWitnessRecords(b *bundle, tree checkpoint) map[treeID][]recordedLine {
 // restored returns the cosignatures that the log recorded and that are not below the note.
 func (v *verifier) restored(records map[treeID][]recordedLine, c checkpoint, n note) []cosignature {
 	var found []cosignature
-	if v.trust.policy == nil {
-		return nil
-	}
 	seen, named, witnessed := map[signature]bool{}, map[[2]string]bool{}, map[key]bool{}
 	for _, s := range n.signatures {
 		seen[s], named[[2]string{s.name, s.keyID}] = true, true
 	}
 	for _, r := range records[treeID{c.size, hexOf(c.root)}] {
-		var s signature
-		if attempt(func() { s = readSignature(r.line) }) != nil || seen[s] {
+		s := r.signature
+		if seen[s] || witnessed[r.key] {
 			continue
 		}
-		keys := note{n.text, []signature{s}}.signaturesBy(v.trust.policy.witnessKeys())
-		if len(keys) == 0 || witnessed[keys[0].key] {
-			continue
-		}
-		witnessed[keys[0].key] = true
+		witnessed[r.key] = true
 		var held cosignature
-		if attempt(func() { held = readCosignature(n.text, keys[0]) }) != nil {
+		if attempt(func() { held = readCosignature(n.text, keyedSignature{r.key, s.blob}) }) != nil {
 			v.findings.add("signature-rejected", fmt.Sprintf("the recorded cosignature of %s does not hold", s.name), r.index, r.entry)
 			continue
 		}

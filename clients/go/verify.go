@@ -342,7 +342,7 @@ func (v *verifier) run() *report {
 func (v *verifier) checkPast() {
 	checkpoints, times := []checkpoint{*v.tree}, map[int64]uint64{}
 	v.takeTime(times, *v.tree, v.seen)
-	records := readWitnessRecords(v.bundle, *v.tree)
+	records := readWitnessRecords(v.bundle, *v.tree, v.trust.policy)
 	for _, past := range v.bundle.past {
 		old := v.open(past.note, true)
 		if old == nil {

@@ -124,10 +124,10 @@ class Audited(World):
         if close:
             self.ledger.close_run(main, "alice", outcome)
 
-    def settle_at(self, day: int, second: int = 0) -> None:
+    def settle_at(self, day: int, second: int = 0) -> Publication:
         """Sign and cosign at a moment."""
         self.at(day, second)
-        self.settle()
+        return self.settle()
 
 
 class Recorded(Audited):

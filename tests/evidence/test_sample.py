@@ -17,7 +17,8 @@ from forum.evidence.gathering import PackContents, collect_files, gather_part
 from forum.evidence.log_part import LogPart
 from forum.evidence.recorded_cosignatures import find_quorum_record
 from forum.evidence.report import PackReport, draw_sample, make_report
-from forum.ledger.ports import Reader
+from forum.ledger.ports import Cosigner, Reader
+from forum.ledger.sequencer import Publication
 from forum.ledger.zip_archive import unpack_archive
 from forum.tlog import KnownWitness, Note, WitnessGroup, WitnessPolicy, cosign
 from forum.verify import Trust
@@ -42,7 +43,7 @@ from tests.evidence.packs import (
     verify_alone,
     verify_twice,
 )
-from tests.verify.world import LOCAL, REMOTE, witness_key
+from tests.verify.world import LOCAL, REMOTE, junk_lines, record_junk, witness_key
 
 RUNS = [f"run-{n}" for n in range(12)]
 ASKED = period(1, 3, sample=3, maps=())
@@ -122,12 +123,12 @@ def test_the_root_does_not_draw_where_others_have_cosigned(tmp_path: Path) -> No
 OTHERS = ("a.example/witness", "b.example/witness", "c.example/witness")
 
 
-def write_recorded_log(folder: Path) -> Recorded:
+def write_recorded_log(folder: Path, log: type[Recorded] = Recorded) -> Recorded:
     """Return a log that records what any of three witnesses cosigned, with trees behind a period.
 
     One cosignature is enough for its policy.
     """
-    world = Recorded(folder, *OTHERS)
+    world = log(folder, *OTHERS)
     names = tuple(witness.name for witness in world.policy.witnesses)
     group = WitnessGroup("any", 1, names)
     world.policy = WitnessPolicy(world.policy.logs, world.policy.witnesses, (group,), "any")
@@ -210,6 +211,38 @@ def test_a_later_tree_cannot_be_the_first_behind_the_period(recorded: Recorded) 
 
     assert rows(result)["log/seen"] == "period-changed"
     assert not result.ok
+
+
+class Flooded(Recorded):
+    """A log in which lines of strangers are before the recorded cosignatures of a checkpoint."""
+
+    def settle(self, *asked: Cosigner) -> Publication:
+        """Sign, and record lines of the new checkpoint before the sequencer does."""
+        publication = super().settle(*asked)
+        record_junk(self, publication.note, ["no line", *junk_lines(70)])
+        return publication
+
+
+def test_lines_before_the_recorded_cosignatures_change_nothing(tmp_path: Path) -> None:
+    """Neither the draw, nor that one which was recorded cannot be left out, nor its checkpoint."""
+    world = write_recorded_log(tmp_path, Flooded)
+    data = make(world, ASKED)
+    assert read_report(data).sample.seed_from == "recorded"
+    assert seed_lines(data, marked(world.policy)) == {SEED_OF_RECORD}
+    with world.store.snapshot() as reader:
+        honest = gather_part(reader, KINDS, world.policy, ASKED)
+    behind = honest.seen[-1]
+
+    lacking = msgspec.structs.replace(honest, seen=(*honest.seen[:-1], strip(behind, OTHERS[0])))
+    result = verify_twice(seal(world, lacking), marked(world.policy))
+    assert "lacks a cosignature that the log recorded" in str(result.findings)
+
+    later = gather_at(world, tlog.parse_checkpoint(behind).size + 1)
+    left = tuple(note for note in honest.seen if note != behind)
+    result = verify_twice(
+        seal(world, msgspec.structs.replace(later, seen=left)), marked(world.policy)
+    )
+    assert rows(result)["log/seen"] == "period-changed"
 
 
 @pytest.mark.parametrize("names", [OTHERS[:1], OTHERS[1:]])

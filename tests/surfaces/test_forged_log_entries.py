@@ -8,12 +8,13 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
 from forum.app import Forum, RunQuery
 from forum.config import Settings, load_settings
-from forum.errors import ForumError, NotYetSigned, TamperDetected
+from forum.errors import ForumError, NotYetSigned, SigningRefused, TamperDetected
 from forum.ledger.access import ACCESS_STRAND
 from forum.ledger.body import text_content
 from forum.ledger.control_key import CONTROL_STRANDS, REQUESTS_STRAND
@@ -22,6 +23,7 @@ from forum.ledger.key_rotation import find_key_rotations
 from forum.ledger.kinds import LEDGER_KINDS, Scope
 from forum.ledger.own_entries import OWN_STRANDS
 from forum.ledger.ports import EntryWrite, Position, TaggedHead
+from forum.ledger.sequencer import Sequencer
 from forum.ledger.strand import RUNS_STRAND, WRITE_KEY_MARK
 from forum.tlog import Hash
 from tests.support import fresh_origin, sign_unread, upgraded
@@ -112,13 +114,27 @@ def test_a_forged_row_stops_nobody_for_good(
     assert report.ok, report.findings
 
 
-@pytest.mark.parametrize("strand", sorted({*CONTROL_STRANDS, *OWN_STRANDS, REQUESTS_STRAND}))
+READ_STRANDS = sorted({*CONTROL_STRANDS, *OWN_STRANDS, REQUESTS_STRAND, ACCESS_STRAND})
+
+
+@pytest.mark.parametrize("strand", READ_STRANDS)
 def test_an_entry_of_the_log_that_nobody_can_read_is_set_aside(forum: Forum, strand: str) -> None:
     """Signed, it would keep everybody from reading the strand, for ever."""
     place = forge(forum, strand, "hold/1", tagged=True, facts='{"nonsense":1}')
     use_all(forum)
 
     assert is_set_aside(forum, place)
+
+
+@pytest.mark.parametrize("strand", READ_STRANDS)
+def test_an_entry_of_the_log_that_nobody_can_read_is_not_signed(forum: Forum, strand: str) -> None:
+    """Whoever has the write key and the database gives it an index."""
+    forge(forum, strand, "hold/1", tagged=True, facts='{"nonsense":1}')
+    with patch("forum.ledger.sequencer.is_foreign_to_own", return_value=False):
+        Sequencer(forum.store).drain()
+
+    with pytest.raises(SigningRefused):
+        forum.log.publish()
 
 
 def test_a_hold_that_a_worker_releases_stays(forum: Forum) -> None:

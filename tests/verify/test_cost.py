@@ -5,6 +5,7 @@ import resource
 from collections.abc import Callable
 from functools import partial
 from hashlib import sha512
+from pathlib import Path
 from time import process_time
 from typing import Any
 
@@ -18,7 +19,7 @@ from forum.evidence.control_maps import ControlMap, MapReview, ReviewStatus, enc
 from forum.evidence.queries import Condition, Query
 from forum.ledger import kinds
 from forum.ledger.bundle import Bundle, PastCheckpoint
-from forum.ledger.kinds import Outcome
+from forum.ledger.kinds import Outcome, WitnessedFacts
 from forum.ledger.strand import Draft
 from forum.ledger.zip_archive import pack_archive, unpack_archive
 from forum.tlog import (
@@ -28,14 +29,16 @@ from forum.tlog import (
     Signature,
     SigningKey,
     TlogProof,
+    VerifierKey,
     WitnessPolicy,
     hash_leaf,
+    parse_checkpoint,
     prove_consistency,
     prove_inclusion,
     sign_checkpoint,
 )
 from forum.verify import Trust, verify_bundle, verify_pack
-from tests.evidence.packs import Audited, Files, forge, make, period
+from tests.evidence.packs import Audited, Files, Recorded, forge, make, period
 from tests.tlog.trees import view_in_memory
 from tests.verify.go_verifier import go_verifier, verify_by_go
 from tests.verify.page import page_verifier
@@ -49,6 +52,7 @@ from tests.verify.samples import (
     stranger,
     verify_alone,
 )
+from tests.verify.world import record_forged, record_junk
 
 MAX_SECONDS = 2.0
 
@@ -181,6 +185,51 @@ def many_unproven_entries(facts: dict[str, object]) -> bytes:
     return seal({name: f for name, f in files.items() if not name.startswith("past/")})
 
 
+def many_recorded_lines(line: str) -> bytes:
+    """Return a bundle whose log recorded a line of its first checkpoint as often as fits."""
+    filling = [hash_leaf(b"%d" % n) for n in range(11)]
+    past = Checkpoint(ORIGIN, 11, view_in_memory(filling).root(11))
+    entries, prev = list[bytes](), ""
+    for n in range(920):
+        place = {"strand": "witnessed", "n": n, "prev": prev, "kind": "witnessed/1"}
+        facts = {"size": 11, "root": past.root.hex(), "cosignatures": list[str]()}
+        size = len(json.dumps(ENTRY | place | {"facts": facts}, separators=(",", ":")))
+        facts["cosignatures"] = [line] * ((4096 - size) // (len(line.encode()) + 3))
+        members = ENTRY | place | {"facts": facts}
+        data = json.dumps(members, separators=(",", ":"), ensure_ascii=False)
+        entries.append(data.encode())
+        prev = hash_leaf(entries[-1]).hex()
+    view = view_in_memory([*filling, *map(hash_leaf, entries)])
+    newest = sign_checkpoint(Checkpoint(ORIGIN, view.size, view.root(view.size)), LOG)
+    return Bundle(
+        origin=ORIGIN,
+        run="x",
+        checkpoint=newest.encode(),
+        entries=dict(enumerate(entries, 11)),
+        proofs={
+            n: TlogProof(n, tuple(prove_inclusion(view, n)), newest) for n in range(11, view.size)
+        },
+        bodies={},
+        past=(
+            PastCheckpoint(
+                sign_checkpoint(past, LOG).encode(), tuple(prove_consistency(view, past.size))
+            ),
+        ),
+    ).encode()
+
+
+def make_line(key: VerifierKey) -> str:
+    """Return a line of a witness that does not hold."""
+    return str(Signature(key.name, key.key_id, bytes(72)))
+
+
+JUNK: dict[str, Callable[[VerifierKey], str]] = {
+    "of strangers": lambda _: "\u2014 a AAAAAAA=",
+    "that are none": lambda _: "",
+    "of a witness": make_line,
+    "of a witness, malformed": lambda key: f"{make_line(key)[:-1]}!",
+}
+
 NESTED: list[object] = []
 for _ in range(12):
     NESTED = [NESTED]
@@ -194,6 +243,10 @@ BUNDLES: dict[str, Callable[[], bytes]] = {
     ),
     "entries with nested lists": lambda: many_unproven_entries({"x": [NESTED] * 118}),
     "entries with objects": lambda: many_unproven_entries({"x": [{}] * 1150}),
+    **{
+        f"recorded lines {name}": partial(many_recorded_lines, line(POLICY.witness_keys[0]))
+        for name, line in JUNK.items()
+    },
     "69 notes, each with 64 valid signatures of the trusted key": many_signed_notes,
 }
 
@@ -270,6 +323,51 @@ def flooded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Audited, bytes]:
     world.settle_at(3, 20)
 
     return world, make(world, period(1, 3, sample=0, maps=()))
+
+
+@pytest.mark.parametrize("name", JUNK)
+def test_recorded_lines_in_a_pack_cost_no_verifier_much(tmp_path: Path, name: str) -> None:
+    """The owner of a log has as many recorded as fit, of the checkpoint that draws the sample."""
+    world = Recorded(tmp_path)
+    for day in (0, 1, 3):
+        world.at(day, 10)
+        world.report_run(f"run-{day}")
+        publication = world.settle_at(day, 20)
+    line = JUNK[name](world.policy.witness_keys[0])
+    record_junk(world, publication.note, [line] * (3000 // (3 + len(line.encode())) * 1200))
+    world.report_run("last")
+    world.settle_at(3, 30)
+    data = make(world, period(1, 3, maps=()))
+    assert len(data) > 4_000_000
+
+    spent = measure(data, world.trust, may_hold=True)
+
+    assert max(spent.values()) < MAX_SECONDS, spent
+
+
+def test_many_records_and_a_long_policy_cost_no_verifier_much(tmp_path: Path) -> None:
+    """Of each checkpoint that a record names, the enclosed policy says whether it has a quorum."""
+    world = Recorded(tmp_path)
+    world.at(0, 10)
+    world.report_run("first")
+    size = parse_checkpoint(world.settle_at(0, 20).note).size
+    world.at(1, 10)
+    world.report_run("second")
+    keys = (SigningKey(n.to_bytes(32, "big"), f"w/{n}", ED25519_COSIGNATURE) for n in range(200))
+    lines = [make_line(key.verifier()) for key in keys]
+    roots = [f"{n:064x}" for n in range(4000)]
+    record_forged(
+        world, (WitnessedFacts(size + 2, root, (lines[int(root, 16) % 200],)) for root in roots)
+    )
+    world.settle_at(1, 20)
+    world.at(3, 10)
+    world.report_run("last")
+    world.settle_at(3, 20)
+    data = forge(make(world, period(1, 3, maps=())), world, partial(add_witnesses, 900))
+
+    spent = measure(data, world.trust, may_hold=True)
+
+    assert max(spent.values()) < MAX_SECONDS, spent
 
 
 def add_map(*queries: Query) -> Callable[[Files], None]:

@@ -30,7 +30,17 @@ from forum.tlog import (
 )
 from forum.verify import Interval, Problem, Report
 from tests.verify.samples import seal, verify_both
-from tests.verify.world import LOCAL, SECOND, START, World, problems, witness_key
+from tests.verify.world import (
+    LOCAL,
+    REMOTE,
+    SECOND,
+    START,
+    World,
+    junk_lines,
+    problems,
+    record_junk,
+    witness_key,
+)
 
 DAY = 86_400
 
@@ -40,17 +50,17 @@ def day(number: int) -> int:
     return START // SECOND + number * DAY
 
 
-def stripped(note: bytes, log: str) -> bytes:
-    """Return a note without the lines of its witnesses."""
+def stripped(note: bytes, *names: str) -> bytes:
+    """Return a note without the lines of others than these."""
     parsed = Note.parse(note)
-    return Note(parsed.text, tuple(s for s in parsed.signatures if s.name == log)).encode()
+    return Note(parsed.text, tuple(s for s in parsed.signatures if s.name in names)).encode()
 
 
 class Backdated(World):
     """A log of ten days, and an approval of the ninth that is dated to the third."""
 
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder, LOCAL)
+    def __init__(self, folder: Path, *witnesses: str) -> None:
+        super().__init__(folder, *(witnesses or (LOCAL,)))
         self.settle()
         for number in range(1, 10):
             self.now = day(number) * SECOND
@@ -73,14 +83,14 @@ class Backdated(World):
         """Verify a bundle with all verifiers, which must agree."""
         return verify_both(data, self.trust)
 
-    def strip(self, chosen: Callable[[int], bool]) -> None:
-        """Take the cosignatures of these days off the notes in the database."""
+    def strip(self, chosen: Callable[[int], bool], *kept: str) -> None:
+        """Take the cosignatures of these days by others off the notes in the database."""
         database = sqlite3.connect(self.folder / "ledger.db")
         rows = database.execute("SELECT size, note FROM checkpoint ORDER BY size").fetchall()
         for size, data in rows:
             cosigned = verify_cosignatures(Note.parse(data), self.policy.witness_keys)
             if chosen(quorum_time(cosigned, self.policy)):
-                note = stripped(data, self.key.name)
+                note = stripped(data, self.key.name, *kept)
                 database.execute("UPDATE checkpoint SET note = ? WHERE size = ?", (note, size))
         database.commit()
         database.close()
@@ -225,6 +235,57 @@ def test_cosignatures_stripped_in_the_database_are_missing(recorded: Recorded) -
     report = recorded.judge(recorded.bundle())
     assert set(problems(report)) == expected
     assert report.interval == Interval(day(9), day(9) + 1)
+
+
+class Flooded(Recorded):
+    """The same log, with other lines before the cosignatures that it recorded of a checkpoint.
+
+    They are written by somebody who has the write key and the database, and signed: each is a
+    signature line, and those of witnesses hold.
+    """
+
+    def settle(self, *asked: Cosigner) -> Publication:
+        """Sign, and record lines of the new checkpoint before the sequencer does."""
+        publication = super().settle(*asked)
+        record_junk(self, publication.note, self.junk(publication.note))
+        return publication
+
+    def junk(self, note: bytes) -> list[str]:
+        """Return lines to record of a checkpoint."""
+        del note
+        return junk_lines(70)
+
+
+class Repeated(Flooded):
+    """The lines before are copies of one that is left below the note."""
+
+    def junk(self, note: bytes) -> list[str]:
+        """Return copies of the line of the first witness."""
+        line = next(s for s in Note.parse(note).signatures if s.name == LOCAL)
+        return [str(line)] * 70
+
+
+@pytest.mark.parametrize("log", [Flooded, Repeated])
+def test_lines_before_the_recorded_cosignatures_do_not_hide_them(
+    tmp_path: Path, log: type[Flooded]
+) -> None:
+    """Only the first line of each witness is read that is not below the note, wherever it is."""
+    world = log(tmp_path, LOCAL, REMOTE)
+    assert set(problems(world.verify())) == {Problem.TIME_IMPOSSIBLE}
+    files = unpack_archive(world.bundle())
+    for name in files:
+        if name.startswith("past/") and name.endswith(".note"):
+            files[name] = stripped(files[name], world.key.name, LOCAL)
+    expected = {Problem.TIME_IMPOSSIBLE, Problem.COSIGNATURE_MISSING}
+
+    report = world.judge(seal(files))
+
+    assert set(problems(report)) == expected
+    assert report.interval is not None
+    assert report.interval.after == day(9)
+    world.strip(lambda time: day(3) < time <= day(9) + 1, LOCAL)
+    assert set(problems(world.verify())) == expected
+    assert set(problems(world.judge(world.bundle()))) == expected
 
 
 def test_a_checkpoint_that_was_recorded_and_is_gone_is_missing(recorded: Recorded) -> None:

@@ -1,7 +1,7 @@
 """A small world for verification: one log, its signer, its witnesses, and a clock to turn."""
 
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from unittest.mock import patch
 
@@ -10,8 +10,9 @@ import pytest
 from forum.backends.sqlite import SqliteStore
 from forum.errors import ConcurrentUpdate, ForumError
 from forum.ledger.body import text_content
-from forum.ledger.kinds import LEDGER_KINDS, Kinds, NoteFacts, Outcome
+from forum.ledger.kinds import LEDGER_KINDS, Kinds, NoteFacts, Outcome, WitnessedFacts
 from forum.ledger.log import Ledger
+from forum.ledger.own_entries import WITNESSED_STRAND
 from forum.ledger.ports import Cosigner, Reader
 from forum.ledger.sequencer import Publication, Publisher, Sequencer
 from forum.ledger.strand import Attachment, Draft, RecordedEntry, Strand
@@ -20,9 +21,11 @@ from forum.tlog import (
     Hash,
     KnownLog,
     KnownWitness,
+    Signature,
     SigningKey,
     WitnessGroup,
     WitnessPolicy,
+    parse_checkpoint,
 )
 from forum.verify import (
     Problem,
@@ -168,6 +171,31 @@ class SegmentsHere:
         """Yield what came of each deliberation."""
         for run in runs:
             yield check_session(self._reader, self._kinds, run, size)
+
+
+def junk_lines(count: int) -> list[str]:
+    """Return signature lines of keys that nobody knows."""
+    return [str(Signature(f"junk/{n}", bytes(4), b"\0")) for n in range(count)]
+
+
+def record_forged(world: World, records: Iterable[WitnessedFacts]) -> None:
+    """Record cosignatures, as somebody with the write key and the database can."""
+    for number, facts in enumerate(records):
+        draft = Draft(f"forged/{facts.size}/{number}", "tester", facts)
+        world.ledger.append_log_entry(draft, WITNESSED_STRAND)
+    # An honest sequencer sets the rows aside: nobody else writes to its strand.
+    with patch("forum.ledger.sequencer.is_foreign_to_own", return_value=False):
+        Sequencer(world.store).drain()
+
+
+def record_junk(world: World, note: bytes, lines: Sequence[str]) -> None:
+    """Record lines of a signed checkpoint in this way."""
+    checkpoint = parse_checkpoint(note)
+    count = 3000 // (3 + max(len(line.encode()) for line in lines))
+    parts = (tuple(lines[start : start + count]) for start in range(0, len(lines), count))
+    record_forged(
+        world, (WitnessedFacts(checkpoint.size, checkpoint.root.hex(), part) for part in parts)
+    )
 
 
 def assert_cut_does_not_matter(reader: Reader, kinds: Kinds, trust: Trust, now: int) -> None:

@@ -4,12 +4,14 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from forum.errors import Malformed
 from forum.evidence.log_part import LogPart, read_part_entry
 from forum.ledger.entry import LOG_RUN
 from forum.ledger.own_entries import WITNESSED_STRAND
-from forum.ledger.witness_records import MAX_RECORDED_LINES
-from forum.tlog import Note, Signature, WitnessPolicy
+from forum.ledger.witness_records import KeysByClaim, keys_by_claim, read_lines
+from forum.tlog import Note, Signature, VerifierKey, WitnessPolicy
+
+_MAX_LINES = 64
+"""How many lines of one checkpoint count: as many as a note may have."""
 
 
 class CheckpointRecord(msgspec.Struct, frozen=True):
@@ -31,20 +33,17 @@ def read_records(part: LogPart) -> Iterator[CheckpointRecord]:
             yield CheckpointRecord(entry.facts["size"], entry.facts["root"], lines)
 
 
-def make_recorded_note(text: str, lines: Iterable[str]) -> Note | None:
-    """Return a checkpoint with its recorded lines, unverified; None if there is none."""
-    try:
-        signatures = tuple(map(Signature.parse, tuple(lines)[:MAX_RECORDED_LINES]))
-        return Note(text, signatures) if signatures else None
-    except Malformed:
-        return None  # no witness has cosigned that
+def add_first_lines(
+    first: dict[VerifierKey, Signature], lines: Iterable[str], witnesses: KeysByClaim
+) -> None:
+    """Add the first line of each of these witnesses, unverified, of as many as a note may have.
 
-
-def names_quorum(note: Note, policy: WitnessPolicy) -> bool:
-    """Return whether the signatures of a note, unverified, name a quorum of witnesses."""
-    keys = policy.witness_keys
-    named = [key for key in keys if any(s.claims_key(key) for s in note.signatures)]
-    return bool(named) and policy.is_satisfied_by(named)
+    Whoever may write to the log can have other lines recorded, as many as he likes: they are left
+    aside before they count.
+    """
+    for key, signature in read_lines(lines, witnesses):
+        if len(first) < _MAX_LINES:
+            first.setdefault(key, signature)
 
 
 def find_quorum_record(
@@ -52,15 +51,14 @@ def find_quorum_record(
 ) -> tuple[int, Note] | None:
     """Return the number of the record by which a quorum of a checkpoint is recorded first.
 
-    Return as well the checkpoint with the lines recorded until then, unverified.  What was recorded
-    later does not count, so that nobody chooses by where a log part ends.
+    Return as well the checkpoint with the first lines of the witnesses that are recorded until
+    then, unverified.  What was recorded later does not count, so that nobody chooses by where a log
+    part ends.
     """
-    lines: list[str] = []
-    for number, recorded in enumerate(lines_by_entry):
-        lines += recorded
-        note = make_recorded_note(text, lines) if recorded else None
-        if note is not None and names_quorum(note, policy):
-            return number, note
-        if len(lines) >= MAX_RECORDED_LINES:
-            break
+    witnesses, first = keys_by_claim(policy.witness_keys), dict[VerifierKey, Signature]()
+    for number, lines in enumerate(lines_by_entry):
+        before = len(first)
+        add_first_lines(first, lines, witnesses)
+        if len(first) > before and policy.is_satisfied_by(first):
+            return number, Note(text, tuple(first.values()))
     return None

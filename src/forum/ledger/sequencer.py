@@ -270,7 +270,7 @@ class Publication(msgspec.Struct, frozen=True):
 
 
 class _UnsignedNames:
-    """What the entries behind the last signed tree say of runs, up to one of them."""
+    """What the entries behind the last signed tree name, up to one of them: runs, and a tree."""
 
     def __init__(self, signed: int) -> None:
         self.signed = signed
@@ -280,6 +280,8 @@ class _UnsignedNames:
         """By entries of the directory."""
         self.floor: int | None = None
         """The index from which on a run of that tree may not be named yet."""
+        self.recorded: int | None = None
+        """The size of the checkpoint that the last record of cosignatures names."""
 
 
 class Publisher:
@@ -562,7 +564,7 @@ class Publisher:
         if row.strand == RUNS_STRAND and isinstance(facts, RunsOpenedFacts):
             return self._find_names_fault(row, facts, names)
         if row.strand == WITNESSED_STRAND and isinstance(facts, WitnessedFacts):
-            return self._find_record_fault(facts, names.signed)
+            return self._find_record_fault(row, facts, names)
         return "it does not belong into this strand"
 
     def _find_names_fault(
@@ -584,11 +586,19 @@ class Publisher:
             names.named.add(run)
         return ""
 
-    def _find_record_fault(self, facts: WitnessedFacts, signed: int) -> str:
+    def _find_record_fault(
+        self, row: ports.EntryRow, facts: WitnessedFacts, names: "_UnsignedNames"
+    ) -> str:
         """Return what is wrong with a record of cosignatures, or nothing."""
         root = bytes.fromhex(facts.root) if _is_root(facts.root) else b""
-        if not root or facts.size > signed:
+        if not root or facts.size > names.signed:
             return "this log signed no such checkpoint"
+        if names.recorded is None:
+            names.recorded = self._read_recorded_before(row)
+        # A release before may have signed a record of a tree that there is not: it bounds nothing.
+        if facts.size < names.recorded <= names.signed:
+            return "it follows the record of a larger checkpoint"
+        names.recorded = facts.size
         named = tlog.Checkpoint(self._store.origin, facts.size, tlog.Hash(root))
         if not has_tree(self._store.read_tile, named):
             return "it names another tree"
@@ -596,6 +606,13 @@ class Publisher:
         if all(may_be_recorded(named, line, witnesses) for line in facts.cosignatures):
             return ""
         return "a cosignature that it records does not hold"
+
+    def _read_recorded_before(self, row: ports.EntryRow) -> int:
+        """Return the size of the checkpoint that the record before a row names, 0 if none does."""
+        before = self._store.strand_rows(LOG_RUN, WITNESSED_STRAND, row.n - 1) if row.n else None
+        last = next(before, None) if before else None
+        facts = self._readable.read_facts(last) if last and self._readable else None
+        return facts.size if isinstance(facts, WitnessedFacts) else 0
 
     def _is_opened_in(self, run: str, start: int, stop: int) -> bool:
         """Return whether the opening of a run has one of these indexes."""

@@ -5,7 +5,7 @@ them: whoever has the database could take them away.  The sequencer records them
 batch.  A recorded cosignature is the line of the note, so it verifies by itself.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from typing import Any
@@ -25,6 +25,7 @@ from forum.tlog import (
     Note,
     Signature,
     VerifierKey,
+    format_base64,
     parse_checkpoint,
     verify_cosignatures,
 )
@@ -33,14 +34,18 @@ _MAX_CHECKPOINTS = 100
 """How many checkpoints are recorded with one batch; others wait for the next one."""
 _MAX_LINES_SIZE = 2500
 """Bytes of cosignatures in one entry; the rest of it fits the limit, too."""
-MAX_RECORDED_LINES = 64
-"""How many recorded cosignatures of one checkpoint are read: as many as a note may have."""
+
+KeysByClaim = Mapping[str, VerifierKey]
+"""Keys by what their lines have behind the dash: the name, and the first characters of the id."""
+_CLAIM = slice(len("\u2014 "), -99)
+"""Where that is in a line: a cosignature and its id have 104 characters, of which five are that."""
 
 
 class WitnessRecord(msgspec.Struct, frozen=True):
-    """A cosignature that an entry records, and the place of that entry."""
+    """A line of a witness that an entry records, unverified, and the place of that entry."""
 
-    line: str
+    key: VerifierKey
+    signature: Signature
     where: str
     """The position of the entry: run/strand/n."""
     index: int | None = None
@@ -58,10 +63,14 @@ class RestoredCosignature(msgspec.Struct, frozen=True):
 
 
 class WitnessRecords:
-    """The recorded cosignatures of a log or of a bundle, by size and root of the checkpoint."""
+    """The recorded lines that name these witnesses, by size and root of the checkpoint.
 
-    def __init__(self, origin: str) -> None:
-        self._origin = origin
+    Whoever may write to the log can have other lines recorded, as many as he likes: they are left
+    aside before they count.
+    """
+
+    def __init__(self, origin: str, witnesses: Iterable[VerifierKey]) -> None:
+        self._origin, self._witnesses = origin, keys_by_claim(witnesses)
         self._lines: dict[tuple[int, str], list[WitnessRecord]] = {}
 
     def add_entry(self, entry: Entry[Any], index: int | None = None) -> None:
@@ -74,12 +83,12 @@ class WitnessRecords:
             return
         where = f"{entry.run}/{entry.strand}/{entry.n}"
         lines = self._lines.setdefault((facts.size, facts.root), [])
-        lines += [WitnessRecord(line, where, index) for line in facts.cosignatures]
-        del lines[MAX_RECORDED_LINES:]
+        for key, signature in read_lines(facts.cosignatures, self._witnesses):
+            lines.append(WitnessRecord(key, signature, where, index))
 
     @property
     def checkpoints(self) -> list[tuple[int, str]]:
-        """The size and root of each checkpoint of which a cosignature was recorded."""
+        """The size and root of each checkpoint of which a line was recorded."""
         return sorted(place for place, lines in self._lines.items() if lines)
 
     @property
@@ -88,10 +97,7 @@ class WitnessRecords:
         return min((size for size, _ in self._lines), default=None)
 
     def restore(
-        self,
-        checkpoint: Checkpoint,
-        signatures: Sequence[Signature],
-        witnesses: Iterable[VerifierKey],
+        self, checkpoint: Checkpoint, signatures: Sequence[Signature]
     ) -> Iterator[RestoredCosignature]:
         """Yield the recorded cosignatures of a checkpoint that are not among these signatures.
 
@@ -101,17 +107,33 @@ class WitnessRecords:
         seen = set(signatures)
         restored = set[VerifierKey]()
         for record in self._lines.get((checkpoint.size, checkpoint.root.hex()), ()):
-            try:
-                signature = Signature.parse(record.line)
-            except Malformed:
-                continue
-            key = next(filter(signature.claims_key, witnesses), None)
-            if key is not None and key not in restored and signature not in seen:
+            key, signature = record.key, record.signature
+            if key not in restored and signature not in seen:
                 restored.add(key)
                 # A witness that was asked twice has two cosignatures, and the note one of them.
                 is_missing = not any(other.claims_key(key) for other in signatures)
                 held = _verify_line(str(checkpoint), signature, key)
                 yield RestoredCosignature(record, key.name, held, is_missing)
+
+
+def keys_by_claim(witnesses: Iterable[VerifierKey]) -> KeysByClaim:
+    """Return the keys of witnesses for `read_lines`."""
+    return {f"{key.name} {format_base64(key.key_id)[:5]}": key for key in witnesses}
+
+
+def read_lines(
+    lines: Iterable[str], witnesses: KeysByClaim
+) -> Iterator[tuple[VerifierKey, Signature]]:
+    """Yield the recorded lines that name one of these witnesses, unverified."""
+    for line in lines:
+        # Parsing is dear: a log can have a million lines of strangers.
+        key = witnesses.get(line[_CLAIM])
+        if key is None:
+            continue
+        with suppress(Malformed):  # no witness has cosigned that
+            signature = Signature.parse(line)
+            if signature.claims_key(key):
+                yield key, signature
 
 
 def _verify_line(text: str, signature: Signature, key: VerifierKey) -> Cosignature | None:

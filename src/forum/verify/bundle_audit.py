@@ -198,7 +198,7 @@ class _BundleAudit:
 
     def _read_records(self, newest: tlog.Checkpoint) -> WitnessRecords:
         """Return the cosignatures that proven entries of the bundle record."""
-        records = WitnessRecords(self._bundle.origin)
+        records = WitnessRecords(self._bundle.origin, self._trust.witness_keys)
         for index in self._bundle.indexes:
             data = self._bundle.entry(index)
             if b'"witnessed/1"' in data and is_proven(self._bundle, index, data, newest):

@@ -173,7 +173,7 @@ class LedgerAudit:
         self._unknown: Counter[str] = Counter()
         self._unreachable: Counter[str] = Counter()
         """The number of entries of each run that are in an archive that cannot be reached."""
-        self._records = WitnessRecords(reader.origin)
+        self._records = WitnessRecords(reader.origin, self._trust.witness_keys)
         self._seen: dict[int, tuple[tlog.Cosignature, ...]] = {}
         self._signed: list[tlog.Checkpoint] = []
         self._times = CheckpointTimes(now)

@@ -5,15 +5,16 @@ records the cosignatures of its checkpoints, so that one of which a record is in
 be left out.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 
 from forum import tlog
 from forum.errors import Malformed, SignatureRejected
 from forum.evidence.counted_times import SECOND, CountedTimes, is_seen_since
 from forum.evidence.log_part import LogPart
-from forum.evidence.recorded_cosignatures import make_recorded_note, names_quorum, read_records
+from forum.evidence.recorded_cosignatures import add_first_lines, read_records
 from forum.evidence.report import Arguments
+from forum.ledger.witness_records import keys_by_claim
 
 _DOES_NOT_HOLD = "the log recorded a cosignature of a checkpoint of size {} that does not hold"
 
@@ -47,13 +48,13 @@ def _judge_records(part: LogPart, gaps: list[tuple[int, int]], policy: tlog.Witn
     """Return what the records of cosignatures show to be missing in a pack, or nothing."""
     notes = [tlog.Note.parse(note) for note in (part.start, *part.seen, part.end) if note]
     enclosed = {note.text: note for note in notes}
-    for note in _read_records(part):
+    for note, named in _read_records(part, policy):
         size = tlog.Checkpoint.parse(note.text).size
         problem = ""
         if note.text in enclosed:
             problem = _find_missing_line(enclosed[note.text], note, policy)
         elif any(low < size < high for low, high in gaps):
-            problem = _judge_record(note, policy)
+            problem = _judge_record(note, named, policy)
         if problem:
             return problem
     return ""
@@ -76,17 +77,19 @@ def _find_missing_line(enclosed: tlog.Note, recorded: tlog.Note, policy: tlog.Wi
     return ""
 
 
-def _judge_record(note: tlog.Note, policy: tlog.WitnessPolicy) -> str:
+def _judge_record(
+    note: tlog.Note, named: Collection[tlog.VerifierKey], policy: tlog.WitnessPolicy
+) -> str:
     """Return what is wrong if witnesses saw a checkpoint that the log recorded, or nothing.
 
     Signatures are checked only if they are of a quorum: an honest pack has no such record, and any
     other is refused with the first one.
     """
     size = tlog.Checkpoint.parse(note.text).size
-    if not names_quorum(note, policy):
+    if not policy.is_satisfied_by(named):
         return ""
     try:
-        cosignatures = tlog.verify_cosignatures(note, policy.witness_keys)
+        cosignatures = tlog.verify_cosignatures(note, named)
     except SignatureRejected:
         return _DOES_NOT_HOLD.format(size)
     if tlog.quorum_time(cosignatures, policy):
@@ -94,14 +97,17 @@ def _judge_record(note: tlog.Note, policy: tlog.WitnessPolicy) -> str:
     return ""
 
 
-def _read_records(part: LogPart) -> Iterator[tlog.Note]:
-    """Yield the checkpoints of which the log recorded cosignatures, with these."""
-    recorded: dict[tuple[int, str], list[str]] = {}
+def _read_records(
+    part: LogPart, policy: tlog.WitnessPolicy
+) -> Iterator[tuple[tlog.Note, Collection[tlog.VerifierKey]]]:
+    """Yield the checkpoints of which the log recorded lines of a policy, with these witnesses."""
+    witnesses = keys_by_claim(policy.witness_keys)
+    recorded: dict[tuple[int, str], dict[tlog.VerifierKey, tlog.Signature]] = {}
     for record in read_records(part):
-        recorded.setdefault((record.size, record.root), []).extend(record.lines)
-    for (size, root), lines in sorted(recorded.items()):
-        with suppress(Malformed):  # no witness has cosigned what is no checkpoint
+        first = recorded.setdefault((record.size, record.root), {})
+        add_first_lines(first, record.lines, witnesses)
+    for size, root in sorted(recorded):
+        with suppress(Malformed):  # no witness has cosigned what is no checkpoint, or no line
             text = str(tlog.Checkpoint(part.origin, size, tlog.Hash.from_hex(root)))
-            note = make_recorded_note(text, lines)
-            if note is not None:
-                yield note
+            first = recorded[size, root]
+            yield tlog.Note(text, tuple(first.values())), first.keys()

@@ -276,11 +276,15 @@ class BundleKey(NamedTuple):
         return hashlib.sha256(self.name.encode() + b"\n" + material).digest()[:4]
 
 
+BundleSignature = tuple[str, bytes, bytes]
+"""Name, key id and signature."""
+
+
 class BundleNote(NamedTuple):
-    """A text, and its signatures: name, key id and signature of each."""
+    """A text, and its signatures."""
 
     text: str
-    signatures: list[tuple[str, bytes, bytes]]
+    signatures: list[BundleSignature]
 
     def signatures_by(self, keys: list[BundleKey]) -> list[tuple[BundleKey, bytes]]:
         """Return the first signature that names each of these keys; it is not verified here.
@@ -434,6 +438,7 @@ class BundlePolicy:
         for key in (self.witnesses[name] for name in marks):
             own = key.public in {log.public for log in self.logs}
             require(not own, f"{key.name} has the key of the log")
+        self._names_by_key = {key: name for name, key in self.witnesses.items()}
         members = [member for group in self.groups for member in group[2]]
         require(len(set(members)) == len(members), "a group member is listed twice")
 
@@ -479,8 +484,9 @@ class BundlePolicy:
 
     def is_satisfied_by(self, cosignatures: list[BundleCosignature]) -> bool:
         """Return whether these cosignatures reach the quorum; there must be at least one."""
+        # By the keys that there are: a pack asks for thousands of records, of a policy of hundreds.
         keys = {cosignature.key for cosignature in cosignatures}
-        names = {"none", *(name for name, key in self.witnesses.items() if key in keys)}
+        names = {"none", *(self._names_by_key[key] for key in keys if key in self._names_by_key)}
         for name, number, members in self.groups:
             if len(names.intersection(members)) >= number:
                 names.add(name)
@@ -513,6 +519,39 @@ class BundlePolicy:
         for name, number, members in self.groups:
             needed[name] = sum(sorted(needed[member] for member in members)[:number])
         return needed.get(self.quorums[0], 1)
+
+
+KeysByClaim = dict[str, BundleKey]
+"""Keys by what their lines have behind the dash: the name, and the first characters of the id."""
+CLAIM = slice(2, -99)
+"""Where that is in a line: a cosignature and its id have 104 characters, of which five are that."""
+
+
+def keys_by_claim(policy: BundlePolicy | None) -> KeysByClaim:
+    """Return the keys of witnesses for `read_lines`."""
+    witnesses = policy.witnesses.values() if policy else ()
+    return {f"{key.name} {base64.b64encode(key.id).decode()[:5]}": key for key in witnesses}
+
+
+def read_lines(
+    lines: list[str], witnesses: KeysByClaim
+) -> Iterator[tuple[BundleKey, BundleSignature]]:
+    """Yield the recorded lines that name one of these witnesses, unverified.
+
+    Whoever may write to the log can have other lines recorded, as many as he likes: they are left
+    aside before they count.
+    """
+    for line in lines:
+        # Parsing is dear: a log can have a million lines of strangers.
+        key = witnesses.get(line[CLAIM])
+        if key is None:
+            continue
+        try:
+            signature = read_signature(line)
+        except BundleRejected:
+            continue  # no witness has cosigned that
+        if signature[:2] == (key.name, key.id):
+            yield key, signature
 
 
 @lru_cache(maxsize=1)
@@ -796,6 +835,11 @@ def is_fact(value: object, form: object, *default: object) -> bool:
     """
     if form == LIMIT:
         return is_count(value)
+    if form == [TEXT]:
+        # Item by item, a million short ones would be dear.
+        return (
+            isinstance(value, list) and {str}.issuperset(map(type, value)) and value not in default
+        )
     if isinstance(form, list):
         items = isinstance(value, list) and all(is_fact(item, *form) for item in value)
         return items and value not in default
@@ -1063,10 +1107,8 @@ def read_past(size: int, note: bytes, proof: bytes) -> BundlePastCheckpoint:
 
 PAST_NOTE = re.compile(r"past/[0-9]{16}\.note").fullmatch
 
-WitnessRecords = dict[tuple[int, str], list[tuple[str, int, BundleEntry]]]
-"""The lines that entries of the strand `witnessed` record, with index and entry."""
-MAX_RECORDED_LINES = 64
-"""How many recorded lines of one checkpoint are read: as many as a note may have."""
+WitnessRecords = dict[tuple[int, str], list[tuple[BundleKey, BundleSignature, int, BundleEntry]]]
+"""The lines of witnesses that entries of the strand `witnessed` record, with index and entry."""
 
 
 def check_past_count(count: int) -> None:
@@ -1128,9 +1170,11 @@ class BundleContents:
             return False
         return proof.at == index
 
-    def witness_records(self, tree: BundleCheckpoint) -> WitnessRecords:
-        """Return the lines of cosignatures that proven entries record, by size and root."""
-        records: WitnessRecords = {}
+    def witness_records(
+        self, tree: BundleCheckpoint, policy: BundlePolicy | None
+    ) -> WitnessRecords:
+        """Return the lines of witnesses that proven entries record, by size and root."""
+        records, witnesses = WitnessRecords(), keys_by_claim(policy)
         for index in sorted(self.entries):
             data = self.data(index)
             if b'"witnessed/1"' not in data or not self.is_proven(index, tree):
@@ -1142,8 +1186,8 @@ class BundleContents:
             place = (entry.log, entry.run, entry.strand, entry.kind)
             if place == (self.origin, "log", "witnessed", "witnessed/1"):
                 lines = records.setdefault((entry.facts["size"], entry.facts["root"]), [])
-                lines += [(line, index, entry) for line in entry.facts.get("cosignatures", [])]
-                del lines[MAX_RECORDED_LINES:]
+                recorded = entry.facts.get("cosignatures", [])
+                lines += [(*line, index, entry) for line in read_lines(recorded, witnesses)]
         return records
 
     def body(self, index: int, name: str) -> bytes:
@@ -1921,7 +1965,7 @@ class BundleVerifier:
     def _check_past(self, newest: BundleCheckpoint) -> None:
         """Check that this tree continues the earlier ones, whose times bound those of the run."""
         checkpoints, times = [newest], dict[int, int]()
-        records = self._bundle.witness_records(newest)
+        records = self._bundle.witness_records(newest, self._policy)
         self._take_time(times, newest, self._seen)
         for past in self._bundle.past:
             checkpoint = self._open(past.note)
@@ -1952,19 +1996,14 @@ class BundleVerifier:
         """Return the cosignatures that the log recorded and that are not below the note."""
         restored, seen, witnessed = [], set(note.signatures), set[BundleKey]()
         named = {signature[:2] for signature in note.signatures}
-        witnesses = list(self._policy.witnesses.values()) if self._policy else []
-        for line, index, entry in records.get((checkpoint.size, checkpoint.root.hex()), []):
-            try:
-                signature = read_signature(line)
-            except BundleRejected:
+        lines = records.get((checkpoint.size, checkpoint.root.hex()), [])
+        for key, signature, index, entry in lines:
+            if key in witnessed or signature in seen:
                 continue
-            keys = [key for key in witnesses if (key.name, key.id) == signature[:2]]
-            if not keys or keys[0] in witnessed or signature in seen:
-                continue
-            witnessed.add(keys[0])
+            witnessed.add(key)
             name = signature[0]
             try:
-                restored.append(check_cosignature(note.text, signature[2], keys[0]))
+                restored.append(check_cosignature(note.text, signature[2], key))
             except BundleRejected:
                 detail = f"the recorded cosignature of {name} does not hold"
                 self._findings.add("signature-rejected", detail, index, entry)
@@ -2841,18 +2880,22 @@ class SampleSeed(NamedTuple):
     keys: list[BundleKey]
 
 
-def read_signatures(lines: list[str]) -> list[tuple[str, bytes, bytes]]:
-    """Return recorded lines as signatures, unverified; none if one is malformed."""
-    try:
-        return [read_signature(line) for line in lines]
-    except BundleRejected:
-        return []  # no witness has cosigned that
+FirstLines = dict[BundleKey, BundleSignature]
+"""The first recorded line of each witness as a signature, unverified."""
+MAX_RECORDED_LINES = 64
+"""How many of them count: as many as a note may have."""
 
 
-def names_quorum(note: BundleNote, policy: BundlePolicy) -> bool:
-    """Return whether the signatures of a note, unverified, name a quorum of witnesses."""
-    named = note.signatures_by(list(policy.witnesses.values()))
-    return policy.is_satisfied_by([BundleCosignature(key, 0) for key, _ in named])
+def add_first_lines(first: FirstLines, lines: list[str], witnesses: KeysByClaim) -> None:
+    """Add the first line of each of these witnesses."""
+    for key, signature in read_lines(lines, witnesses):
+        if len(first) < MAX_RECORDED_LINES:
+            first.setdefault(key, signature)
+
+
+def names_quorum(first: FirstLines, policy: BundlePolicy) -> bool:
+    """Return whether these lines, unverified, name a quorum of witnesses."""
+    return policy.is_satisfied_by([BundleCosignature(key, 0) for key in first])
 
 
 def check_record_lines(
@@ -3370,20 +3413,18 @@ class PackVerifier:
 
     def _find_seed_note(self, policy: BundlePolicy, times: EntryTimes) -> tuple[BundleNote, str]:
         """Return the checkpoint whose signatures give the seed, and where that comes from."""
-        note, lines = self._find_behind(times), list[str]()
+        note, first = self._find_behind(times), FirstLines()
         if note is None:
             return read_note(self._log.end_note), "witnesses"
-        checkpoint = read_checkpoint(note.text)
+        checkpoint, witnesses = read_checkpoint(note.text), keys_by_claim(policy)
         for size, root, recorded in self._records():
-            if (size, root) != (checkpoint.size, checkpoint.root.hex()) or not recorded:
+            if (size, root) != (checkpoint.size, checkpoint.root.hex()):
                 continue
+            before = len(first)
+            add_first_lines(first, recorded, witnesses)
             # What was recorded later does not count: nobody chooses by where a log part ends.
-            lines += recorded
-            signatures = read_signatures(lines[:MAX_RECORDED_LINES])
-            if names_quorum(BundleNote(note.text, signatures), policy):
-                return BundleNote(note.text, signatures), "recorded"
-            if len(lines) >= MAX_RECORDED_LINES:
-                break
+            if len(first) > before and names_quorum(first, policy):
+                return BundleNote(note.text, list(first.values())), "recorded"
         return note, "witnesses"
 
     def _records(self) -> Iterator[tuple[int, str, list[str]]]:
@@ -3521,21 +3562,23 @@ class PackVerifier:
         is_cut = times.end > 0 and not is_seen_since(times.end, until)
         places = (0,) if is_cut else (0, len(inner))
         gaps = [range(sizes[at] + 1, sizes[at + 1]) for at in places]
-        recorded: dict[tuple[int, str], list[str]] = {}
+        recorded: dict[tuple[int, str], FirstLines] = {}
+        witnesses = keys_by_claim(policy)
         for size, root, lines in self._records():
-            recorded.setdefault((size, root), []).extend(lines)
+            add_first_lines(recorded.setdefault((size, root), {}), lines, witnesses)
         notes = [log.end_note, *(note for _, note in log.seen)]
         notes += [log.start_note] if log.start_note else []
         enclosed = {note.text: note for note in map(read_note, notes)}
-        for (size, root), lines in sorted(recorded.items()):
-            if not matches(HASH, root):
+        for size, root in sorted(recorded):
+            first = recorded[size, root]
+            if not (first and matches(HASH, root)):
                 continue  # no witness has cosigned what is no checkpoint
             text = f"{self.origin}\n{size}\n{base64.b64encode(bytes.fromhex(root)).decode()}\n"
-            note = BundleNote(text, read_signatures(lines[:MAX_RECORDED_LINES]))
+            note = BundleNote(text, list(first.values()))
             if text in enclosed:
                 self._check_missing(policy, size, note, enclosed[text])
-            elif any(size in gap for gap in gaps):
-                self._check_record(policy, size, note)
+            elif any(size in gap for gap in gaps) and names_quorum(first, policy):
+                self._check_record(policy, size, note, list(first))
 
     def _check_missing(
         self, policy: BundlePolicy, size: int, recorded: BundleNote, enclosed: BundleNote
@@ -3548,16 +3591,17 @@ class PackVerifier:
                 what = f"the checkpoint of size {size} lacks a cosignature that the log recorded"
                 require(not seen, what)
 
-    def _check_record(self, policy: BundlePolicy, size: int, note: BundleNote) -> None:
+    def _check_record(
+        self, policy: BundlePolicy, size: int, note: BundleNote, named: list[BundleKey]
+    ) -> None:
         """Refuse a pack without a checkpoint of which the log recorded that witnesses saw it.
 
         Signatures are checked only if they are of a quorum: an honest pack has no such record, and
         any other is refused with the first one.
         """
-        if names_quorum(note, policy):
-            seen = check_record_lines(note, size, list(policy.witnesses.values()))
-            what = f"the log recorded that witnesses saw a checkpoint of size {size}: it is missing"
-            require(not policy.quorum_time(seen), what)
+        seen = check_record_lines(note, size, named)
+        what = f"the log recorded that witnesses saw a checkpoint of size {size}: it is missing"
+        require(not policy.quorum_time(seen), what)
 
     def _compare_list(self) -> None:
         """Add a finding for the first line of entries.csv that the entries do not give."""

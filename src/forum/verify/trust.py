@@ -42,6 +42,11 @@ class Trust(msgspec.Struct, frozen=True):
         named = self.policy.log_keys if self.policy else ()
         return tuple(dict.fromkeys((*self.keys, *named)))
 
+    @property
+    def witness_keys(self) -> tuple[tlog.VerifierKey, ...]:
+        """The keys of all witnesses of the trust file."""
+        return self.policy.witness_keys if self.policy else ()
+
     def describe_foreign(self, origin: str, what: str) -> str:
         """Return one sentence if all trusted keys are of other logs than `origin`, or nothing."""
         names = sorted({key.name for key in self.log_keys})
@@ -90,8 +95,7 @@ class Trust(msgspec.Struct, frozen=True):
         Adds a finding for each that was taken away, and for each that does not hold.
         """
         restored = []
-        witnesses = self.policy.witness_keys if self.policy else ()
-        for found in records.restore(checkpoint, signatures, witnesses):
+        for found in records.restore(checkpoint, signatures):
             place = (found.record.index, found.record.where)
             if found.cosignature is None:
                 detail = f"the recorded cosignature of {found.witness} does not hold"

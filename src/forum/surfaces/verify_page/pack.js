@@ -7,7 +7,7 @@ import { HASH, isCount, isLabel, readEntry } from "./entry.js";
 import { CLAIMS, COMPLETE, FAILS, Findings, HOLDS, INDEPENDENT, INTACT, NOT_CHECKED, PACK_REFUTED_CLAIMS, describeFinding, exactNumber } from "./findings.js";
 import { equalJson, readJson, readLooseJson, writeJson } from "./json.js";
 import { LogKeys, checkRotationCount, continuedNotes, isRotationNamed, keysHaveSigned, readKeyRotation } from "./log_keys.js";
-import { LOG_KEY, readKey, readNote, readSignature, signaturesBy, uniqueKeys } from "./note.js";
+import { LOG_KEY, readKey, readNote, signaturesBy, uniqueKeys } from "./note.js";
 import { PeriodCounter, formatMoment } from "./pack_counts.js";
 import { PackLog, SEEN_NOTE } from "./pack_log.js";
 // Made by build.py from the tables of verify.py.
@@ -19,7 +19,7 @@ import { sha256 } from "./sha256.js";
 import { compareText, firstCharacters, quote } from "./text.js";
 import { checkConsistency, checkInclusion, hashLeaf } from "./tree.js";
 import { NOTHING_CHECKED, NO_KEY, NO_TRUST_FILE, describeForeign, describeWitnesses, judgeWitnessing, verifyBundle } from "./verifier.js";
-import { MAX_RECORDED_LINES } from "./witness_records.js";
+import { addFirstLines, keysByClaim } from "./witness_records.js";
 import { Archive } from "./zip.js";
 
 /** The verification of an evidence pack: docs/spec/evidence.md. */
@@ -32,6 +32,7 @@ import { Archive } from "./zip.js";
 /** @typedef {import("./note.js").Key} Key */
 /** @typedef {import("./note.js").Note} Note */
 /** @typedef {import("./verifier.js").Trust} Trust */
+/** @typedef {import("./witness_records.js").FirstLines} FirstLines */
 /** @typedef {Map<string, any>} PackMembers */
 
 /** @typedef {{problem: string, row: string, detail: string}} PackFinding */
@@ -595,15 +596,17 @@ class PackVerifier {
   #findSeedNote(policy, times) {
     const behind = this.#findBehind(times);
     const note = readNote(behind ? behind.note : this.log.endNote);
-    /** @type {string[]} */
-    const lines = [];
+    /** @type {FirstLines} */
+    const first = new Map();
+    const witnesses = keysByClaim(policy);
     for (const { size, root, recorded } of behind ? this.#records() : []) {
-      if (size !== behind?.size || root !== toHex(behind.root) || !recorded.length) continue;
+      if (size !== behind?.size || root !== toHex(behind.root)) continue;
+      const before = first.size;
+      addFirstLines(first, recorded, witnesses);
       // What was recorded later does not count: nobody chooses by where a log part ends.
-      lines.push(...recorded);
-      const signed = { text: note.text, signatures: readSignatures(lines) };
-      if (namesQuorum(signed, policy)) return { note: signed, from: "recorded" };
-      if (lines.length >= MAX_RECORDED_LINES) break;
+      if (first.size > before && namesQuorum(first, policy)) {
+        return { note: noteOf(note.text, first), from: "recorded" };
+      }
     }
     return { note, from: "witnesses" };
   }
@@ -843,25 +846,28 @@ class PackVerifier {
     const isCut = end && !isSeenSince(end, until);
     const isMissing = (/** @type {bigint} */ size) =>
       (isCut ? [0] : [0, inner.length]).some((at) => sizes[at] < size && size < sizes[at + 1]);
-    /** @type {Map<string, {size: bigint, root: string, lines: string[]}>} */
+    /** @type {Map<string, {size: bigint, root: string, first: FirstLines}>} */
     const recorded = new Map();
+    const witnesses = keysByClaim(policy);
     for (const { size, root, recorded: lines } of this.#records()) {
       const id = `${size}/${root}`;
-      recorded.set(id, { size, root, lines: [...(recorded.get(id)?.lines ?? []), ...lines] });
+      const first = recorded.get(id)?.first ?? new Map();
+      addFirstLines(first, lines, witnesses);
+      recorded.set(id, { size, root, first });
     }
     const sorted = [...recorded.values()].sort(
       (one, other) => Number(one.size - other.size) || compareText(one.root, other.root),
     );
     const notes = [log.endNote, ...(log.startNote ? [log.startNote] : []), ...log.seen.map(({ note }) => note)];
     const enclosed = new Map(notes.map(readNote).map((note) => [note.text, note]));
-    for (const { size, root, lines } of sorted) {
-      if (!HASH.test(root)) continue; // no witness has cosigned what is no checkpoint
+    for (const { size, root, first } of sorted) {
+      if (!first.size || !HASH.test(root)) continue; // no witness has cosigned what is no checkpoint
       const hash = root.replace(/../g, (digits) => String.fromCharCode(parseInt(digits, 16)));
       const text = `${this.origin}\n${size}\n${btoa(hash)}\n`;
-      const note = { text, signatures: readSignatures(lines) };
+      const note = noteOf(text, first);
       const there = enclosed.get(text);
       if (there) checkMissing(policy, size, note, there);
-      else if (isMissing(size)) checkRecord(policy, size, note);
+      else if (isMissing(size) && namesQuorum(first, policy)) checkRecord(policy, size, note, first);
     }
   }
 
@@ -1370,25 +1376,22 @@ export function verifyPack(data, trust, kinds, showProgress = () => {}) {
 }
 
 /**
- * Return recorded lines as signatures, unverified; none if one is malformed.
- * @param {string[]} lines
+ * Return a note with recorded lines.
+ * @param {string} text
+ * @param {FirstLines} first
+ * @returns {Note}
  */
-function readSignatures(lines) {
-  // No witness has cosigned what is no line.
-  return unlessRejected(
-    () => lines.slice(0, MAX_RECORDED_LINES).map(readSignature),
-    () => [],
-  );
+function noteOf(text, first) {
+  return { text, signatures: [...first.values()].map(({ signature }) => signature) };
 }
 
 /**
- * Return whether the signatures of a note, unverified, name a quorum of witnesses.
- * @param {Note} note
+ * Return whether recorded lines, unverified, name a quorum of witnesses.
+ * @param {FirstLines} first
  * @param {Policy} policy
  */
-function namesQuorum(note, policy) {
-  const named = signaturesBy(note, [...policy.witnesses.values()]);
-  return policy.isSatisfiedBy(named.map(({ key }) => ({ key, time: 0n })));
+function namesQuorum(first, policy) {
+  return policy.isSatisfiedBy([...first.values()].map(({ key }) => ({ key, time: 0n })));
 }
 
 /**
@@ -1428,9 +1431,10 @@ function checkMissing(policy, size, recorded, enclosed) {
  * @param {Policy} policy
  * @param {bigint} size
  * @param {Note} note
+ * @param {FirstLines} first the lines of the note
  */
-function checkRecord(policy, size, note) {
-  if (!namesQuorum(note, policy)) return;
-  const isMissing = policy.quorumTime(checkRecordLines(note, size, [...policy.witnesses.values()]));
+function checkRecord(policy, size, note, first) {
+  const named = [...first.values()].map(({ key }) => key);
+  const isMissing = policy.quorumTime(checkRecordLines(note, size, named));
   if (isMissing) reject(`the log recorded that witnesses saw a checkpoint of size ${size}: it is missing`);
 }

@@ -4,7 +4,7 @@ import { checkCosignature, openCheckpoint, readCosignatures } from "./checkpoint
 import { readEntry } from "./entry.js";
 import { COMPLETE, FAILS, Findings, HOLDS, INDEPENDENT, INTACT, NOT_CHECKED, exactNumber } from "./findings.js";
 import { bundleKeys } from "./log_keys.js";
-import { readNote, readSignature, uniqueKeys } from "./note.js";
+import { readNote, uniqueKeys } from "./note.js";
 import { consistentTimes, isLocalWitness } from "./policy.js";
 import { require, unlessRejected } from "./rejected.js";
 import { ReportChecker, isToldByOthers } from "./report_checker.js";
@@ -175,7 +175,7 @@ class BundleVerifier {
    */
   #checkPast(newest) {
     const checkpoints = [newest];
-    const records = witnessRecords(this.bundle, newest, this.kinds);
+    const records = witnessRecords(this.bundle, newest, this.kinds, this.policy);
     /** @type {Map<bigint, bigint>} */
     const times = new Map();
     this.#takeTime(times, newest, this.seen);
@@ -203,19 +203,12 @@ class BundleVerifier {
     const signatureKey = ({ name, keyId, blob }) => `${name} ${keyId} ${toHex(blob)}`;
     const named = new Set(note.signatures.map(({ name, keyId }) => `${name} ${keyId}`));
     const seen = new Set(note.signatures.map(signatureKey));
-    const witnesses = [...(this.policy?.witnesses.values() ?? [])];
     const witnessed = new Set();
     /** @type {Cosignature[]} */
     const restored = [];
-    for (const { line, index, entry } of records.get(`${size}/${toHex(root)}`) ?? []) {
-      const signature = unlessRejected(
-        () => readSignature(line),
-        () => null,
-      );
-      if (!signature || seen.has(signatureKey(signature))) continue;
+    for (const { key, signature, index, entry } of records.get(`${size}/${toHex(root)}`) ?? []) {
+      if (witnessed.has(key) || seen.has(signatureKey(signature))) continue;
       const { name, keyId, blob } = signature;
-      const key = witnesses.find((witness) => witness.name === name && witness.id === keyId);
-      if (!key || witnessed.has(key)) continue;
       witnessed.add(key);
       const cosignature = unlessRejected(
         () => checkCosignature(note.text, blob, key),
