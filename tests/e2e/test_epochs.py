@@ -322,6 +322,21 @@ def test_what_a_signer_did_not_store_is_stored_before_the_log_ends(
     assert report.findings == ()
 
 
+def test_an_idempotency_key_may_lead_to_a_run_of_an_earlier_epoch(home: Project) -> None:
+    """The write key of an epoch that was left is gone, so its tag cannot be checked there."""
+    home.forum.log.append_note(text_content("x"), "once")
+    home.forum.log.publish()
+    for _ in range(3):
+        with Forum(home.forum.settings) as forum:
+            forum.keys.new_epoch()
+    with Forum(home.forum.settings) as forum:
+        report = forum.log.verify(forum.log.read_trust())
+        with pytest.raises(IdempotencyKeyUsed):
+            forum.log.append_note(text_content("y"), "once")
+
+    assert report.findings == ()
+
+
 def test_what_was_acknowledged_is_signed_before_the_log_ends(home: Project) -> None:
     """No later epoch would ever give it an index."""
     home.forum.log.publish()

@@ -391,13 +391,12 @@ class KeyOperations:
             self._project.store.head()
             self._project.store.check_history()
             self._log.publisher.sign()  # raises if the tree does not continue the one signed last
-            self._project.sequencer.drain()
-            self._log.publisher.sign()
+            self._log.publish()
         except ForumError:
             return  # then the log is left where it was signed last
 
     def _store_signed(self, note: bytes | None) -> None:
-        """Store the last note in the database, if a signer was stopped before it did."""
+        """Store and publish the last note, if a signer was stopped before it did."""
         store = self._project.store
         signed = tlog.parse_checkpoint(note) if note else None
         if note is None or signed is None or not has_tree(store.read_tile, signed):
@@ -405,6 +404,9 @@ class KeyOperations:
         stored = store.checkpoint(signed.size)
         if stored is None or tlog.parse_checkpoint(stored).size < signed.size:
             store.save_checkpoint(signed.size, note)
+            stored = note
+        with suppress(ForumError):  # the next epoch does not wait for a witness
+            self._log.publisher.publish(stored)
 
     @contextmanager
     def _open_carried(
