@@ -2,11 +2,14 @@
 
 import shutil
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 
 from forum.app import Forum
+from forum.app.keys import KeyOperations
 from forum.app.project import ProjectContext
 from forum.backends.state_files import FileCheckpointStore
 from forum.backends.store_monitor import StoreMonitor
@@ -264,6 +267,50 @@ def test_a_second_attempt_finishes_an_epoch_that_has_begun(
         report = forum.log.verify(forum.log.read_trust())
 
     assert begun.carried.runs == (run,)
+    assert report.findings == ()
+
+
+def test_an_attempt_that_died_after_its_last_key_but_one_loses_nothing(
+    home: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The signing key is that of the next epoch, and the write key beside it not yet."""
+    home.forum.log.append_note(text_content("x"), "once")
+    with Forum(home.forum.settings) as forum, monkeypatch.context() as patch:
+        patch.setattr(KeyOperations, "_set_write_keys", fail)
+        with pytest.raises(RuntimeError, match="fails"):
+            forum.keys.new_epoch()
+    with Forum(home.forum.settings) as forum:
+        forum.keys.new_epoch()
+    with Forum(home.forum.settings) as forum:
+        report = forum.log.verify(forum.log.read_trust())
+        with pytest.raises(IdempotencyKeyUsed):
+            forum.log.append_note(text_content("y"), "once")
+
+    assert report.findings == ()
+
+
+def test_two_operators_begin_one_epoch(home: Project) -> None:
+    """The second would make new write keys for what the first has begun."""
+    run = home.submit(GATED)
+    home.forum.log.publish()
+    settings, start = home.forum.settings, Barrier(2)
+
+    def begin() -> str:
+        with Forum(settings) as forum:
+            assert forum.origin
+            start.wait()
+            try:
+                return forum.keys.new_epoch().origin
+            except LogEnded:
+                return ""
+
+    with ThreadPoolExecutor(2) as threads:
+        begun = sorted(each.result() for each in [threads.submit(begin) for _ in range(2)])
+    with Forum(settings) as forum:
+        report = forum.log.verify(forum.log.read_trust())
+
+        assert begun == ["", forum.origin]
+        assert forum.store.strands(run)
     assert report.findings == ()
 
 

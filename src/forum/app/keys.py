@@ -25,6 +25,7 @@ from forum.app.witness_server import trust_log
 from forum.errors import (
     ForumError,
     KeyUnreadable,
+    LogEnded,
     LogKeyChanged,
     LogKeyMissing,
     NoLedger,
@@ -297,10 +298,28 @@ class KeyOperations:
         The old key keeps signing if it is available. If it was lost or exchanged, a new key is
         made, which readers have to pin again; that requires a reason.
         """
+        from forum.backends.state_files import lock_file
+
+        old, origin = self._key_to_leave(reason)
+        with lock_file(self._project.settings.key_file.with_name("epoch")):
+            self._check_in_use(origin)
+            self._set_write_keys(origin)  # an attempt that crashed near its end has left them
+            return self._begin_epoch(old, origin, reason)
+
+    def _check_in_use(self, origin: str) -> None:
+        """Raise `LogEnded` if another process has begun the next epoch since this one started."""
+        from forum.backends.state_files import read_key
+
+        path = self._project.settings.key_file
+        with suppress(KeyUnreadable):
+            base, number = split_epoch(read_key(path).name if path.exists() else origin)
+            if base == split_epoch(origin)[0] and number > split_epoch(origin)[1]:
+                raise LogEnded(origin)
+
+    def _begin_epoch(self, old: tlog.SigningKey | None, origin: str, reason: str) -> EpochStart:
         from forum.backends.project_registry import ProjectEpoch
         from forum.backends.state_files import write_key, write_write_keys
 
-        old, origin = self._key_to_leave(reason)
         self._find_end(origin)  # what raises here leaves everything as it is
         if old is not None:
             self._sign_rest()
@@ -347,7 +366,7 @@ class KeyOperations:
             else:
                 self._set_key_aside()
             write_key(self._project.settings.key_file, key)
-            following_keys.replace(self._project.settings.write_key_file)
+            self._set_write_keys(key.name)
             KeyOperations(successor, log, witness).write_public_key()
             self._complete_project()
             log.publish()
@@ -455,6 +474,15 @@ class KeyOperations:
             return None, project.current.origin
         self._project.register()  # also completes an earlier rotation that crashed near its end
         return key, key.name
+
+    def _set_write_keys(self, origin: str) -> None:
+        """Use the write keys that were prepared for a log, if there are any."""
+        from forum.backends.state_files import read_write_keys
+
+        path = self._project.settings.write_key_file
+        prepared = pending_write_keys_path(path)
+        if prepared.exists() and read_write_keys(prepared).origin == origin:
+            prepared.replace(path)
 
     def _pending_key(self, name: str) -> tlog.SigningKey:
         """Return the new key of a log: the same one until it is in use.
