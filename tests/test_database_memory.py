@@ -15,11 +15,11 @@ _CACHES = {"cache", "lru_cache"}
 UNBOUND: dict[str, tuple[str, ...]] = {
     "it lives for one call, one run or one file, and is read anew for the next": (
         "app/archive:RunArchiver.unreachable",
-        "app/epoch_carry:_Carrier._before",
-        "app/epoch_carry:_Carrier._ends",
-        "app/epoch_carry:_Carrier._entries",
-        "app/epoch_carry:_Carrier._ids",
-        "app/epoch_carry:_Carrier._strands",
+        "app/epoch_carry:Carrier._before",
+        "app/epoch_carry:Carrier._ends",
+        "app/epoch_carry:Carrier._entries",
+        "app/epoch_carry:Carrier._ids",
+        "app/epoch_carry:Carrier._strands",
         "backends/sql_store:_ArchivedRows._runs",
         "engine/context:bodies",
         "engine/model_calls:ModelCaller._answered_counts",

@@ -159,6 +159,9 @@ def test_an_earlier_log_that_goes_on_after_its_epoch_is_found(make: Make) -> Non
     with Forum(settings) as old:
         old.store.head()  # opened under the write key that the epoch replaces
         old.keys.new_epoch("we had a fire")
+        # The owner of the log lets it go on, in the database and for the signer.
+        old.log._project.reopen_log(old.store.origin)  # noqa: SLF001
+        old.log._project.memory(old.store.origin, "guard.note").reopen()  # noqa: SLF001
         old.log.record_note(text_content("somebody was not told"))
 
     assert problems(verify(settings)) == {Problem.HISTORY_REPLACED}

@@ -228,7 +228,7 @@ def parameters_of(loaded: LoadedLog, database: str) -> dict[str, Parameters]:
             "table_grants": {"table": "entry"},
             "other_sessions": (),
             "live_workers": (),
-            "watched_head": {"log": log, "mark": "lost-commits"},
+            "watched_head": {"log": log, "marks": ["lost-commits", "ended"]},
             "limit_session": {"names": ["forum.session"], "values": ["on"]},
             **dict.fromkeys(("session_mark", "spill_early", "try_writing"), ()),
             "sequencer_session": {"log": log},

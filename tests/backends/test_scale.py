@@ -57,6 +57,8 @@ SCANNERS = frozenset(
         "ledger/bundle.py:_check_unsequenced",
         # The command that archives, about every run that is not archived yet.
         "app/archive.py:_outline_runs",
+        # A backup, which copies all rows afterwards.
+        "backup.py:_check_tree",
         # A review, about gates that were decided after the entries it is about.
         "app/oversight.py:_gates_decided_since",
         # A list of runs, about those that wait for their index.

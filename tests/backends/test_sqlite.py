@@ -2,6 +2,8 @@
 
 import secrets
 import sqlite3
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
@@ -271,3 +273,23 @@ def test_an_entry_without_a_needed_tag_is_refused(tmp_path: Path) -> None:
         assert store.enforce_tags()
         with pytest.raises(StoreFailed, match="need a tag"):
             store.append([Chain(store.origin).next()])
+
+
+def test_a_reader_leaves_the_locks_of_its_process_in_place(path: Path) -> None:
+    """Closing a file drops the locks that any connection of the process has on it.
+
+    Another process would then take itself for the first, and truncate what this one has mapped.
+    """
+    origin = fresh_origin()
+    with closing(SqliteStore(path, origin)) as store:
+        store.append(Chain(origin).take(1))
+        with closing(sqlite3.connect(path)) as other:
+            other.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # as an erasure does
+        with open_reader(path, origin):
+            pass
+        # Each connection has a shared lock on this byte, by which others see that it is there.
+        program = "import fcntl, sys; fcntl.lockf(open(sys.argv[1], 'r+b'), 6, 1, 128)"
+        argv = [sys.executable, "-c", program, f"{path}-shm"]
+        other_process = subprocess.run(argv, capture_output=True, text=True, check=False)
+
+    assert "BlockingIOError" in other_process.stderr

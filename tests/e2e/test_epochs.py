@@ -2,11 +2,16 @@
 
 import shutil
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 
 from forum.app import Forum
+from forum.app.keys import KeyOperations
+from forum.app.project import ProjectContext
+from forum.backends.state_files import FileCheckpointStore
 from forum.backends.store_monitor import StoreMonitor
 from forum.engine import RunRequest
 from forum.errors import IdempotencyKeyUsed, LogEnded
@@ -14,7 +19,7 @@ from forum.ledger import ports
 from forum.ledger.body import text_content
 from forum.ledger.carried import CARRIED_STRAND
 from forum.ledger.conditions import StoreCondition
-from forum.ledger.entry import LOG_RUN, leaf_of
+from forum.ledger.entry import LOG_RUN, MAIN_STRAND, leaf_of
 from forum.ledger.kinds import CarryFacts, NoteFacts, Outcome, Scope
 from forum.ledger.sequencer import Sequencer
 from forum.ledger.strand import Draft
@@ -184,14 +189,13 @@ def test_what_a_run_has_used_without_approval_stays_used(tmp_path: Path) -> None
 
 
 def test_a_process_that_was_left_running_writes_nothing_into_the_earlier_log(
-    home: Project,
+    home: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its runs would be lost, and what both epochs go on with would be done twice."""
     run = home.submit(GATED)
     home.forum.log.publish()
-    with Forum(home.forum.settings) as old:
-        later = old.runs.submit(GATED)  # it waits for its index
-        before = old.store.read_state().size
+    with Forum(home.forum.settings) as old, monkeypatch.context() as patch:
+        later = submit_before_end(old, patch)
         with Forum(home.forum.settings) as forum:
             begun = forum.keys.new_epoch()
         with pytest.raises(LogEnded, match="restart this process"):
@@ -206,10 +210,23 @@ def test_a_process_that_was_left_running_writes_nothing_into_the_earlier_log(
     with Forum(home.forum.settings) as forum:
         report = forum.log.verify(forum.log.read_trust())
 
-    assert set(begun.carried.runs) == {run, later}
+    assert set(begun.carried.runs) == {run, *later}
     assert [trouble.condition for trouble in troubles] == [StoreCondition.EPOCH_OVER]
-    assert after == before
+    assert after == begun.held.size
     assert report.findings == ()
+
+
+def submit_before_end(forum: Forum, patch: pytest.MonkeyPatch) -> list[str]:
+    """Let a run be submitted just before its log ends; return a list to which it is added."""
+    runs: list[str] = []
+    end = ProjectContext.end_log
+
+    def end_late(project: ProjectContext, origin: str) -> None:
+        runs.append(forum.runs.submit(GATED))
+        end(project, origin)
+
+    patch.setattr(ProjectContext, "end_log", end_late)
+    return runs
 
 
 def test_a_log_goes_on_if_its_next_epoch_cannot_begin(
@@ -219,15 +236,170 @@ def test_a_log_goes_on_if_its_next_epoch_cannot_begin(
     home.submit(GATED)
     home.forum.log.publish()
     with Forum(home.forum.settings) as forum, monkeypatch.context() as patch:
-        patch.setattr("forum.app.epoch_carry.carry_state", fail)
+        patch.setattr("forum.app.epoch_carry.check_source", fail)
         with pytest.raises(RuntimeError, match="fails"):
             forum.keys.new_epoch()
     with Forum(home.forum.settings) as forum:
         forum.runs.submit(GATED)
+        forum.log.publish()
         forum.keys.new_epoch()
     with Forum(home.forum.settings) as forum:
         report = forum.log.verify(forum.log.read_trust())
 
+    assert report.findings == ()
+
+
+def test_a_second_attempt_finishes_an_epoch_that_has_begun(
+    home: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it says of the log before must stay so, so that takes nothing meanwhile."""
+    run = home.submit(GATED)
+    home.forum.log.publish()
+    with Forum(home.forum.settings) as forum, monkeypatch.context() as patch:
+        patch.setattr("forum.app.epoch_carry.carry_state", fail)
+        with pytest.raises(RuntimeError, match="fails"):
+            forum.keys.new_epoch()
+    with Forum(home.forum.settings) as forum:
+        with pytest.raises(LogEnded):
+            forum.runs.submit(GATED)
+        begun = forum.keys.new_epoch()
+    with Forum(home.forum.settings) as forum:
+        report = forum.log.verify(forum.log.read_trust())
+
+    assert begun.carried.runs == (run,)
+    assert report.findings == ()
+
+
+def test_an_attempt_that_died_after_its_last_key_but_one_loses_nothing(
+    home: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The signing key is that of the next epoch, and the write key beside it not yet."""
+    home.forum.log.append_note(text_content("x"), "once")
+    with Forum(home.forum.settings) as forum, monkeypatch.context() as patch:
+        patch.setattr(KeyOperations, "_set_write_keys", fail)
+        with pytest.raises(RuntimeError, match="fails"):
+            forum.keys.new_epoch()
+    with Forum(home.forum.settings) as forum:
+        forum.keys.new_epoch()
+    with Forum(home.forum.settings) as forum:
+        report = forum.log.verify(forum.log.read_trust())
+        with pytest.raises(IdempotencyKeyUsed):
+            forum.log.append_note(text_content("y"), "once")
+
+    assert report.findings == ()
+
+
+def test_two_operators_begin_one_epoch(home: Project) -> None:
+    """The second would make new write keys for what the first has begun."""
+    run = home.submit(GATED)
+    home.forum.log.publish()
+    settings, start = home.forum.settings, Barrier(2)
+
+    def begin() -> str:
+        with Forum(settings) as forum:
+            assert forum.origin
+            start.wait()
+            try:
+                return forum.keys.new_epoch().origin
+            except LogEnded:
+                return ""
+
+    with ThreadPoolExecutor(2) as threads:
+        begun = sorted(each.result() for each in [threads.submit(begin) for _ in range(2)])
+    with Forum(settings) as forum:
+        report = forum.log.verify(forum.log.read_trust())
+
+        assert begun == ["", forum.origin]
+        assert forum.store.strands(run)
+    assert report.findings == ()
+
+
+def test_nothing_is_signed_of_a_log_that_has_ended(
+    home: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such a checkpoint would be in no database: verification would find a cut tail for ever."""
+    run = home.submit(GATED)
+    home.forum.log.publish()
+    end = ProjectContext.end_log
+    with Forum(home.forum.settings) as old:
+
+        def end_late(project: ProjectContext, origin: str) -> None:
+            old.runs.submit(GATED)
+            old.log._project.sequencer.drain()  # noqa: SLF001
+            end(project, origin)
+            with pytest.raises(LogEnded):
+                old.log.publisher.sign()
+
+        monkeypatch.setattr(ProjectContext, "end_log", end_late)
+        with Forum(home.forum.settings) as forum:
+            begun = forum.keys.new_epoch()
+    with Forum(home.forum.settings) as forum:
+        report = forum.log.verify(forum.log.read_trust())
+
+    assert len(begun.carried.runs) == 2
+    assert run in begun.carried.runs
+    assert report.findings == ()
+
+
+def test_what_a_signer_did_not_store_is_stored_before_the_log_ends(
+    home: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The guard has its checkpoint, so the epoch says that the log was left there."""
+    home.submit(GATED)
+    home.forum.log.publish()
+    end = FileCheckpointStore.end
+    with Forum(home.forum.settings) as old:
+
+        def end_late(store: FileCheckpointStore) -> None:
+            old.runs.submit(GATED)
+            old.log._project.sequencer.drain()  # noqa: SLF001
+            with monkeypatch.context() as patch:
+                patch.setattr(type(old.store), "save_checkpoint", fail)
+                with pytest.raises(RuntimeError):
+                    old.log.publisher.sign()
+            end(store)
+
+        monkeypatch.setattr(FileCheckpointStore, "end", end_late)
+        with Forum(home.forum.settings) as forum:
+            begun = forum.keys.new_epoch()
+    with Forum(home.forum.settings) as forum:
+        report = forum.log.verify(forum.log.read_trust())
+
+    assert begun.held == begun.left
+    assert report.findings == ()
+
+
+def test_an_idempotency_key_may_lead_to_a_run_of_an_earlier_epoch(home: Project) -> None:
+    """The write key of an epoch that was left is gone, so its tag cannot be checked there."""
+    home.forum.log.append_note(text_content("x"), "once")
+    home.forum.log.publish()
+    for _ in range(3):
+        with Forum(home.forum.settings) as forum:
+            forum.keys.new_epoch()
+    with Forum(home.forum.settings) as forum:
+        report = forum.log.verify(forum.log.read_trust())
+        with pytest.raises(IdempotencyKeyUsed):
+            forum.log.append_note(text_content("y"), "once")
+
+    assert report.findings == ()
+
+
+def test_what_was_acknowledged_is_signed_before_the_log_ends(home: Project) -> None:
+    """No later epoch would ever give it an index."""
+    home.forum.log.publish()
+    noted = home.forum.log.append_note(text_content("x"), "once")
+    with Forum(home.forum.settings) as forum:
+        begun = forum.keys.new_epoch()
+    with Forum(home.forum.settings) as forum:
+        report = forum.log.verify(forum.log.read_trust())
+        with forum.log._project.open_log(home.forum.origin) as reader:  # noqa: SLF001
+            assert reader is not None
+            note = reader.entries_at(noted, [(MAIN_STRAND, 0)])[0]
+            assert note is not None
+            (index,) = reader.indexes([leaf_of(note)])
+
+    assert index is not None
+    assert index < begun.held.size
     assert report.findings == ()
 
 

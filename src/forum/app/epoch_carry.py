@@ -87,21 +87,17 @@ def check_source(
     reader.check = _SourceCheck(reader, log_keys, write_keys, control)
 
 
-def carry_state(
-    source: ports.Reader, ledger: Ledger, write_keys: WriteKeys | None, *, is_cut: bool
-) -> CarriedState:
+def carry_state(carrier: "Carrier", ledger: Ledger, *, is_cut: bool) -> CarriedState:
     """Record again what goes on in the next epoch, unless an earlier attempt has.
 
     With `is_cut`, commits of the earlier log were lost: a run may have used a tool, and the record
     of that is gone.  So each run is interrupted, and only a person lets it go on.
     """
-    carrier = _Carrier(source, ledger, write_keys)
     if CARRIED_STRAND not in ledger.store.strands(LOG_RUN):
         # In a commit of its own.  After a crash before the next one it is counted twice, which
         # leaves less of a cap and never more.
-        uses = source.budget_use() + source.run_budget_use(frozenset(carrier.driven))
-        ledger.store.restore_budget_use(uses)
-        carrier.commit()
+        ledger.store.restore_budget_use(carrier.budget_use())
+        carrier.commit(ledger)
     if is_cut:
         for run in carrier.driven:
             interrupt_run(ledger, run, OPERATOR)
@@ -114,15 +110,17 @@ def carry_state(
     )
 
 
-class _Carrier:
+class Carrier:
     """One commit with all that is carried."""
 
-    def __init__(self, source: ports.Reader, ledger: Ledger, write_keys: WriteKeys | None) -> None:
-        self._source, self._ledger, self._write_keys = source, ledger, write_keys
-        # Unchecked: nobody but this process has written to the new log, which is not signed yet.
-        rows = list(ledger.store.strand_rows(LOG_RUN, MAIN_STRAND))
-        self._epoch = leaf_of(rows[-1].data)
-        self._joint: JointAppend = ledger.join_appends()
+    _ledger: Ledger
+    _joint: JointAppend
+    _epoch: Hash
+    """The entry that begins the next epoch."""
+
+    def __init__(self, source: ports.Reader, write_keys: WriteKeys | None) -> None:
+        """Find what is carried.  Raises `TamperDetected`, before the next epoch has anything."""
+        self._source, self._write_keys = source, write_keys
         self._strands: dict[tuple[str, str], Strand] = {}
         self._entries: dict[str, RecordedEntry] = {}
         """All carried entries by their earlier ids."""
@@ -185,8 +183,16 @@ class _Carrier:
         for _ in self._bodies(recorded):
             pass
 
-    def commit(self) -> None:
+    def budget_use(self) -> list[ports.BudgetUse]:
+        """Return what was used of shared caps, and by the runs that go on."""
+        return self._source.budget_use() + self._source.run_budget_use(frozenset(self.driven))
+
+    def commit(self, ledger: Ledger) -> None:
         """Record all of it."""
+        self._ledger, self._joint = ledger, ledger.join_appends()
+        # Unchecked: nobody but this process has written to the new log, which is not signed yet.
+        rows = list(ledger.store.strand_rows(LOG_RUN, MAIN_STRAND))
+        self._epoch = leaf_of(rows[-1].data)
         for leaf in list(self._entries):
             self._carry(leaf)
         carried = self._strand(LOG_RUN, CARRIED_STRAND)

@@ -1,7 +1,7 @@
 """The signing key and the write keys of a log: making, rotating and replacing them."""
 
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -25,6 +25,7 @@ from forum.app.witness_server import trust_log
 from forum.errors import (
     ForumError,
     KeyUnreadable,
+    LogEnded,
     LogKeyChanged,
     LogKeyMissing,
     NoLedger,
@@ -34,7 +35,6 @@ from forum.errors import (
 from forum.ledger import kinds
 from forum.ledger.access import ACCESS_STRAND
 from forum.ledger.body import text_content
-from forum.ledger.carried import CARRIED_STRAND
 from forum.ledger.entry import LOG_RUN
 from forum.ledger.epochs import name_epoch, split_epoch
 from forum.ledger.key_rotation import (
@@ -298,11 +298,31 @@ class KeyOperations:
         The old key keeps signing if it is available. If it was lost or exchanged, a new key is
         made, which readers have to pin again; that requires a reason.
         """
+        from forum.backends.state_files import lock_file
+
+        old, origin = self._key_to_leave(reason)
+        with lock_file(self._project.settings.key_file.with_name("epoch")):
+            self._check_in_use(origin)
+            self._set_write_keys(origin)  # an attempt that crashed near its end has left them
+            return self._begin_epoch(old, origin, reason)
+
+    def _check_in_use(self, origin: str) -> None:
+        """Raise `LogEnded` if another process has begun the next epoch since this one started."""
+        from forum.backends.state_files import read_key
+
+        path = self._project.settings.key_file
+        with suppress(KeyUnreadable):
+            base, number = split_epoch(read_key(path).name if path.exists() else origin)
+            if base == split_epoch(origin)[0] and number > split_epoch(origin)[1]:
+                raise LogEnded(origin)
+
+    def _begin_epoch(self, old: tlog.SigningKey | None, origin: str, reason: str) -> EpochStart:
         from forum.backends.project_registry import ProjectEpoch
         from forum.backends.state_files import write_key, write_write_keys
 
-        old, origin = self._key_to_leave(reason)
         self._find_end(origin)  # what raises here leaves everything as it is
+        if old is not None:
+            self._sign_rest()
         base, number = split_epoch(origin)
         following = number + 1
         name = name_epoch(base, following)
@@ -322,7 +342,7 @@ class KeyOperations:
             tags = self._prepared_keys(following_keys, key.name)
             successor.write_keys = tags
             write_write_keys(following_keys, tags)
-            with self._ending(origin, successor.store):
+            with self._ending(origin, successor.store, has_key=old is not None):
                 left, held = self._find_end(origin)
                 facts = kinds.LogEpochFacts(
                     kinds.EpochKey.KEPT if old else kinds.EpochKey.NEW,
@@ -333,9 +353,11 @@ class KeyOperations:
                 draft = Draft(
                     step="log/epoch", actor=OPERATOR, facts=facts, parents=(), bodies=bodies
                 )
-                successor.ledger.initialize(f"forumd/{__version__}", key.verifier(), left, draft)
-                successor.ledger.mark_write_key()
-                carried = self._carry_state(origin, successor.ledger, is_cut=held.size < left.size)
+                with self._open_carried(origin, is_cut=held.size < left.size) as carry:
+                    ledger = successor.ledger
+                    ledger.initialize(f"forumd/{__version__}", key.verifier(), left, draft)
+                    ledger.mark_write_key()
+                    carried = carry(ledger)
             # The signing key is written last. After a crash before it, a second attempt finds
             # everything prepared here. Of the two files with write keys, the one of the log in use
             # is read.
@@ -344,7 +366,7 @@ class KeyOperations:
             else:
                 self._set_key_aside()
             write_key(self._project.settings.key_file, key)
-            following_keys.replace(self._project.settings.write_key_file)
+            self._set_write_keys(key.name)
             KeyOperations(successor, log, witness).write_public_key()
             self._complete_project()
             log.publish()
@@ -359,25 +381,59 @@ class KeyOperations:
         )
 
     @contextmanager
-    def _ending(self, origin: str, following: Store) -> Iterator[None]:
-        """Take nothing more into a log; go on with it if nothing could be carried over.
+    def _ending(self, origin: str, following: Store, *, has_key: bool) -> Iterator[None]:
+        """Take nothing more into a log; go on with it if nothing of the next one was recorded.
 
         Otherwise a process that was left running would add runs that no epoch goes on with, and
         use tools for runs that go on in both.  After a crash in here, the log takes nothing until
         a second attempt has begun the next one.
         """
-        self._project.end_log(origin)
+        guard = self._project.memory(origin, "guard.note", "the signer's guard")
+        # First: what a process signs after the end would have no place in the database, and every
+        # reader who has seen it would find that the log was cut.
+        guard.end()
         try:
+            if has_key:
+                self._store_signed(guard.latest())
+            self._project.end_log(origin)
             yield
         except BaseException:
-            if CARRIED_STRAND not in following.strands(LOG_RUN):
+            # What the next epoch says of this log must stay so.
+            if not following.strands(LOG_RUN):
                 self._project.reopen_log(origin)
+                guard.reopen()
             raise
 
-    def _carry_state(self, origin: str, ledger: Ledger, *, is_cut: bool) -> "CarriedState":
-        """Record what goes on of a log again in the next one."""
+    def _sign_rest(self) -> None:
+        """Sign what was acknowledged and is not signed yet, unless the log has lost something."""
+        try:
+            self._project.store.head()
+            self._project.store.check_history()
+            self._log.publisher.sign()  # raises if the tree does not continue the one signed last
+            self._log.publish()
+        except ForumError:
+            return  # then the log is left where it was signed last
+
+    def _store_signed(self, note: bytes | None) -> None:
+        """Store and publish the last note, if a signer was stopped before it did."""
+        store = self._project.store
+        signed = tlog.parse_checkpoint(note) if note else None
+        if note is None or signed is None or not has_tree(store.read_tile, signed):
+            return
+        stored = store.checkpoint(signed.size)
+        if stored is None or tlog.parse_checkpoint(stored).size < signed.size:
+            store.save_checkpoint(signed.size, note)
+            stored = note
+        with suppress(ForumError):  # the next epoch does not wait for a witness
+            self._log.publisher.publish(stored)
+
+    @contextmanager
+    def _open_carried(
+        self, origin: str, *, is_cut: bool
+    ) -> "Iterator[Callable[[Ledger], CarriedState]]":
+        """Find what goes on of a log, and yield a function that records it again in the next."""
         # Imported here because it loads the engine, which no other command of keys needs.
-        from forum.app.epoch_carry import CarriedState, carry_state, check_source
+        from forum.app.epoch_carry import CarriedState, Carrier, carry_state, check_source
         from forum.backends.state_files import read_write_keys
 
         project, path = self._project, self._project.control_key_file_of(origin)
@@ -386,16 +442,22 @@ class KeyOperations:
         vkeys = [vkey for e in project.known_epochs() if e.origin == origin for vkey in e.vkeys]
         with project.open_log(origin) as reader:
             if reader is None:
-                return CarriedState(0, (), 0, (), interrupted=False)
+                yield lambda _ledger: CarriedState(0, (), 0, (), interrupted=False)
+                return
             check_source(reader, tuple(map(tlog.VerifierKey.parse, vkeys)), write_keys, control)
             is_cut = is_cut or reader.strand_head(LOST_COMMITS_MARK) is not None
             seen = project.heads_of(origin).latest(ACCESS_STRAND)
             # A revocation that was deleted must not make its key valid in the next epoch.
             check_strand_head(reader, write_keys, ACCESS_STRAND, None if is_cut else seen)
-            carried = carry_state(reader, ledger, write_keys, is_cut=is_cut)
             last = reader.last_entry(LOG_RUN, ACCESS_STRAND)
-            lost = (seen[0] if seen else -1) - (KINDS.read(last).n if last else -1)
-            return replace_struct(carried, lost_access=max(0, lost))
+            lost = max(0, (seen[0] if seen else -1) - (KINDS.read(last).n if last else -1))
+            carrier = Carrier(reader, write_keys)
+
+            def carry(ledger: Ledger) -> CarriedState:
+                carried = carry_state(carrier, ledger, is_cut=is_cut)
+                return replace_struct(carried, lost_access=lost)
+
+            yield carry
 
     def _key_to_leave(self, reason: str) -> tuple[tlog.SigningKey | None, str]:
         """Return the key of the log to leave (None if it was lost) and the log's name."""
@@ -412,6 +474,15 @@ class KeyOperations:
             return None, project.current.origin
         self._project.register()  # also completes an earlier rotation that crashed near its end
         return key, key.name
+
+    def _set_write_keys(self, origin: str) -> None:
+        """Use the write keys that were prepared for a log, if there are any."""
+        from forum.backends.state_files import read_write_keys
+
+        path = self._project.settings.write_key_file
+        prepared = pending_write_keys_path(path)
+        if prepared.exists() and read_write_keys(prepared).origin == origin:
+            prepared.replace(path)
 
     def _pending_key(self, name: str) -> tlog.SigningKey:
         """Return the new key of a log: the same one until it is in use.

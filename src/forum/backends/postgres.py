@@ -67,6 +67,8 @@ WAIT_FOR_WRITERS = "LOCK TABLE forum.log, forum.entry, forum.body, forum.checkpo
 _NOWHERE: Mapping[str, str] = {}
 _MOVE_CHECK_INTERVAL_S = 2.0
 """How often a process that writes nothing asks whether its log was moved."""
+_END_MARKS = [LOST_COMMITS_MARK, ENDED_MARK]
+"""Each of these in the table of heads stops the processes of a log."""
 _RETRYABLE_ERRORS = (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure)
 """Errors caused by concurrent transactions: Postgres has rolled back, and a retry is safe."""
 
@@ -552,7 +554,7 @@ class PostgresStore(_PostgresQueries, sql_store.SqlStore):
     def head(self) -> ports.TreeHead:
         """Return the tree that the sequencer committed last, and compare it with those seen."""
         before = self._guard.seen
-        *row, has_mark = self._fetch_rows("watched_head", mark=LOST_COMMITS_MARK)[0]
+        *row, has_mark = self._fetch_rows("watched_head", marks=_END_MARKS)[0]
         head = ports.TreeHead(row[0], Hash(row[1]))
         is_behind = not self._guard.note_head(head, before)
         is_due = self._guard.begin_look()

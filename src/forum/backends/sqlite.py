@@ -660,12 +660,10 @@ def _uri(path: Path, *, read_only: bool) -> str:
 
 
 def _can_create_beside(path: Path) -> bool:
+    # Without opening it: when the file is closed, the operating system drops the locks that other
+    # connections of this process have on it, and other processes would truncate what is in use.
     shared = path.with_name(path.name + "-shm")
-    try:
-        with shared.open("ab"):
-            return True
-    except OSError:
-        return False
+    return os.access(shared if shared.exists() else path.parent, os.W_OK)
 
 
 def _use_wal(connection: sqlite3.Connection) -> str:

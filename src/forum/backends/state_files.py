@@ -13,7 +13,7 @@ from pathlib import Path
 from forum import errors
 from forum.ledger.write_tags import WriteKeys
 from forum.platform_calls import sync_file
-from forum.tlog import SigningKey
+from forum.tlog import SigningKey, parse_checkpoint
 
 _PRIVATE_KEY_HEADER = "PRIVATE+KEY"
 _DEFAULT_WHAT = "a file beside the ledger"
@@ -34,12 +34,27 @@ class FileCheckpointStore:
     def advance(self, old: bytes | None, new: bytes) -> None:
         """Replace the note `old` by `new` durably.
 
-        Raises `ConcurrentUpdate` if another process has replaced `old`.
+        Raises `ConcurrentUpdate` if another process has replaced `old`, and `LogEnded` after `end`.
         """
         with lock_file(self._path, self._what):
+            if self._end.exists():
+                raise errors.LogEnded(parse_checkpoint(new).origin)
             if self.latest() != old:
                 raise errors.ConcurrentUpdate(f"the checkpoint in {self._path.name}")
             write_durably(self._path, new, what=self._what)
+
+    def end(self) -> None:
+        """Let no process replace the note from now on."""
+        with lock_file(self._path, self._what):
+            write_durably(self._end, b"", what=self._what)
+
+    def reopen(self) -> None:
+        """Let processes replace the note again."""
+        self._end.unlink(missing_ok=True)
+
+    @property
+    def _end(self) -> Path:
+        return _sibling_path(self._path, ".ended")
 
 
 class StrandHeadFile:

@@ -71,6 +71,7 @@ class DatabaseTamperer(ABC):
             self._run(query, log=self._log)
         self._run("wipe_checkpoints", log=self._log, size=keep_checkpoints)
         self._run("wipe_head", log=self._log, root=bytes(EMPTY_ROOT))
+        self._run("reopen_log", origin=self._store.origin)  # an earlier epoch takes nothing
         honest = self._store
         # A process that has seen more of the log would refuse to write to what is left of it.
         with self._open_store() as self._store:

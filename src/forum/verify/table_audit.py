@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from forum.errors import Malformed
 from forum.ledger import ports
+from forum.ledger.carried import CARRIED_STRAND
 from forum.ledger.entry import LOG_RUN, MAIN_STRAND, Entry, leaf_of
 from forum.ledger.own_entries import is_foreign_to_own
 from forum.ledger.row_checks import has_matching_columns
@@ -223,13 +224,19 @@ class TableAudit:
         """Return whether a writer of this log assigned an idempotency key to its run.
 
         A row of a release without tags, or one whose digest was erased, has no tag to check: then
-        its run must exist in the log.
+        its run must exist in the log.  So it must where there is no key to check a tag with, unless
+        the row may have been carried from an earlier epoch.
         """
         if not all(isinstance(text, str) for text in row[:3]):
             return False
         if self._keys is not None and row.digest and (row.tag or self._keys.is_enforced):
             return self._keys.accepts_idempotency(row.name, row.run, row.digest, row.tag)
-        return self._is_run(row.run)
+        # A key of an earlier epoch may lead to a run that has ended there.
+        is_carried = bool(row.tag) and self._keys is None and self._has_carried()
+        return is_carried or self._is_run(row.run)
+
+    def _has_carried(self) -> bool:
+        return CARRIED_STRAND in self._reader.strands(LOG_RUN)
 
     def _is_run(self, run: str) -> bool:
         # The strand table can be relied on: its rows were counted, and the names were compared

@@ -76,8 +76,9 @@ SELECT %s, strand, n, name, part, salt, data FROM unnest(
 -- name: head
 SELECT size, root FROM forum.log WHERE id = %(log)s
 -- name: watched_head
-SELECT size, root, EXISTS (SELECT FROM forum.head WHERE head.log = log.id AND strand = %(mark)s)
-FROM forum.log WHERE id = %(log)s
+SELECT size, root, EXISTS (
+    SELECT FROM forum.head WHERE head.log = log.id AND strand = ANY(%(marks)s::text[])
+) FROM forum.log WHERE id = %(log)s
 -- name: tile
 SELECT substring(hashes FROM 1 FOR %(length)s) FROM forum.tile
 WHERE log = %(log)s AND level = %(level)s AND idx = %(idx)s
