@@ -70,6 +70,7 @@ _PING_INTERVAL_S = 10.0
 """How often a session that only listens asks whether its server still answers."""
 _POOLER_CHECK_INTERVAL_S = 60.0
 """How long a pooler that gave each client a session of its own is not checked again."""
+_POOLER_LOOKS = 6
 _MARK = "forum.session"
 """A setting of each session of ours: whoever finds it in a new session has got another's."""
 _STATEMENT_POOLING = "08P01"
@@ -344,22 +345,30 @@ class _CheckedPoolers:
         before = _server_process(session)
         with LimitedSession.connect(_limit_address(url), autocommit=True) as other:
             other.reply_s = session.reply_s or Purpose.STATEMENTS.value.reply_s
-            try:
-                other.execute("BEGIN")
-            except psycopg.Error as error:
-                if _is_statement_pooling(error):
-                    raise errors.TransactionPooler from error
-                raise
-            mark = other.execute(QUERIES["session_mark"]).fetchone()
-            is_shared = (mark is not None and bool(mark[0])) or _server_process(other) == before
-            if is_shared or _server_process(session) != before:
-                raise errors.TransactionPooler
-            other.execute("ROLLBACK")
+            # More than once: on a busy pooler, third clients may take the session meanwhile.
+            for _ in range(_POOLER_LOOKS):
+                if _is_shared(before, session, other):
+                    raise errors.TransactionPooler
         with self._lock:
             self._checked[url] = monotonic()
 
 
 _poolers = _CheckedPoolers()
+
+
+def _is_shared(before: int, session: LimitedSession, other: LimitedSession) -> bool:
+    """Return whether a client got the session of another one, which was in `before`."""
+    try:
+        other.execute("BEGIN")
+    except psycopg.Error as error:
+        if _is_statement_pooling(error):
+            return True
+        raise
+    mark = other.execute(QUERIES["session_mark"]).fetchone()
+    is_marked = mark is not None and bool(mark[0])
+    is_shared = is_marked or _server_process(other) == before or _server_process(session) != before
+    other.execute("ROLLBACK")
+    return is_shared
 
 
 def _is_statement_pooling(error: psycopg.Error) -> bool:
