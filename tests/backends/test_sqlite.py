@@ -8,14 +8,17 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from threading import Barrier
+from time import sleep
 
 import pytest
 
 from forum.backends import sql_store, sqlite
 from forum.backends.sql_store import missing_migrations
 from forum.backends.sqlite import SqliteStore, open_reader
+from forum.backends.store_monitor import StoreMonitor
 from forum.errors import NoSuchLog, SchemaTooNew, StoreFailed
 from forum.ledger.body import CHUNK_SIZE, BytesContent
+from forum.ledger.conditions import StoreCondition
 from forum.ledger.ports import Amount, BudgetAccount, OpenBudgetAccount
 from forum.ledger.sequencer import Sequencer
 from tests.support import Chain, StoreFactory, data_of, entries_of, fresh_origin
@@ -265,6 +268,28 @@ def test_a_store_that_was_closed_says_so(path: Path) -> None:
         store.append(Chain(factory.origin).take(1))
     with pytest.raises(StoreFailed):
         store.head()
+
+
+def test_a_monitor_waits_for_no_writer_of_its_process(path: Path) -> None:
+    """A writer that waits for the lock of another program has the shared connection for 20 s."""
+    with (
+        closing(SqliteStore(path, fresh_origin())) as store,
+        closing(sqlite3.connect(path, isolation_level=None)) as other,
+        ThreadPoolExecutor(2) as threads,
+    ):
+        other.execute("BEGIN IMMEDIATE")
+        writing = threads.submit(store.append, Chain(store.origin).take(1))
+        sleep(0.2)
+        monitor = StoreMonitor(store)
+        try:
+            found = threads.submit(monitor.look).result(5)
+            is_writing = not writing.done()
+        finally:
+            other.execute("ROLLBACK")
+            writing.result(30)
+
+    assert is_writing
+    assert [trouble.condition for trouble in found] == [StoreCondition.LOCKED]
 
 
 def test_an_entry_without_a_needed_tag_is_refused(tmp_path: Path) -> None:
