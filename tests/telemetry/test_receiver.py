@@ -167,14 +167,24 @@ def test_a_bad_request_is_refused(
     assert not desk.intake.totals.recorded
 
 
-def test_too_many_parts_are_refused_before_they_are_read(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    "form",
+    [
+        b'{"resourceSpans":[{"scopeSpans":[{"spans":[%b]}]}]}',
+        b'{"resource_spans":[{"scope_spans":[{"spans":[%b]}]}]}',
+        b'{"resourceSpans":[%b]}',
+        b'{"resourceSpans":[{"scopeSpans":[{"spans":[{"links":[%b]}]}]}]}',
+        b'{"unknown":[[%b]]}',
+    ],
+)
+def test_too_many_objects_are_refused_before_they_are_read(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, form: bytes
 ) -> None:
-    """Each costs microseconds, and a body of JSON has room for a million of them."""
+    """Each costs microseconds, wherever it is, and a body of JSON has room for millions."""
     monkeypatch.setattr(decoding, "ParseDict", None)
-    part = b'{"scopeSpans":[{"spans":[' + b",".join([b"{}"] * 5001) + b"]}]}"
+    objects = b",".join([b"{}"] * decoding.MAX_REQUEST_OBJECTS)
 
-    answer = send(desk, b'{"resourceSpans":[%b,%b]}' % (part, part), JSON, "")
+    answer = send(desk, form % objects, JSON, "")
 
     assert answer.status == 413
 

@@ -15,6 +15,7 @@ from forum.tlog import (
     ED25519_COSIGNATURE,
     Checkpoint,
     Note,
+    Signature,
     SigningKey,
     TlogProof,
     cosign,
@@ -36,7 +37,7 @@ def run_go(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run([program, *arguments], capture_output=True, text=True, check=False)
 
 
-def one_entry() -> bytes:
+def one_entry(*more: Signature) -> bytes:
     """Return a bundle of a log that has a single entry."""
     entry = Entry(
         v="forum/entry/1",
@@ -56,7 +57,8 @@ def one_entry() -> bytes:
     data = LEDGER_KINDS.write(entry)
     root = view_in_memory([leaf_of(data)]).root()
     signed = sign_checkpoint(Checkpoint(ORIGIN, 1, root), LOG)
-    note = Note(signed.text, (*signed.signatures, cosign(signed.text, WITNESS, STARTED)))
+    cosigned = cosign(signed.text, WITNESS, STARTED)
+    note = Note(signed.text, (*signed.signatures, cosigned, *more))
     proofs = {0: TlogProof(0, (), note)}
     return Bundle(ORIGIN, RUN, note.encode(), {0: data}, proofs, {}).encode()
 
@@ -73,6 +75,19 @@ def test_it_verifies_a_log_of_one_entry(tmp_path: Path) -> None:
     assert said.returncode == 3
     assert "intact       holds" in said.stdout
     assert "complete     not checked" in said.stdout
+
+
+def test_lines_of_other_keys_with_the_name_of_the_log_change_nothing(tmp_path: Path) -> None:
+    """A note has up to 64 lines, and one name may have many keys: only the ids tell them apart."""
+    others = [Signature(ORIGIN, bytes([n] * 4), bytes(64)) for n in range(1, 60)]
+    (tmp_path / "b.zip").write_bytes(one_entry(*others))
+    (tmp_path / "trust").write_bytes(POLICY.encode())
+
+    report = verify_both(one_entry(*others))
+    said = run_go(tmp_path / "b.zip", "--policy", tmp_path / "trust")
+
+    assert str(report.intact.state) == "holds"
+    assert "intact       holds" in said.stdout
 
 
 def test_a_witness_is_local_by_the_same_letters_as_elsewhere(tmp_path: Path) -> None:

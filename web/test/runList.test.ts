@@ -1,7 +1,7 @@
 import { toHex, writeUtf8 } from "verify-page/bytes.js";
 import { hashLeaf } from "verify-page/tree.js";
 import { describe, expect, test } from "vitest";
-import { describeList, describeProven, describeUnproven } from "../src/model/listBadge";
+import { describeList, describeProven, describeUnproven, isSameList } from "../src/model/listBadge";
 import { type ListProof, MAX_READ_ENTRIES, Prover } from "../src/prover/check";
 import { Refuted } from "../src/prover/refuted";
 import { compareList, type DirectoryPart } from "../src/prover/runList";
@@ -224,6 +224,27 @@ describe("a directory", () => {
     expect(await kindOf(prover.proveList(asked))).toBe("directory");
   });
 
+  test("that names fewer runs than before is refuted, also in a log that is not read", async () => {
+    const log = new ListedLog(6);
+    const lie = (part: DirectoryPart) => {
+      const entries = part.entries.slice(0, -1);
+      const last = log.names[entries.length - 1]?.index;
+      return { ...part, entries, proof: part.proof.replace(/index \d+/, `index ${last}`) };
+    };
+    const shown = ["run-3", "run-2", "run-1", "run-0"];
+
+    const proven = prove(log, { known: 6, lie, shown, maxRead: 1 });
+
+    await expect(proven).rejects.toThrow("it named 6 runs before, and names 4 now");
+  });
+
+  test("need not name a run that nobody opened", async () => {
+    const log = new ListedLog(2);
+    log.write("stray", "side", 0, "note/1", {});
+
+    expect(await prove(log)).toMatchObject({ listed: 2, isWhole: true });
+  });
+
   test("that the server does not give proves nothing", async () => {
     const log = new ListedLog(8);
     const lie = (part: DirectoryPart) => parts(part, part.entries.slice(1));
@@ -234,6 +255,15 @@ describe("a directory", () => {
 
     await expect(prover.proveList(asked)).rejects.toThrow("cannot be read");
   });
+});
+
+test.each([
+  [["c", "b", "a"], ["c,b,a"]],
+  [[], [""]],
+])("what was proven of %j says nothing of %j", (proven, shown) => {
+  const [listing, other] = [proven, shown].map((runs) => ({ runs, isEnd: true, known: 0 }));
+
+  expect(isSameList(listing ?? null, other ?? null)).toBe(false);
 });
 
 test("a list compares with its names in any order of requests", () => {

@@ -4,6 +4,7 @@ The sequencer writes it in the commit that gives the openings their indexes, so 
 not rely on the tables of the database: a run that is missing there leaves a gap in the positions.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 
@@ -112,13 +113,17 @@ def _count_signed(reader: ports.Reader, end: int) -> int:
     """
     note = reader.checkpoint()
     size = parse_checkpoint(note).size if note is not None else 0
-    while end:
-        data = reader.entries_at(LOG_RUN, [(RUNS_STRAND, end - 1)])[0]
+
+    def is_unsigned(n: int) -> bool:
+        data = reader.entries_at(LOG_RUN, [(RUNS_STRAND, n)])[0]
         index = reader.indexes([leaf_of(data)])[0] if data is not None else None
-        if data is None or (index is not None and index < size):
-            break  # a gap is found by whoever reads the entries
-        end -= 1
-    return end
+        # A gap is found by whoever reads the entries.
+        return data is not None and (index is None or index >= size)
+
+    if not end or not is_unsigned(end - 1):
+        return end
+    # Indexes rise along a strand.  While nobody signs, very many of them may wait.
+    return bisect_left(range(end), x=True, key=is_unsigned)
 
 
 class DirectoryReader:

@@ -130,7 +130,7 @@ def read_export(body: bytes, form: ExportForm) -> ReadExport:
                 reports = chain(read_log_events(logs, price_call), malformed)
         size += len(malformed)
         if size > MAX_REQUEST_SPANS:
-            why = f"{size} in one request; set a batch size of at most {MAX_REQUEST_SPANS}"
+            why = f"{size} spans or log records in one request; send at most {MAX_REQUEST_SPANS}"
             return ReadExport(status=413, why=why)
         return ReadExport(tuple(map(_to_sent, reports)))
     except RefusedExport as refusal:

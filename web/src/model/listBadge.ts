@@ -50,7 +50,10 @@ export function describeList(
 }
 
 export function isSameList(one: RunListing | null, other: RunListing | null): boolean {
-  return one?.isEnd === other?.isEnd && one?.runs.join() === other?.runs.join();
+  const [runs, others] = [one?.runs ?? [], other?.runs ?? []];
+  // Each name by itself: a name may have the character that would join two of them.
+  const isSame = runs.length === others.length && runs.every((run, at) => run === others[at]);
+  return one?.isEnd === other?.isEnd && isSame;
 }
 
 function describeListProof(proof: ListProof): BadgeText {

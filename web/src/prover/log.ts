@@ -12,6 +12,8 @@ import { type ReadFile, readEntryBundle, rootOf, TILE_WIDTH } from "./tiles";
 /** How many tiles are asked for at the same time. */
 const READ_AHEAD = 5;
 const QUOTE = 0x22;
+/** What follows the name of a run in the entry that opens it. */
+const OPENING = writeUtf8('","strand":"main","n":0,');
 const ROTATION = "key.rotate/2";
 const ROTATION_MARK = writeUtf8(`"kind":"${ROTATION}"`);
 
@@ -27,6 +29,7 @@ export type Progress = (done: number, total: number) => void;
 export class ReadLog {
   readonly #leaves: Uint8Array[] = [];
   readonly #runs = new Map<string, number[]>();
+  readonly #openings: { run: string; index: number }[] = [];
   readonly #frontier = new Frontier();
   /** Roots at sizes that are asked for again and again: those of checkpoints. */
   readonly #roots = new Map<number, Uint8Array>();
@@ -54,10 +57,10 @@ export class ReadLog {
     return this.#runs.get(run) ?? [];
   }
 
-  /** The runs whose first entry is behind one index and before another. */
+  /** The runs that were opened behind one index and before another. */
   openedBetween(index: number, size: number): string[] {
-    const opened = [...this.#runs].filter(([, [first = 0]]) => index < first && first < size);
-    return opened.map(([run]) => run).filter((run) => run && run !== "log");
+    const opened = this.#openings.filter((each) => index < each.index && each.index < size);
+    return opened.map(({ run }) => run).filter((run) => run !== "log");
   }
 
   /** Return the root that the log had when it had this many entries. */
@@ -106,6 +109,10 @@ export class ReadLog {
     const run = this.#readRun(entry);
     const indexes = this.#runs.get(run) ?? [];
     indexes.push(this.size);
+    const rest = this.#prefix.length + run.length;
+    if (run && equalBytes(entry.subarray(rest, rest + OPENING.length), OPENING)) {
+      this.#openings.push({ run, index: this.size });
+    }
     if (run === "log" && includesBytes(entry, ROTATION_MARK)) this.#addHandOver(entry);
     this.#runs.set(run, indexes);
     const leaf = hashLeaf(entry);

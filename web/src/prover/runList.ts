@@ -171,7 +171,8 @@ export interface ListedRuns {
  */
 export function compareList(shown: ShownRuns, named: NamedRuns, known: number): ListedRuns {
   const total = named.before + named.runs.length;
-  const firstKnown = Math.max(0, total - known);
+  if (total < known) throw gap(`it named ${known} runs before, and names ${total} now`);
+  const firstKnown = total - known;
   const places = new Map(named.runs.map((run, place) => [run, place]));
   const at = shown.runs.map((run) => places.get(run) ?? -1);
   checkOrder(shown.runs, at, firstKnown);

@@ -291,7 +291,7 @@ function drawBody(report, checked) {
     if (section === "decisions") nodes.push(...drawDecisions(report));
     nodes.push(...drawEvents(report, section));
   }
-  const others = listed.filter((figure) => !(figure.get("section") in titles));
+  const others = listed.filter((figure) => !Object.hasOwn(titles, figure.get("section")));
   if (others.length) nodes.push(...drawFigures("added", "Figures that a map adds", others));
   for (const result of report.get("maps")) nodes.push(...drawMap(result, checked));
   nodes.push(...drawBundles(report, checked), element("h2", { id: "limits" }, LIMITS_TITLE));
@@ -730,11 +730,12 @@ function listLayers(figure, colors) {
     values.set(name, (values.get(name) ?? new Map()).set(day, BigInt(group.get("value"))));
   }
   const order = Object.keys(colors);
-  const rank = (/** @type {string} */ name) => (name in colors ? order.indexOf(name) : order.length);
+  const rank = (/** @type {string} */ name) =>
+    Object.hasOwn(colors, name) ? order.indexOf(name) : order.length;
   const names = [...values.keys()].sort((one, other) => rank(one) - rank(other) || compareText(one, other));
   return names.map((name, at) => {
     const fallback = name ? SOME_COLORS[at % SOME_COLORS.length] : "c1";
-    return { name, color: colors[name] ?? fallback, values: values.get(name) ?? new Map() };
+    return { name, color: Object.hasOwn(colors, name) ? colors[name] : fallback, values: values.get(name) ?? new Map() };
   });
 }
 
