@@ -299,15 +299,23 @@ def test_a_checkpoint_that_was_recorded_and_is_gone_is_missing(recorded: Recorde
     assert set(found) >= {Problem.TIME_IMPOSSIBLE, Problem.COSIGNATURE_MISSING}
 
 
+@pytest.mark.parametrize("is_there", [True, False])
 def test_a_signer_that_died_before_it_stored_a_cosignature_accuses_nobody(
     recorded: Recorded,
+    is_there: bool,  # noqa: FBT001  whether the database has the checkpoint without it
 ) -> None:
-    """It was kept beside the guard, and the disk was full: the next batch records and stores it."""
+    """It was kept beside the guard, and the disk was full: the next batch records and stores it.
+
+    A standby that takes over may lack the checkpoint itself.
+    """
     with recorded.store.snapshot() as reader:
         kept = reader.checkpoint()
     assert kept is not None
     size = parse_checkpoint(kept).size
     recorded.strip(lambda time: time == recorded.now // SECOND)
+    if not is_there:
+        with closing(sqlite3.connect(recorded.folder / "ledger.db")) as database, database:
+            database.execute("DELETE FROM checkpoint WHERE size = ?", (size,))
     recorder = WitnessRecorder(recorded.store, recorded.policy.witness_keys, lambda: kept)
     recorded.run("after")
     Sequencer(recorded.store, writer=recorded.ledger.writer, composers=(recorder,)).drain()

@@ -474,7 +474,11 @@ class PostgresStore(_PostgresQueries, sql_store.SqlStore):
         return self._connections.read_state(self._log, self._guard.refuse_left)
 
     def try_writing(self) -> None:
-        """Raise the `StoreFailed` of the cause if the database cannot be written."""
+        """Raise the `StoreFailed` of the cause if the database cannot be written.
+
+        Raises `CommitsLost` and `LogEnded` too.
+        """
+        self.check_history()
         self._connections.try_writing()
         # With a connection of the pool, and what is checked before one is used.  Afterwards: the
         # pool waits long for a server that is away.

@@ -373,8 +373,8 @@ class SqliteStore(SqliteReader, sql_store.SqlStore):
     def try_writing(self) -> None:
         """Raise the `StoreFailed` of the cause if the file or its disk cannot be written.
 
-        Takes the lock of writers and gives it back, and writes a file without a name beside the
-        ledger.  A commit would grow the write-ahead log at every probe.
+        Raises `LogEnded` too.  Takes the lock of writers and gives it back, and writes a file
+        without a name beside the ledger.  A commit would grow the write-ahead log at every probe.
         """
         # Opened anew: a file that was opened before can be written whatever its mode has become.
         with (
@@ -382,8 +382,11 @@ class SqliteStore(SqliteReader, sql_store.SqlStore):
             db.lock,
             _translate_errors("trying whether it can be written"),
         ):
+            has_ended = db.execute(_SQL["has_ended"], {"log": self._log}).fetchone()[0]
             db.execute("BEGIN IMMEDIATE")
             db.execute("ROLLBACK")
+        if has_ended:
+            raise errors.LogEnded(self._origin)
         try:
             with TemporaryFile(dir=self._path.parent, buffering=0) as file:
                 file.write(bytes(_PROBE_BYTES))
@@ -392,10 +395,8 @@ class SqliteStore(SqliteReader, sql_store.SqlStore):
             raise _make_error(f"writing beside {self._path}", why, code) from error
 
     def check_history(self) -> None:
-        """Raise `LogEnded` if the next epoch has begun; asks as `read_state` does."""
-        with self._probe_lock, _translate_errors("asking whether it has ended"):
-            row = self._open_probe().execute(_SQL["has_ended"], {"log": self._log}).fetchone()
-        if row[0]:
+        """Raise `LogEnded` if the next epoch has begun."""
+        if self._fetch_one("has_ended"):
             raise errors.LogEnded(self._origin)
 
     def try_lead(self) -> bool:

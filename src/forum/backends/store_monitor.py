@@ -217,7 +217,6 @@ class StoreMonitor:
     def _try_writing(self) -> Iterator[tuple[StoreCondition, str]]:
         if self._is_write_due:
             try:
-                self._store.check_history()
                 self._store.try_writing()
             except errors.ForumError as error:
                 self._write_error = error

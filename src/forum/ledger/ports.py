@@ -598,7 +598,8 @@ class Store(Reader, Protocol):
     def try_writing(self) -> None:
         """Find out whether the database can be written, without a change of the log.
 
-        Raises the `StoreFailed` of the cause, within seconds.  It shows that a lock for writers is
+        Raises the `StoreFailed` of the cause, within seconds, whoever waits for the database in
+        this process; and what `check_history` raises.  It shows that a lock for writers is
         free, that the disk takes some more pages, and, in Postgres, that a commit ends.  It cannot
         show the next fault: a quota, or a disk with room for less than the next append.
         """
@@ -794,7 +795,10 @@ class Store(Reader, Protocol):
         """Write nothing unless the tree continues this one, which was seen before."""
 
     def check_history(self) -> None:
-        """Raise `CommitsLost` if the database lacks commits that were seen before."""
+        """Raise `CommitsLost` if the database lacks commits that were seen before.
+
+        Raises `LogEnded` if the next epoch has begun.
+        """
 
     def try_lead(self) -> bool:
         """Return whether this process is the leader that sequences.  For liveness, not for safety.

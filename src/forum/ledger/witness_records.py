@@ -17,6 +17,7 @@ from forum.ledger.entry import LOG_RUN, Entry
 from forum.ledger.kinds import Kinds, WitnessedFacts
 from forum.ledger.own_entries import WITNESSED_STRAND, Batch
 from forum.ledger.ports import EntryRow, Reader, Store
+from forum.ledger.row_checks import has_tree
 from forum.ledger.strand import Draft, RecordedEntry
 from forum.tlog import (
     Checkpoint,
@@ -215,7 +216,7 @@ def _draft_records(
     newest = store.checkpoint(size) if last is None and witnesses else None
     start = last.size if last else parse_checkpoint(newest).size if newest else size + 1
     rows = _add_kept(store.checkpoint_rows(start), kept, start) if witnesses else ()
-    for stored, data in list(islice(rows, _MAX_CHECKPOINTS)):
+    for stored, data, is_there in list(islice(rows, _MAX_CHECKPOINTS)):
         try:
             merged = merge_cosignatures(data, kept, witnesses)
             note = Note.parse(merged)
@@ -225,8 +226,11 @@ def _draft_records(
         # Whoever writes another size into the table must not end the records.
         if not 0 < checkpoint.size == stored <= size:
             continue
-        if merged != data:
-            # The signer kept the note and died, or its disk was full, before the store had it.
+        if not is_there and not has_tree(store.read_tile, checkpoint):
+            continue  # the log has lost this tree, which the guard of the signer reports
+        if merged != data or not is_there:
+            # The signer kept the note and died, or its disk was full, before the store had it; or
+            # the database fell back to a moment before that.
             # Stored before it is recorded: else an accident would look like a theft.
             store.save_checkpoint(stored, merged)
         is_recorded = last is not None and stored == last.size
@@ -238,19 +242,22 @@ def _draft_records(
 
 def _add_kept(
     rows: Iterable[tuple[int, bytes]], kept: bytes | None, start: int
-) -> Iterator[tuple[int, bytes]]:
-    """Yield the stored notes in their order, with the kept one where its row was deleted."""
+) -> Iterator[tuple[int, bytes, bool]]:
+    """Yield the stored notes in their order, with the kept one where there is no row of it.
+
+    The last member says whether there is a row.
+    """
     size = 0
     with suppress(Malformed):
         size = parse_checkpoint(kept).size if kept else 0
     for stored, note in rows:
         if kept is not None and start <= size < stored:
-            yield size, kept
+            yield size, kept, False
         if stored >= size:
             size = 0
-        yield stored, note
+        yield stored, note, True
     if kept is not None and size and start <= size:
-        yield size, kept
+        yield size, kept, False
 
 
 def _held_lines(
