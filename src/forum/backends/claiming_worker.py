@@ -59,6 +59,8 @@ class ClaimingWorker(LeasedWorker):
         """Runs to be driven once more when their driver has returned."""
         self._idle: set[str] = set()
         """Claimed runs on which nothing is done any more; they are released with the next claim."""
+        self._is_claiming = False
+        """Whether this worker may have claimed a run that it does not drive yet."""
         self._news: asyncio.Event | None = None
         """Set when something may be due; made by the event loop that drives runs."""
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -103,8 +105,8 @@ class ClaimingWorker(LeasedWorker):
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is driven here."""
-        return not self._drivers and not self._tasks
+        """Whether nothing is driven or claimed here."""
+        return not (self._is_claiming or self._drivers or self._tasks or self._idle)
 
     @property
     def runs_in_hand(self) -> int:
@@ -201,13 +203,17 @@ class ClaimingWorker(LeasedWorker):
         # has one claims at least one more, whatever its capacity, so that the run can end.
         sharing = self._engine.sharing_runs
         room = max(self._capacity.runs - len(self._drivers) + sharing, min(sharing, 1))
-        claimed = await asyncio.to_thread(self._engine.claim_runs, self.id, room)
+        self._is_claiming = True
         try:
-            await self._engine.dispatch_timers(claimed, self)
+            claimed = await asyncio.to_thread(self._engine.claim_runs, self.id, room)
+            try:
+                await self._engine.dispatch_timers(claimed, self)
+            finally:
+                # Runs that are not driven at all, such as reported ones, and those that an error
+                # has kept from being driven: their timers are due again soon.
+                self._idle.update(timer.run for timer in claimed if not self._is_in_hand(timer.run))
         finally:
-            # Runs that are not driven at all, such as reported ones, and those that an error has
-            # kept from being driven: their timers are due again soon.
-            self._idle.update(timer.run for timer in claimed if not self._is_in_hand(timer.run))
+            self._is_claiming = False
         return len(claimed) >= MAX_CLAIMED_TIMERS
 
     async def _release_idle_runs(self) -> None:

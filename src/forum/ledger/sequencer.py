@@ -58,10 +58,10 @@ class ReadableEntries:
         self._kinds, self.is_readable = kinds, kinds.is_readable
         self._leaves: set[bytes] = set()
 
-    def read_facts(self, row: ports.EntryRow) -> object:
+    def read_facts(self, data: bytes) -> object:
         """Return the facts of an entry, or None if it cannot be read."""
         with suppress(errors.Malformed):
-            return self._kinds.read(row.data).facts
+            return self._kinds.read(data).facts
         return None
 
     def remember(self, leaves: Sequence[bytes]) -> None:
@@ -270,16 +270,17 @@ class Publication(msgspec.Struct, frozen=True):
 
 
 class _UnsignedNames:
-    """What the entries behind the last signed tree name, up to one of them: runs, and a tree."""
+    """What was read of the entries that the next signature covers for the first time."""
 
     def __init__(self, signed: int) -> None:
         self.signed = signed
-        """The size of that tree."""
+        """The size of the tree that was signed last."""
         self.opened: set[str] = set()
+        """Runs that were opened by these entries."""
         self.named: set[str] = set()
-        """By entries of the directory."""
+        """Runs that these entries of the directory name."""
         self.floor: int | None = None
-        """The index from which on a run of that tree may not be named yet."""
+        """Runs that were opened at this index or later may have been left to these entries."""
         self.recorded: int | None = None
         """The size of the checkpoint that the last record of cosignatures names."""
 
@@ -560,7 +561,7 @@ class Publisher:
         Every holder of the write key can put one there and give it an index.  One that claims what
         is not so would end what the sequencers of this log record, or be a finding for ever.
         """
-        facts = self._readable.read_facts(row) if self._readable is not None else None
+        facts = self._readable.read_facts(row.data) if self._readable is not None else None
         if row.strand == RUNS_STRAND and isinstance(facts, RunsOpenedFacts):
             return self._find_names_fault(row, facts, names)
         if row.strand == WITNESSED_STRAND and isinstance(facts, WitnessedFacts):
@@ -609,8 +610,7 @@ class Publisher:
 
     def _read_recorded_before(self, row: ports.EntryRow) -> int:
         """Return the size of the checkpoint that the record before a row names, 0 if none does."""
-        before = self._store.strand_rows(LOG_RUN, WITNESSED_STRAND, row.n - 1) if row.n else None
-        last = next(before, None) if before else None
+        last = self._read_before(row)
         facts = self._readable.read_facts(last) if last and self._readable else None
         return facts.size if isinstance(facts, WitnessedFacts) else 0
 
@@ -627,11 +627,15 @@ class Publisher:
         """
         if not row.n:
             return 0, None
-        before = next(self._store.strand_rows(LOG_RUN, RUNS_STRAND, row.n - 1), None)
+        before = self._read_before(row)
         facts = self._readable.read_facts(before) if before and self._readable else None
         if before is None or not isinstance(facts, RunsOpenedFacts):
             return None, None
-        return facts.first + len(facts.runs), leaf_of(before.data)
+        return facts.first + len(facts.runs), leaf_of(before)
+
+    def _read_before(self, row: ports.EntryRow) -> bytes | None:
+        """Return the entry before one of its strand, or None if there is none."""
+        return self._store.entries_at(row.run, [(row.strand, row.n - 1)])[0] if row.n else None
 
     def _is_tagged(self, index: int, row: ports.EntryRow) -> bool:
         keys = self._keys
