@@ -272,9 +272,9 @@ class Publication(msgspec.Struct, frozen=True):
 class _UnsignedNames:
     """What was read of the entries that the next signature covers for the first time."""
 
-    def __init__(self, signed: int) -> None:
-        self.signed = signed
-        """The size of the tree that was signed last."""
+    def __init__(self, signed: int, root: tlog.Hash) -> None:
+        self.signed, self.root = signed, root
+        """The size and the root of the tree that was signed last."""
         self.opened: set[str] = set()
         """Runs that were opened by these entries."""
         self.named: set[str] = set()
@@ -509,7 +509,7 @@ class Publisher:
         start, tree = signed.size, tlog.Tree.resume(signed.size, signed.edge)
         rows: list[ports.EntryRow] = []
         ends: dict[str, ports.EntryRow] = {}
-        names = _UnsignedNames(start)
+        names = _UnsignedNames(start, signed.root())
         for index, row in enumerate(self._store.rows(start, head.size), start):
             if row is None:
                 raise errors.SigningRefused(f"entry {index}", "it is missing")
@@ -601,7 +601,9 @@ class Publisher:
             return "it follows the record of a larger checkpoint"
         names.recorded = facts.size
         named = tlog.Checkpoint(self._store.origin, facts.size, tlog.Hash(root))
-        if not has_tree(self._store.read_tile, named):
+        # Nearly always the tree that was signed last, which no tile has to be read for.
+        is_last = (facts.size, root) == (names.signed, names.root)
+        if not is_last and not has_tree(self._store.read_tile, named):
             return "it names another tree"
         witnesses = self._policy.witness_keys
         if all(may_be_recorded(named, line, witnesses) for line in facts.cosignatures):
