@@ -275,10 +275,7 @@ def test_an_attempt_that_died_after_its_last_key_but_one_loses_nothing(
 ) -> None:
     """The signing key is that of the next epoch, and the write key beside it not yet."""
     home.forum.log.append_note(text_content("x"), "once")
-    with Forum(home.forum.settings) as forum, monkeypatch.context() as patch:
-        patch.setattr(KeyOperations, "_set_write_keys", fail)
-        with pytest.raises(RuntimeError, match="fails"):
-            forum.keys.new_epoch()
+    die_before_the_write_key(home, monkeypatch)
     with Forum(home.forum.settings) as forum:
         forum.keys.new_epoch()
     with Forum(home.forum.settings) as forum:
@@ -286,6 +283,46 @@ def test_an_attempt_that_died_after_its_last_key_but_one_loses_nothing(
         with pytest.raises(IdempotencyKeyUsed):
             forum.log.append_note(text_content("y"), "once")
 
+    assert report.findings == ()
+
+
+def die_before_the_write_key(home: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Begin an epoch, and die when its write key would be put into its place."""
+    left, use = home.forum.origin, KeyOperations._set_write_keys  # noqa: SLF001
+
+    def die(keys: KeyOperations, origin: str) -> None:
+        if origin != left:
+            fail()
+        use(keys, origin)
+
+    with Forum(home.forum.settings) as forum, monkeypatch.context() as patch:
+        patch.setattr(KeyOperations, "_set_write_keys", die)
+        with pytest.raises(RuntimeError, match="fails"):
+            forum.keys.new_epoch()
+
+
+@pytest.mark.parametrize("is_early", [True, False])
+def test_a_write_key_that_was_rotated_since_is_kept(
+    home: Project, monkeypatch: pytest.MonkeyPatch, *, is_early: bool
+) -> None:
+    """Entries have its tag, and without it they would be set aside."""
+    die_before_the_write_key(home, monkeypatch)
+    prepared = home.forum.settings.write_key_file.with_name("write.key.next")
+    stale = prepared.read_bytes()
+    with Forum(home.forum.settings) as forum:
+        forum.keys.rotate_write_key()
+        is_left_behind = prepared.exists()
+        forum.log.append_note(text_content("x"), "once")
+    if is_early:  # a file that an earlier release has left behind
+        prepared.write_bytes(stale)
+    with Forum(home.forum.settings) as forum:
+        forum.keys.new_epoch()
+    with Forum(home.forum.settings) as forum:
+        report = forum.log.verify(forum.log.read_trust())
+        with pytest.raises(IdempotencyKeyUsed):
+            forum.log.append_note(text_content("y"), "once")
+
+    assert not is_left_behind
     assert report.findings == ()
 
 

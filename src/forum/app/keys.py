@@ -249,6 +249,8 @@ class KeyOperations:
             raise WrongWriteKey(
                 self._project.origin, "-", "only the machine that signs makes write keys"
             )
+        # After a crash near the end of an epoch, its keys are still in the file beside this one.
+        self._set_write_keys(self._project.origin)
         # If the key file was lost, entries of the signed tree are accepted without a tag. Unsigned
         # entries are quarantined by the next sequencer.
         old = self._project.write_keys or WriteKeys(
@@ -476,12 +478,16 @@ class KeyOperations:
         return key, key.name
 
     def _set_write_keys(self, origin: str) -> None:
-        """Use the write keys that were prepared for a log, if there are any."""
+        """Use the write keys that were prepared for a log, unless it has got some since."""
         from forum.backends.state_files import read_write_keys
 
         path = self._project.settings.write_key_file
         prepared = pending_write_keys_path(path)
-        if prepared.exists() and read_write_keys(prepared).origin == origin:
+        if not prepared.exists() or read_write_keys(prepared).origin != origin:
+            return
+        if path.exists() and read_write_keys(path).origin == origin:
+            prepared.unlink()  # a later key in the file has tagged entries meanwhile
+        else:
             prepared.replace(path)
 
     def _pending_key(self, name: str) -> tlog.SigningKey:
