@@ -1,26 +1,29 @@
 """The next epoch of a log goes on with the keys, rules, budgets and open runs of the one before."""
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from threading import Barrier
 
 import pytest
 
 from forum.app import Forum
+from forum.app.epoch_carry import Carrier
 from forum.app.keys import KeyOperations
 from forum.app.project import ProjectContext
 from forum.backends.state_files import FileCheckpointStore
 from forum.backends.store_monitor import StoreMonitor
 from forum.engine import RunRequest
-from forum.errors import IdempotencyKeyUsed, LogEnded
+from forum.errors import ClockOff, IdempotencyKeyUsed, LogEnded, StoreLocked
 from forum.ledger import ports
 from forum.ledger.body import text_content
 from forum.ledger.carried import CARRIED_STRAND
 from forum.ledger.conditions import StoreCondition
 from forum.ledger.entry import LOG_RUN, MAIN_STRAND, leaf_of
 from forum.ledger.kinds import CarryFacts, NoteFacts, Outcome, Scope
+from forum.ledger.log import Ledger
 from forum.ledger.sequencer import Sequencer
 from forum.ledger.strand import Draft
 from forum.verify import Problem, State
@@ -195,13 +198,16 @@ def test_a_process_that_was_left_running_writes_nothing_into_the_earlier_log(
     run = home.submit(GATED)
     home.forum.log.publish()
     with Forum(home.forum.settings) as old, monkeypatch.context() as patch:
-        later = submit_before_end(old, patch)
+        later = submit_before_stop(old, patch)
         with Forum(home.forum.settings) as forum:
             begun = forum.keys.new_epoch()
         with pytest.raises(LogEnded, match="restart this process"):
             old.runs.submit(GATED)
+        head = old.store.head()
         with pytest.raises(LogEnded):
-            Sequencer(old.store).drain()
+            old.store.advance_head(head, head, ports.PendingEntries([], []), {})
+        with pytest.raises(LogEnded):
+            old.store.save_checkpoint(head.size, b"a note")
         with pytest.raises(LogEnded):
             old.store.check_history()
         troubles = StoreMonitor(old.store).look()
@@ -216,16 +222,16 @@ def test_a_process_that_was_left_running_writes_nothing_into_the_earlier_log(
     assert report.findings == ()
 
 
-def submit_before_end(forum: Forum, patch: pytest.MonkeyPatch) -> list[str]:
-    """Let a run be submitted just before its log ends; return a list to which it is added."""
+def submit_before_stop(forum: Forum, patch: pytest.MonkeyPatch) -> list[str]:
+    """Let a run be submitted just before its log stops; return a list to which it is added."""
     runs: list[str] = []
-    end = ProjectContext.end_log
+    stop = ProjectContext.stop_appends
 
-    def end_late(project: ProjectContext, origin: str) -> None:
+    def stop_late(project: ProjectContext, origin: str) -> None:
         runs.append(forum.runs.submit(GATED))
-        end(project, origin)
+        stop(project, origin)
 
-    patch.setattr(ProjectContext, "end_log", end_late)
+    patch.setattr(ProjectContext, "stop_appends", stop_late)
     return runs
 
 
@@ -361,20 +367,21 @@ def test_nothing_is_signed_of_a_log_that_has_ended(
     with Forum(home.forum.settings) as old:
 
         def end_late(project: ProjectContext, origin: str) -> None:
-            old.runs.submit(GATED)
-            old.log._project.sequencer.drain()  # noqa: SLF001
-            end(project, origin)
+            guard = old.log._project.guard  # noqa: SLF001
+            last = guard.latest()
+            assert last is not None
             with pytest.raises(LogEnded):
-                old.log.publisher.sign()
+                guard.advance(last, last)
+            end(project, origin)
 
+        later = submit_before_stop(old, monkeypatch)
         monkeypatch.setattr(ProjectContext, "end_log", end_late)
         with Forum(home.forum.settings) as forum:
             begun = forum.keys.new_epoch()
     with Forum(home.forum.settings) as forum:
         report = forum.log.verify(forum.log.read_trust())
 
-    assert len(begun.carried.runs) == 2
-    assert run in begun.carried.runs
+    assert set(begun.carried.runs) == {run, *later}
     assert report.findings == ()
 
 
@@ -384,21 +391,15 @@ def test_what_a_signer_did_not_store_is_stored_before_the_log_ends(
     """The guard has its checkpoint, so the epoch says that the log was left there."""
     home.submit(GATED)
     home.forum.log.publish()
-    end = FileCheckpointStore.end
-    with Forum(home.forum.settings) as old:
-
-        def end_late(store: FileCheckpointStore) -> None:
-            old.runs.submit(GATED)
-            old.log._project.sequencer.drain()  # noqa: SLF001
-            with monkeypatch.context() as patch:
-                patch.setattr(type(old.store), "save_checkpoint", fail)
-                with pytest.raises(RuntimeError):
-                    old.log.publisher.sign()
-            end(store)
-
-        monkeypatch.setattr(FileCheckpointStore, "end", end_late)
-        with Forum(home.forum.settings) as forum:
-            begun = forum.keys.new_epoch()
+    home.submit(GATED)
+    with Forum(home.forum.settings) as old, monkeypatch.context() as patch:
+        old.log._project.sequencer.drain()  # noqa: SLF001
+        patch.setattr(type(old.store), "save_checkpoint", fail)
+        with pytest.raises(RuntimeError):
+            old.log.publisher.sign()
+    with Forum(home.forum.settings) as forum, monkeypatch.context() as patch:
+        patch.setattr(KeyOperations, "_sign_rest", lambda *_, **__: None)
+        begun = forum.keys.new_epoch()
     with Forum(home.forum.settings) as forum:
         report = forum.log.verify(forum.log.read_trust())
 
@@ -438,6 +439,118 @@ def test_what_was_acknowledged_is_signed_before_the_log_ends(home: Project) -> N
     assert index is not None
     assert index < begun.held.size
     assert report.findings == ()
+
+
+STEPS: list[tuple[object, str]] = [
+    (ProjectContext, "stop_appends"),
+    (KeyOperations, "_sign_rest"),
+    (FileCheckpointStore, "end"),
+    (ProjectContext, "end_log"),
+    (KeyOperations, "_find_carried"),
+    (Ledger, "initialize"),
+    (Ledger, "mark_write_key"),
+    (Carrier, "commit"),
+    (KeyOperations, "_use_key"),
+]
+
+
+@pytest.mark.parametrize(("part", "step"), STEPS, ids=[step for _, step in STEPS])
+def test_a_crash_loses_no_acknowledged_entry(
+    home: Project, monkeypatch: pytest.MonkeyPatch, part: object, step: str
+) -> None:
+    """It is signed, or it was refused; whatever the command was doing when it was killed."""
+    taken = [home.submit(GATED)]
+    with Forum(home.forum.settings) as old:
+        with monkeypatch.context() as patch, Forum(home.forum.settings) as forum:
+            patch.setattr(part, step, fail)
+            patch.setattr(KeyOperations, "_reopen_log", lambda *_: None)  # it was killed
+            with pytest.raises(RuntimeError, match="fails"):
+                forum.keys.new_epoch()
+        with suppress(LogEnded):
+            taken.append(old.runs.submit(GATED))
+        with Forum(home.forum.settings) as forum:
+            forum.keys.new_epoch()
+    with Forum(home.forum.settings) as forum:
+        report = forum.log.verify(forum.log.read_trust())
+        indexes = find_indexes(forum, home.forum.origin, taken)
+        carried = [run for run in taken if forum.store.strands(run)]
+        later = forum.runs.submit(GATED)
+        forum.log.publish()
+
+    assert None not in indexes
+    assert carried == taken
+    assert later
+    assert report.findings == ()
+
+
+def find_indexes(forum: Forum, origin: str, runs: Sequence[str]) -> list[int | None]:
+    """Return the index of the first entry of each run in a log."""
+    with forum.log._project.open_log(origin) as reader:  # noqa: SLF001
+        assert reader is not None
+        firsts = [reader.entries_at(run, [(MAIN_STRAND, 0)])[0] for run in runs]
+        entries = [data for data in firsts if data is not None]
+        assert len(entries) == len(runs)
+        return list(reader.indexes([leaf_of(data) for data in entries]))
+
+
+def test_nothing_is_taken_that_could_not_be_signed(
+    home: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the last signature and the end of the log, an entry would get no index."""
+    home.forum.log.publish()
+    end = FileCheckpointStore.end
+    taken: list[str] = []
+    with Forum(home.forum.settings) as old:
+
+        def end_late(store: FileCheckpointStore) -> None:
+            with suppress(LogEnded):
+                taken.append(old.log.append_note(text_content("x"), "once"))
+            end(store)
+
+        monkeypatch.setattr(FileCheckpointStore, "end", end_late)
+        with Forum(home.forum.settings) as forum:
+            begun = forum.keys.new_epoch()
+    with Forum(home.forum.settings) as forum:
+        assert None not in find_indexes(forum, home.forum.origin, taken)
+
+    assert begun.unsigned == 0
+
+
+@pytest.mark.parametrize("error", [StoreLocked("x", "it is locked"), ClockOff("1 s ahead of")])
+def test_an_epoch_that_cannot_sign_now_does_not_begin(
+    home: Project, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    """What keeps it from signing can pass, and then nothing is left without a signature."""
+    run = home.submit(GATED)
+    with Forum(home.forum.settings) as forum, monkeypatch.context() as patch:
+        patch.setattr(Sequencer, "drain", lambda _: raise_error(error))
+        with pytest.raises(type(error)):
+            forum.keys.new_epoch()
+    with Forum(home.forum.settings) as forum:
+        assert forum.origin == home.forum.origin
+        later = forum.runs.submit(GATED)
+        forum.keys.new_epoch()
+    with Forum(home.forum.settings) as forum:
+        assert None not in find_indexes(forum, home.forum.origin, [run, later])
+        assert forum.log.verify(forum.log.read_trust()).findings == ()
+
+
+def raise_error(error: Exception) -> None:
+    """Raise an error."""
+    raise error
+
+
+def test_what_stays_unsigned_is_counted(tmp_path: Path) -> None:
+    """A log that was rolled back is signed no further, and people must hear of it."""
+    with project(tmp_path / "project", None) as home:
+        home.forum.log.publish()
+        lose(home, lambda forum: forum.log.record_note(text_content("soon to be lost")))
+        with Forum(home.forum.settings) as forum:
+            forum.runs.submit(GATED)
+            waiting = forum.store.count_rows().pending
+            begun = forum.keys.new_epoch()
+
+    assert begun.unsigned == waiting > 0
 
 
 def fail(*_: object, **__: object) -> None:
