@@ -13,10 +13,17 @@ from forum.app import Forum
 from forum.app.epoch_carry import Carrier
 from forum.app.keys import KeyOperations
 from forum.app.project import ProjectContext
+from forum.backends.postgres import PostgresStore
 from forum.backends.state_files import FileCheckpointStore
 from forum.backends.store_monitor import StoreMonitor
 from forum.engine import RunRequest
-from forum.errors import ClockOff, IdempotencyKeyUsed, LogEnded, StoreLocked
+from forum.errors import (
+    ClockOff,
+    IdempotencyKeyUsed,
+    LogEnded,
+    StoreConnectionLost,
+    StoreLocked,
+)
 from forum.ledger import ports
 from forum.ledger.body import text_content
 from forum.ledger.carried import CARRIED_STRAND
@@ -533,6 +540,92 @@ def test_an_epoch_that_cannot_sign_now_does_not_begin(
     with Forum(home.forum.settings) as forum:
         assert None not in find_indexes(forum, home.forum.origin, [run, later])
         assert forum.log.verify(forum.log.read_trust()).findings == ()
+
+
+def test_a_process_that_has_met_the_end_goes_on_when_it_is_taken_back(home: Project) -> None:
+    """An epoch that cannot begin must not stop servers that nobody restarts."""
+    home.forum.log.publish()
+    project = home.forum.log._project  # noqa: SLF001
+    monitor = StoreMonitor(home.forum.store)
+    project.end_log(home.forum.origin)
+    if isinstance(home.forum.store, PostgresStore):
+        home.forum.store._guard._looked_at = 0.0  # noqa: SLF001  a second has passed
+    home.forum.store.head()
+    with pytest.raises(LogEnded):
+        home.forum.store.check_history()
+    stopped = monitor.look()
+    project.reopen_log(home.forum.origin)
+    home.forum.store.check_history()
+    home.submit(GATED)
+    home.forum.log.publish()
+    monitor._tried_at = 0.0  # noqa: SLF001  its interval has passed
+
+    assert [trouble.condition for trouble in stopped] == [StoreCondition.EPOCH_OVER]
+    assert monitor.look() == []
+
+
+def test_a_log_that_waits_for_its_next_epoch_says_so(home: Project) -> None:
+    """It takes nothing, and no epoch has begun: the command was killed, and is typed again."""
+    home.forum.log.publish()
+    home.forum.log._project.stop_appends(home.forum.origin)  # noqa: SLF001
+    troubles = StoreMonitor(home.forum.store).look()
+    with pytest.raises(LogEnded, match="type it again: forum ledger epoch"):
+        home.submit(GATED)
+
+    assert [trouble.condition for trouble in troubles] == [StoreCondition.EPOCH_OVER]
+
+
+def test_a_database_that_goes_away_leaves_no_log_that_takes_what_nobody_signs(
+    home: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Cleaning up after an error needs the database, which may be the error."""
+    home.forum.log.publish()
+    lost = StoreConnectionLost("ending the log", "the server is away", "")
+    with Forum(home.forum.settings) as forum, monkeypatch.context() as patch:
+        patch.setattr(ProjectContext, "end_log", lambda *_: raise_error(lost))
+        patch.setattr(ProjectContext, "reopen_log", lambda *_: raise_error(lost))
+        with (
+            pytest.warns(RuntimeWarning, match="takes nothing until this command succeeds"),
+            pytest.raises(StoreConnectionLost),
+        ):
+            forum.keys.new_epoch()
+    with pytest.raises(LogEnded):
+        home.submit(GATED)
+    with Forum(home.forum.settings) as forum, monkeypatch.context() as patch:
+        patch.setattr(ProjectContext, "end_log", lambda *_: raise_error(lost))
+        patch.setattr(type(forum.store), "strands", strands_once(type(forum.store)))
+        with pytest.raises(StoreConnectionLost):
+            forum.keys.new_epoch()
+    home.submit(GATED)
+    home.forum.log.publish()
+
+    assert home.forum.log.verify(home.forum.log.read_trust()).findings == ()
+
+
+def strands_once(store: type) -> Callable[[object, str], object]:
+    """Return a way to list strands that fails from the second time on."""
+    strands, times = store.strands, []  # type: ignore[attr-defined]
+
+    def list_strands(self: object, run: str) -> object:
+        times.append(run)
+        if len(times) > 1:
+            raise StoreConnectionLost("listing strands", "the server is away", "")
+        return strands(self, run)
+
+    return list_strands
+
+
+def test_the_end_of_a_guard_is_taken_back_durably(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else it would be there again after a crash, beside a log that takes entries."""
+    guard, synced = FileCheckpointStore(tmp_path / "guard.note"), list[Path]()
+    guard.end()
+    monkeypatch.setattr("forum.backends.state_files.sync_path", synced.append)
+    guard.reopen()
+    guard.advance(None, b"x")
+
+    assert synced == [tmp_path, tmp_path]
 
 
 def raise_error(error: Exception) -> None:
