@@ -62,8 +62,10 @@ _MAX_BUFFERED_BYTES = 1 << 20
 _MAX_ID = 2**63 - 1
 _PARTITION_MIGRATION = 14
 """Databases that are created with this migration have partitioned tables from the beginning."""
-WAIT_FOR_WRITERS = "LOCK TABLE forum.log, forum.entry, forum.body, forum.checkpoint IN SHARE MODE"
-"""A statement takes this lock of its table before it looks whether it may write."""
+_WAIT_FOR_WRITERS = "LOCK TABLE forum.log, forum.entry, forum.body, forum.checkpoint IN SHARE MODE"
+"""A statement waits for this lock of its table before it looks whether it may write."""
+_WAIT_TIMEOUT = "2s"
+_WAIT_ATTEMPTS = 10
 _NOWHERE: Mapping[str, str] = {}
 _MOVE_CHECK_INTERVAL_S = 2.0
 """How often a process that writes nothing asks whether its log was moved."""
@@ -813,8 +815,25 @@ def _change_log(
     ):
         db.execute(_SQL[query], {"origin": origin, **parameters})
         if query != "reopen_log":
+            wait_for_writers(db)
+
+
+def wait_for_writers(db: Connection) -> None:
+    """Wait for the statements that write and began before a mark of a log was committed.
+
+    All writers of the database wait behind the lock that this takes, so it is given up soon and
+    tried again.  Raises `psycopg.errors.LockNotAvailable` if one of the statements does not end.
+    """
+    for left in reversed(range(_WAIT_ATTEMPTS)):
+        try:
             with db.transaction():
-                db.execute(WAIT_FOR_WRITERS)
+                db.execute("SELECT set_config('lock_timeout', %s, true)", (_WAIT_TIMEOUT,))
+                db.execute(_WAIT_FOR_WRITERS)
+        except psycopg.errors.LockNotAvailable:
+            if not left:
+                raise
+        else:
+            return
 
 
 def find_database(url: str, origin: str, databases: Mapping[str, str]) -> str:
