@@ -43,7 +43,7 @@ def _describe_carried(result: EpochStart) -> Iterator[str]:
         yield f"no signed entry of {left.origin} was lost; it was left at size {left.size}"
     if result.unsigned:
         entries = pluralize(result.unsigned, "entry")
-        yield f"{entries} of {left.origin} could not be signed: nothing proves when they were there"
+        yield f"{entries} of {left.origin} could not be signed: nothing proves them"
     yield (
         f"carried over: {pluralize(carried.keys, 'entry')} about access, "
         f"{pluralize(len(carried.runs), 'open run')}"
