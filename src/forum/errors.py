@@ -922,13 +922,17 @@ class LogMoved(StoreFailed):
 
 
 class LogEnded(StoreFailed):
-    """The next epoch of a log has begun; nothing was recorded in this one."""
+    """The next epoch of a log begins or has begun; nothing was recorded in this one."""
 
     text = (
         "{origin} takes nothing more, because the next epoch of the log has begun: restart this "
-        "process; on another machine, copy log.pub and write.key there before"
+        "process; on another machine, copy log.pub and write.key there before. If the command that "
+        "begins it was stopped, type it again: forum ledger epoch"
     )
-    remedy = "restart this process; on another machine, copy log.pub and write.key there before"
+    remedy = (
+        "restart this process; on another machine, copy log.pub and write.key there before. If no "
+        "later epoch is there: forum ledger epoch"
+    )
 
     def __init__(self, origin: str) -> None:
         super().__init__("writing", "the log has ended")

@@ -92,7 +92,7 @@ def parameters_of(loaded: LoadedLog, database: str) -> dict[str, Parameters]:
         "additions": {},
         "count_rows": {"log": log},
         "strand_head": {"log": log, "strand": "access"},
-        "end_log": {"origin": "none"},
+        "mark_ended": {"origin": "none", "n": 1},
         "reopen_log": {"origin": "none"},
         "set_strand_head": {"log": log, "strand": "access", "n": 0, "leaf": b"", "tag": b""},
         "quarantine": {"log": log},
@@ -133,7 +133,7 @@ def parameters_of(loaded: LoadedLog, database: str) -> dict[str, Parameters]:
     if database == "sqlite":
         only: dict[str, Parameters] = {
             "add_log": {"origin": "new", "root": b""},
-            "has_ended": {"log": log},
+            **{name: {"log": log} for name in ("has_ended", "is_stopped")},
             "add_strand": (log, "new", "new"),
             "add_entries": (strand, 1000, b"x", b""),
             "next_own_id": {"log": log},

@@ -1,9 +1,10 @@
 """What only the Postgres backend has to promise: its schema, its sessions, lost connections."""
 
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from time import sleep
 
 import psycopg
 import pytest
@@ -150,6 +151,32 @@ def test_a_deadlock_with_a_stranger_is_tried_again(
     assert type(error) is (StoreFailed if attempts == 1 else type(None))
     assert accounts == [BudgetAccount(cap, Amount(calls=attempts))] * 2
     assert entries == data_of(chain.records[:attempts])
+
+
+@pytest.mark.parametrize("change", [postgres.stop_appends, postgres.end_log])
+def test_the_end_of_a_log_holds_other_writers_up_for_a_moment(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch, change: Callable[..., None]
+) -> None:
+    """It waits for a transaction that goes on, and all logs of the database wait behind it."""
+    monkeypatch.setattr(postgres, "_WAIT_TIMEOUT", "100ms", raising=False)
+    url = upgraded(postgres_url)
+    ending, other = PostgresStore(url, fresh_origin()), PostgresStore(url, fresh_origin())
+    chain = Chain(other.origin)
+    with ThreadPoolExecutor(1) as pool, psycopg.connect(url) as slow:
+        slow.execute("LOCK TABLE forum.entry IN ROW EXCLUSIVE MODE")
+        done = pool.submit(change, url, ending.origin, {})
+        for _ in range(4):
+            other.append([chain.next()])
+            sleep(0.1)
+        is_waiting = not done.done()
+        slow.commit()
+        done.result()
+    entries = list(other.read_strand("run", "main"))
+    ending.close()
+    other.close()
+
+    assert is_waiting
+    assert entries == data_of(chain.records)
 
 
 def test_a_server_that_loses_commits_is_refused(postgres_url: str) -> None:

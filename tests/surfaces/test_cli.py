@@ -288,6 +288,18 @@ def test_json_is_one_object_that_names_its_schema(
     assert json.loads(result.stdout)["schema"] == schema
 
 
+def test_an_epoch_says_what_it_carries_and_what_it_could_not_sign(
+    bundle: Path, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A person decides by these lines what to do again."""
+    del bundle
+    monkeypatch.setattr("forum.app.keys._count_unsigned", lambda *_: 2)
+    result = terminal.call("ledger", "epoch", "--yes")
+
+    assert "2 entries of" in result.stderr
+    assert "carried over: 0 entries about access, 0 open runs" in result.stderr
+
+
 # Verifying
 
 

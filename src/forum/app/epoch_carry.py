@@ -87,7 +87,9 @@ def check_source(
     reader.check = _SourceCheck(reader, log_keys, write_keys, control)
 
 
-def carry_state(carrier: "Carrier", ledger: Ledger, *, is_cut: bool) -> CarriedState:
+def carry_state(
+    carrier: "Carrier", ledger: Ledger, *, is_cut: bool, lost_access: int
+) -> CarriedState:
     """Record again what goes on in the next epoch, unless an earlier attempt has.
 
     With `is_cut`, commits of the earlier log were lost: a run may have used a tool, and the record
@@ -107,6 +109,7 @@ def carry_state(carrier: "Carrier", ledger: Ledger, *, is_cut: bool) -> CarriedS
         left_runs=carrier.left_runs,
         refused_runs=tuple(carrier.refused),
         interrupted=is_cut,
+        lost_access=lost_access,
     )
 
 

@@ -85,7 +85,10 @@ def format_counts(counts: Mapping[str, int]) -> str:
 
 def pluralize(number: int, unit: str) -> str:
     """Return a number with its unit in the singular or plural."""
-    return f"{number:,} {unit}" if number == 1 else f"{number:,} {unit}s"
+    if number == 1:
+        return f"{number:,} {unit}"
+    ends_in_y = unit.endswith("y") and unit[-2:-1] not in "aeiou"
+    return f"{number:,} {unit[:-1]}ies" if ends_in_y else f"{number:,} {unit}s"
 
 
 def format_rfc3339(microseconds: int) -> str:

@@ -1,10 +1,10 @@
 """The signing key and the write keys of a log: making, rotating and replacing them."""
 
 import os
-from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection
+from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -23,13 +23,19 @@ from forum.app.reads import RunReads
 from forum.app.witness import LocalWitness
 from forum.app.witness_server import trust_log
 from forum.errors import (
+    CommitsLost,
+    EntryLost,
     ForumError,
+    GuardMissing,
     KeyUnreadable,
     LogEnded,
     LogKeyChanged,
     LogKeyMissing,
     NoLedger,
+    RollbackDetected,
     RotationRefused,
+    StoreConnectionLost,
+    TamperDetected,
     WrongWriteKey,
 )
 from forum.ledger import kinds
@@ -59,6 +65,11 @@ from forum.ledger.write_tags import WriteKey, WriteKeys
 if TYPE_CHECKING:
     from forum.app.epoch_carry import CarriedState
     from forum.backends.project_registry import ProjectEpoch
+    from forum.backends.state_files import FileCheckpointStore
+
+
+_UNSIGNABLE = (CommitsLost, EntryLost, GuardMissing, RollbackDetected, TamperDetected)
+"""Errors of a log that cannot be signed any further; its next epoch is the way on."""
 
 
 class EpochStart(Struct, frozen=True):
@@ -72,6 +83,8 @@ class EpochStart(Struct, frozen=True):
     """The last checkpoint of the log that was left."""
     held: tlog.Checkpoint
     """The newest checkpoint of it that is still in the database: what is missing was lost."""
+    unsigned: int
+    """The entries of that log which are there, and which no signed tree has."""
     carried: "CarriedState"
 
 
@@ -249,6 +262,8 @@ class KeyOperations:
             raise WrongWriteKey(
                 self._project.origin, "-", "only the machine that signs makes write keys"
             )
+        # After a crash near the end of an epoch, its keys are still in the file beside this one.
+        self._set_write_keys(self._project.origin)
         # If the key file was lost, entries of the signed tree are accepted without a tag. Unsigned
         # entries are quarantined by the next sequencer.
         old = self._project.write_keys or WriteKeys(
@@ -317,56 +332,61 @@ class KeyOperations:
                 raise LogEnded(origin)
 
     def _begin_epoch(self, old: tlog.SigningKey | None, origin: str, reason: str) -> EpochStart:
-        from forum.backends.project_registry import ProjectEpoch
-        from forum.backends.state_files import write_key, write_write_keys
+        """Leave a log and begin its next epoch; a second attempt completes what a crash has cut.
 
+        A crash behind each step leaves this:
+
+        | step | the log that is left | the next epoch |
+        |---|---|---|
+        | 1 prepare keys and policy, in files | goes on | has keys, which are used again |
+        | 2 stop appends | takes nothing; is sequenced and signed | |
+        | 3 sign what was appended | the same, and all of it is signed | |
+        | 4 end the guard | the same, and nobody signs it | |
+        | 5 end the log | takes nothing, not even an index | |
+        | 6 record the next epoch | the same, for ever | has its first entries |
+        | 7 carry what goes on | the same | has all, and waits for its keys |
+        | 8 put the keys into their places | the same | is in use |
+
+        A second attempt repeats all of steps 1 to 5; once step 6 has begun, it goes on with step 4.
+        An error before step 6 is undone, and the log goes on.  What was acknowledged is signed in
+        step 3.  If the log cannot be signed any further, the result says how many entries are not.
+        """
         self._find_end(origin)  # what raises here leaves everything as it is
-        if old is not None:
-            self._sign_rest()
         base, number = split_epoch(origin)
-        following = number + 1
-        name = name_epoch(base, following)
+        name = name_epoch(base, number + 1)
         key = tlog.SigningKey(old.seed, name) if old else self._pending_key(name)
-        vkey = str(key.verifier())
-        bodies = (Attachment("reason", text_content(reason), "text/plain"),) if reason else ()
-        self._save_policy(origin)
-        self._make_folder()
-        self._change_project(ProjectEpoch(name, (vkey,)), origin)
-        following_keys = pending_write_keys_path(self._project.settings.write_key_file)
+        self._prepare_epoch(origin, key)
         with ProjectContext(self._project.settings, register=False) as successor:
             successor.key = key
+            successor.write_keys = self._prepare_write_keys(name)
             witness = LocalWitness(successor)
             log = LogOperations(successor, witness, RunReads(successor))
-            # After an earlier attempt that crashed, the new log already holds entries tagged with
-            # these keys, so the same keys must be used again.
-            tags = self._prepared_keys(following_keys, key.name)
-            successor.write_keys = tags
-            write_write_keys(following_keys, tags)
-            with self._ending(origin, successor.store, has_key=old is not None):
+            has_begun = bool(successor.store.strands(LOG_RUN))
+            try:
+                if not has_begun:
+                    self._project.stop_appends(origin)
+                    self._sign_rest(origin, has_key=old is not None)
+                self._end_log(origin, has_key=old is not None)
                 left, held = self._find_end(origin)
-                facts = kinds.LogEpochFacts(
-                    kinds.EpochKey.KEPT if old else kinds.EpochKey.NEW,
-                    held.size,
-                    held.root.hex() if held.size else "",
-                )
                 witness.trust_locally()
-                draft = Draft(
-                    step="log/epoch", actor=OPERATOR, facts=facts, parents=(), bodies=bodies
-                )
-                with self._open_carried(origin, is_cut=held.size < left.size) as carry:
+                with self._project.open_log(origin) as reader:
+                    carry = self._find_carried(origin, reader, is_cut=held.size < left.size)
+                    unsigned = _count_unsigned(reader, held)
+                    has_begun = True
+                    draft = _draft_epoch(old, held, reason)
                     ledger = successor.ledger
                     ledger.initialize(f"forumd/{__version__}", key.verifier(), left, draft)
                     ledger.mark_write_key()
                     carried = carry(ledger)
+            except BaseException as error:
+                if not (has_begun and _may_be_recorded(successor.store, error)):
+                    self._reopen_log(origin)
+                raise
             # The signing key is written last. After a crash before it, a second attempt finds
             # everything prepared here. Of the two files with write keys, the one of the log in use
             # is read.
-            if old is not None:
-                write_key(self._project.settings.key_file.with_suffix(f".{following - 1}"), old)
-            else:
-                self._set_key_aside()
-            write_key(self._project.settings.key_file, key)
-            self._set_write_keys(key.name)
+            self._use_key(old, number, key)
+            self._set_write_keys(name)
             KeyOperations(successor, log, witness).write_public_key()
             self._complete_project()
             log.publish()
@@ -377,45 +397,64 @@ class KeyOperations:
             has_new_key=old is None,
             left=left,
             held=held,
+            unsigned=unsigned,
             carried=carried,
         )
 
-    @contextmanager
-    def _ending(self, origin: str, following: Store, *, has_key: bool) -> Iterator[None]:
-        """Take nothing more into a log; go on with it if nothing of the next one was recorded.
+    def _prepare_epoch(self, origin: str, key: tlog.SigningKey) -> None:
+        """Keep the policy of the log that is left, and remember its next epoch."""
+        from forum.backends.project_registry import ProjectEpoch
 
-        Otherwise a process that was left running would add runs that no epoch goes on with, and
-        use tools for runs that go on in both.  After a crash in here, the log takes nothing until
-        a second attempt has begun the next one.
+        self._save_policy(origin)
+        self._make_folder()
+        self._change_project(ProjectEpoch(key.name, (str(key.verifier()),)), origin)
+
+    def _use_key(self, old: tlog.SigningKey | None, number: int, key: tlog.SigningKey) -> None:
+        """Put the signing key of the next epoch into its place, and keep the one before."""
+        from forum.backends.state_files import write_key
+
+        path = self._project.settings.key_file
+        if old is not None:
+            write_key(path.with_suffix(f".{number}"), old)
+        else:
+            self._set_key_aside()
+        write_key(path, key)
+
+    def _guard_of(self, origin: str) -> "FileCheckpointStore":
+        return self._project.memory(origin, "guard.note", "the signer's guard")
+
+    def _sign_rest(self, origin: str, *, has_key: bool) -> None:
+        """Sign what was appended, and publish it, unless the log cannot be signed any further.
+
+        Such a log is left where it was signed last.  Any other error raises: it can pass.
         """
-        guard = self._project.memory(origin, "guard.note", "the signer's guard")
-        # First: what a process signs after the end would have no place in the database, and every
-        # reader who has seen it would find that the log was cut.
-        guard.end()
-        try:
-            if has_key:
-                self._store_signed(guard.latest())
-            self._project.end_log(origin)
-            yield
-        except BaseException:
-            # What the next epoch says of this log must stay so.
-            if not following.strands(LOG_RUN):
-                self._project.reopen_log(origin)
-                guard.reopen()
-            raise
-
-    def _sign_rest(self) -> None:
-        """Sign what was acknowledged and is not signed yet, unless the log has lost something."""
+        self._guard_of(origin).reopen()  # an attempt that was stopped behind this has ended it
+        if not has_key:
+            return
         try:
             self._project.store.head()
             self._project.store.check_history()
             self._log.publisher.sign()  # raises if the tree does not continue the one signed last
-            self._log.publish()
-        except ForumError:
-            return  # then the log is left where it was signed last
+            self._project.sequencer.drain()
+            note = self._log.publisher.sign()
+        except _UNSIGNABLE:
+            return
+        with suppress(ForumError):  # the next epoch does not wait for a witness
+            self._log.publisher.publish(note)
+
+    def _end_log(self, origin: str, *, has_key: bool) -> None:
+        """Let no process sign a log from now on, nor change it."""
+        guard = self._guard_of(origin)
+        # First: what a process signs after the end would have no place in the database, and every
+        # reader who has seen it would find that the log was cut.
+        guard.end()
+        if has_key:
+            with suppress(CommitsLost, LogEnded):
+                self._store_signed(guard.latest())
+        self._project.end_log(origin)
 
     def _store_signed(self, note: bytes | None) -> None:
-        """Store and publish the last note, if a signer was stopped before it did."""
+        """Store the last note, if a signer was stopped before it did."""
         store = self._project.store
         signed = tlog.parse_checkpoint(note) if note else None
         if note is None or signed is None or not has_tree(store.read_tile, signed):
@@ -423,41 +462,39 @@ class KeyOperations:
         stored = store.checkpoint(signed.size)
         if stored is None or tlog.parse_checkpoint(stored).size < signed.size:
             store.save_checkpoint(signed.size, note)
-            stored = note
-        with suppress(ForumError):  # the next epoch does not wait for a witness
-            self._log.publisher.publish(stored)
 
-    @contextmanager
-    def _open_carried(
-        self, origin: str, *, is_cut: bool
-    ) -> "Iterator[Callable[[Ledger], CarriedState]]":
-        """Find what goes on of a log, and yield a function that records it again in the next."""
+    def _reopen_log(self, origin: str) -> None:
+        """Let a log go on whose next epoch could not begin."""
+        try:
+            # First: a log that takes entries must have somebody who can sign them.
+            self._guard_of(origin).reopen()
+            self._project.reopen_log(origin)
+        except ForumError as error:
+            self._project.warn(f"{origin} takes nothing until this command succeeds: {error}")
+
+    def _find_carried(
+        self, origin: str, reader: Reader | None, *, is_cut: bool
+    ) -> "Callable[[Ledger], CarriedState]":
+        """Find what goes on of a log; return a function that records it again in the next."""
         # Imported here because it loads the engine, which no other command of keys needs.
         from forum.app.epoch_carry import CarriedState, Carrier, carry_state, check_source
         from forum.backends.state_files import read_write_keys
 
+        if reader is None:
+            return lambda _ledger: CarriedState(0, (), 0, (), interrupted=False)
         project, path = self._project, self._project.control_key_file_of(origin)
         write_keys = project.read_old_write_keys(origin)
         control = read_write_keys(path) if path.exists() else None
         vkeys = [vkey for e in project.known_epochs() if e.origin == origin for vkey in e.vkeys]
-        with project.open_log(origin) as reader:
-            if reader is None:
-                yield lambda _ledger: CarriedState(0, (), 0, (), interrupted=False)
-                return
-            check_source(reader, tuple(map(tlog.VerifierKey.parse, vkeys)), write_keys, control)
-            is_cut = is_cut or reader.strand_head(LOST_COMMITS_MARK) is not None
-            seen = project.heads_of(origin).latest(ACCESS_STRAND)
-            # A revocation that was deleted must not make its key valid in the next epoch.
-            check_strand_head(reader, write_keys, ACCESS_STRAND, None if is_cut else seen)
-            last = reader.last_entry(LOG_RUN, ACCESS_STRAND)
-            lost = max(0, (seen[0] if seen else -1) - (KINDS.read(last).n if last else -1))
-            carrier = Carrier(reader, write_keys)
-
-            def carry(ledger: Ledger) -> CarriedState:
-                carried = carry_state(carrier, ledger, is_cut=is_cut)
-                return replace_struct(carried, lost_access=lost)
-
-            yield carry
+        check_source(reader, tuple(map(tlog.VerifierKey.parse, vkeys)), write_keys, control)
+        is_cut = is_cut or reader.strand_head(LOST_COMMITS_MARK) is not None
+        seen = project.heads_of(origin).latest(ACCESS_STRAND)
+        # A revocation that was deleted must not make its key valid in the next epoch.
+        check_strand_head(reader, write_keys, ACCESS_STRAND, None if is_cut else seen)
+        last = reader.last_entry(LOG_RUN, ACCESS_STRAND)
+        lost = max(0, (seen[0] if seen else -1) - (KINDS.read(last).n if last else -1))
+        carrier = Carrier(reader, write_keys)
+        return partial(carry_state, carrier, is_cut=is_cut, lost_access=lost)
 
     def _key_to_leave(self, reason: str) -> tuple[tlog.SigningKey | None, str]:
         """Return the key of the log to leave (None if it was lost) and the log's name."""
@@ -476,12 +513,16 @@ class KeyOperations:
         return key, key.name
 
     def _set_write_keys(self, origin: str) -> None:
-        """Use the write keys that were prepared for a log, if there are any."""
+        """Use the write keys that were prepared for a log, unless it has got some since."""
         from forum.backends.state_files import read_write_keys
 
         path = self._project.settings.write_key_file
         prepared = pending_write_keys_path(path)
-        if prepared.exists() and read_write_keys(prepared).origin == origin:
+        if not prepared.exists() or read_write_keys(prepared).origin != origin:
+            return
+        if path.exists() and read_write_keys(path).origin == origin:
+            prepared.unlink()  # a later key in the file has tagged entries meanwhile
+        else:
             prepared.replace(path)
 
     def _pending_key(self, name: str) -> tlog.SigningKey:
@@ -658,14 +699,49 @@ class KeyOperations:
         if project is not None:
             self._project.registry.save(project.complete_pending())
 
-    def _prepared_keys(self, path: Path, origin: str) -> WriteKeys:
-        """Return the write keys prepared for a log, or new ones."""
-        from forum.backends.state_files import read_write_keys
+    def _prepare_write_keys(self, origin: str) -> WriteKeys:
+        """Return the write keys of the next epoch, in a file beside those in use.
 
+        After an earlier attempt that crashed, the new log already holds entries tagged with them,
+        so the same keys must be used again.
+        """
+        from forum.backends.state_files import read_write_keys, write_write_keys
+
+        path = pending_write_keys_path(self._project.settings.write_key_file)
         keys = read_write_keys(path) if path.exists() else None
-        if keys is not None and keys.origin == origin:
-            return keys
-        return WriteKeys(origin, (WriteKey(os.urandom(32)),), 0)
+        if keys is None or keys.origin != origin:
+            keys = WriteKeys(origin, (WriteKey(os.urandom(32)),), 0)
+            write_write_keys(path, keys)
+        return keys
+
+
+def _draft_epoch(old: tlog.SigningKey | None, held: tlog.Checkpoint, reason: str) -> Draft:
+    """Return the entry that says why an epoch begins, and what it has of the log before it."""
+    facts = kinds.LogEpochFacts(
+        kinds.EpochKey.KEPT if old else kinds.EpochKey.NEW,
+        held.size,
+        held.root.hex() if held.size else "",
+    )
+    bodies = (Attachment("reason", text_content(reason), "text/plain"),) if reason else ()
+    return Draft(step="log/epoch", actor=OPERATOR, facts=facts, parents=(), bodies=bodies)
+
+
+def _count_unsigned(reader: Reader | None, held: tlog.Checkpoint) -> int:
+    """Return how many entries of an ended log no signed tree has."""
+    if reader is None:
+        return 0
+    waiting = sum(1 for _ in reader.unsequenced_rows())
+    return waiting + max(0, reader.head().size - held.size)
+
+
+def _may_be_recorded(following: Store, error: BaseException) -> bool:
+    """Return whether the next epoch may have an entry, which says how the log before it ended."""
+    if isinstance(error, StoreConnectionLost):
+        return True  # a commit that was sent may still succeed
+    try:
+        return bool(following.strands(LOG_RUN))
+    except ForumError:
+        return True
 
 
 def _find_stored(reader: Reader | None, origin: str) -> tlog.Checkpoint:

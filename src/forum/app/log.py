@@ -23,6 +23,7 @@ from forum.errors import (
     GuardMissing,
     IdempotencyKeyUsed,
     KeyUnreadable,
+    LogEnded,
     Malformed,
     NoLedger,
     NoSuchEntry,
@@ -365,6 +366,9 @@ class LogOperations:
             return None
 
     def _warn_unsigned(self, error: Exception) -> None:
+        if isinstance(error, LogEnded):
+            self._project.warn(f"recorded; the command that ends the log signs it: {error}")
+            return
         self._project.warn(f"recorded, not signed yet; the next write signs it: {error}")
 
     def _warn_of_clock(self, publication: Publication) -> None:

@@ -479,8 +479,19 @@ class ProjectContext:
                 reader = None
             yield reader
 
+    def stop_appends(self, origin: str) -> None:
+        """Let nobody append to a log from now on, in any process; it can still be signed."""
+        if self.settings.database:
+            from forum.backends import postgres
+
+            postgres.stop_appends(self.settings.database, origin, self.settings.databases)
+        elif self.settings.ledger_file.exists():
+            from forum.backends import sqlite
+
+            sqlite.stop_appends(self.settings.ledger_file, origin)
+
     def end_log(self, origin: str) -> None:
-        """Let nobody add to an earlier log from now on, in any process, if it exists."""
+        """Let nobody change a log from now on, in any process, if it exists."""
         if self.settings.database:
             from forum.backends import postgres
 

@@ -84,7 +84,9 @@ class DatabaseGuard(ForkAware):
         self._seen = ports.TreeHead(0, tlog.EMPTY_ROOT)
         """The largest tree that was seen: never forgotten, for it is what is compared."""
         self._looked_at = 0.0
-        self._lost: errors.CommitsLost | errors.LogEnded | None = None
+        self._lost: errors.CommitsLost | None = None
+        self.has_ended = False
+        """Whether the log had ended at the last look; an epoch that cannot begin reopens it."""
 
     def after_fork_in_child(self) -> None:
         """Start with a free lock: a thread of the parent may have held it."""
@@ -95,10 +97,19 @@ class DatabaseGuard(ForkAware):
         """The largest tree of this log that this process has seen."""
         return self._seen
 
-    def check(self) -> None:
-        """Raise `CommitsLost` if the database lacks commits that were seen, or `LogEnded`."""
+    def check(self, db: Connection | None = None) -> None:
+        """Raise `CommitsLost` if the database lacks commits that were seen, or `LogEnded`.
+
+        With a session, the mark of an ended log is read again: it is taken away if the next epoch
+        cannot begin.
+        """
+        if self.has_ended and db is not None:
+            with self._lock:
+                self._read_mark(self._open_reader(db))
         if self._lost is not None:
             raise self._lost.with_traceback(None)
+        if self.has_ended:
+            raise errors.LogEnded(self._origin)
 
     def admit(self, db: Connection) -> None:
         """Compare the database of a session with the one in use, before the session is used.
@@ -193,7 +204,7 @@ class DatabaseGuard(ForkAware):
             if before is None:
                 with self._lock:
                     self._find_lost(db, reader, 1)
-                self.check()
+                self.check(db)
             elif leaf_of(before).hex().encode() not in record.data:
                 raise errors.PositionTaken(str(record.position))
 
@@ -201,7 +212,7 @@ class DatabaseGuard(ForkAware):
         """Compare what was seen with what is there.  The lock is held."""
         reader = self._open_reader(db)
         self._read_mark(reader)
-        if self._lost is not None:
+        if self._lost is not None or self.has_ended:
             return
         missing = self._count_missing(reader) if reader else len(self._acknowledged)
         if missing or reader is None or not self._continues(reader):
@@ -236,8 +247,8 @@ class DatabaseGuard(ForkAware):
         mark = reader.strand_head(LOST_COMMITS_MARK) if reader else None
         if mark is not None and reader is not None and self._lost is None:
             self._lost = errors.CommitsLost(self._origin, mark.n, reader.head().size, 0)
-        if reader is not None and reader.strand_head(ENDED_MARK) is not None:
-            self._lost = errors.LogEnded(self._origin)
+        ended = reader.strand_head(ENDED_MARK) if reader else None
+        self.has_ended = ended is not None and ended.n == 0
 
     def _find_lost(self, db: Connection, reader: ports.Reader | None, missing: int) -> None:
         """Stop this process, and leave a mark that stops the others.  The lock is held."""

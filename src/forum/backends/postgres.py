@@ -62,8 +62,10 @@ _MAX_BUFFERED_BYTES = 1 << 20
 _MAX_ID = 2**63 - 1
 _PARTITION_MIGRATION = 14
 """Databases that are created with this migration have partitioned tables from the beginning."""
-WAIT_FOR_WRITERS = "LOCK TABLE forum.log, forum.entry, forum.body, forum.checkpoint IN SHARE MODE"
-"""A statement takes this lock of its table before it looks whether it may write."""
+_WAIT_FOR_WRITERS = "LOCK TABLE forum.log, forum.entry, forum.body, forum.checkpoint IN SHARE MODE"
+"""A statement waits for this lock of its table before it looks whether it may write."""
+_WAIT_TIMEOUT = "2s"
+_WAIT_ATTEMPTS = 10
 _NOWHERE: Mapping[str, str] = {}
 _MOVE_CHECK_INTERVAL_S = 2.0
 """How often a process that writes nothing asks whether its log was moved."""
@@ -227,6 +229,7 @@ class PostgresStore(_PostgresQueries, sql_store.SqlStore):
             except _NotHereError:
                 # Nothing was recorded.  Another attempt if the log is here again, or elsewhere.
                 self._find_log(moves)
+                self._check_not_stopped()
         raise errors.LogPaused(self._origin)
 
     def _append_with_retry(self, db: Connection, records: Sequence[ports.EntryWrite]) -> None:
@@ -248,7 +251,8 @@ class PostgresStore(_PostgresQueries, sql_store.SqlStore):
         """Find out where a log is that did not take a write, and follow it.
 
         `moves` tells how often this store had moved before.  Raises `LogPaused` while the log is
-        being moved, `LogMoved` if it is in a database without a name here, and `LogEnded`.
+        being moved, `LogMoved` if it is in a database without a name here, and `LogEnded` if it is
+        not signed any more.
         """
         with self._follow_lock:
             if moves != self._moves:
@@ -261,8 +265,8 @@ class PostgresStore(_PostgresQueries, sql_store.SqlStore):
                         is_here = execute("end_lost_move").rowcount == 1
                     except psycopg.errors.InsufficientPrivilege:
                         raise errors.LogPaused(self._origin) from None  # a tenant may not
-                has_ended = bool(execute("strand_head", strand=ENDED_MARK).fetchall())
-            if is_here and has_ended:
+                ended = execute("strand_head", strand=ENDED_MARK).fetchall()
+            if is_here and ended and not ended[0][0]:
                 raise errors.LogEnded(self._origin)
             if is_here:
                 return
@@ -270,6 +274,11 @@ class PostgresStore(_PostgresQueries, sql_store.SqlStore):
             if state != "left":
                 raise errors.LogPaused(self._origin)
             self._follow(place, move)
+
+    def _check_not_stopped(self) -> None:
+        """Raise `LogEnded` if the log takes no entries, because its next epoch begins."""
+        if self._fetch_rows("strand_head", strand=ENDED_MARK):
+            raise errors.LogEnded(self._origin)
 
     def _follow(self, place: str, move: str) -> None:
         """Use the log in another database from now on.  Raises `LogMoved`."""
@@ -483,6 +492,7 @@ class PostgresStore(_PostgresQueries, sql_store.SqlStore):
         # With a connection of the pool, and what is checked before one is used.  Afterwards: the
         # pool waits long for a server that is away.
         self.head()
+        self._check_not_stopped()
 
     def open_signal(self, worker: str) -> ports.WorkSignal:
         """Listen for due timers in a session that holds a lock of this worker."""
@@ -544,7 +554,7 @@ class PostgresStore(_PostgresQueries, sql_store.SqlStore):
     @contextmanager
     def _write_connection(self, doing: str) -> Iterator[Connection]:
         with self._connection(doing) as db:
-            self._guard.check()
+            self._guard.check(db)
             yield db
 
     def _open_over(self, db: Connection) -> "PostgresReader | None":
@@ -575,7 +585,10 @@ class PostgresStore(_PostgresQueries, sql_store.SqlStore):
             self._guard.require(db, head)
 
     def check_history(self) -> None:
-        """Raise `CommitsLost` if the database lacks commits that were seen."""
+        """Raise `CommitsLost` if the database lacks commits that were seen, or `LogEnded`."""
+        if self._guard.has_ended:
+            with self._write_connection("looking for the log"):
+                return  # its next epoch could not begin, and it goes on
         self._guard.check()
 
     @contextmanager
@@ -776,27 +789,55 @@ def open_reader(
             yield reader
 
 
-def end_log(url: str, origin: str, databases: Mapping[str, str]) -> None:
-    """Let nobody add to a log from now on, because its next epoch begins.
+def stop_appends(url: str, origin: str, databases: Mapping[str, str]) -> None:
+    """Let nobody append to a log from now on; what is there can be sequenced and signed.
 
     Raises `StoreLocked` if a writer that began before does not end: then call it again.
     """
-    with (
-        translate_errors("ending the log"),
-        connect(find_database(url, origin, databases), Purpose.LONG, autocommit=True) as db,
-    ):
-        db.execute(_SQL["end_log"], {"origin": origin})
-        with db.transaction():
-            db.execute(WAIT_FOR_WRITERS)
+    _change_log(url, origin, databases, "mark_ended", n=1)
+
+
+def end_log(url: str, origin: str, databases: Mapping[str, str]) -> None:
+    """Let nobody change a log from now on, because its next epoch begins.
+
+    Raises `StoreLocked` if a writer that began before does not end: then call it again.
+    """
+    _change_log(url, origin, databases, "mark_ended", n=0)
 
 
 def reopen_log(url: str, origin: str, databases: Mapping[str, str]) -> None:
     """Let processes add to a log again, because its next epoch could not begin."""
+    _change_log(url, origin, databases, "reopen_log")
+
+
+def _change_log(
+    url: str, origin: str, databases: Mapping[str, str], query: str, **parameters: object
+) -> None:
     with (
-        translate_errors("going on with the log"),
+        translate_errors("ending the log"),
         connect(find_database(url, origin, databases), Purpose.LONG, autocommit=True) as db,
     ):
-        db.execute(_SQL["reopen_log"], {"origin": origin})
+        db.execute(_SQL[query], {"origin": origin, **parameters})
+        if query != "reopen_log":
+            wait_for_writers(db)
+
+
+def wait_for_writers(db: Connection) -> None:
+    """Wait for the statements that write and began before a mark of a log was committed.
+
+    All writers of the database wait behind the lock that this takes, so it is given up soon and
+    tried again.  Raises `psycopg.errors.LockNotAvailable` if one of the statements does not end.
+    """
+    for left in reversed(range(_WAIT_ATTEMPTS)):
+        try:
+            with db.transaction():
+                db.execute("SELECT set_config('lock_timeout', %s, true)", (_WAIT_TIMEOUT,))
+                db.execute(_WAIT_FOR_WRITERS)
+        except psycopg.errors.LockNotAvailable:
+            if not left:
+                raise
+        else:
+            return
 
 
 def find_database(url: str, origin: str, databases: Mapping[str, str]) -> str:

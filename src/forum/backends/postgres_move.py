@@ -29,8 +29,6 @@ from forum.ledger.entry import leaf_of
 from forum.ledger.ports import Reader
 from forum.ledger.row_checks import has_tree
 
-_LOCK_TIMEOUT = "2s"
-_LOCK_ATTEMPTS = 10
 _DELTA_TABLES = ("entry", "body", "checkpoint", "tile", "sequenced")
 """Tables of which only new rows are copied in the pause; the others are small."""
 _DELTA: Mapping[str, str] = {
@@ -194,16 +192,7 @@ class LogMover:
             " place = excluded.place",
             (state, move, self._place, list(logs.values())),
         )
-        for left in reversed(range(_LOCK_ATTEMPTS)):
-            try:
-                with db.transaction():
-                    db.execute("SELECT set_config('lock_timeout', %s, true)", (_LOCK_TIMEOUT,))
-                    db.execute(postgres.WAIT_FOR_WRITERS)
-            except psycopg.errors.LockNotAvailable:
-                if not left:
-                    raise
-            else:
-                return
+        postgres.wait_for_writers(db)
 
     def _copy_all(self, log: int, move: str, folder: Path) -> _Snapshot:
         base = self._origin.partition("/epoch-")[0]

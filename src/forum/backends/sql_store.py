@@ -988,11 +988,6 @@ class SqlStore(SqlReader):
         """Return the workers that have a lease, expired or not."""
         return self._fetch_column("workers")
 
-    def save_checkpoint(self, size: int, note: bytes) -> None:
-        """Store a signed checkpoint; what another process heard of the witnesses stays below it."""
-        with self._write_transaction("publishing") as execute:
-            self._save_checkpoint(execute, size, note)
-
     def _save_checkpoint(self, execute: QueryExecutor, size: int, note: bytes) -> QueryResult:
         # The log may record a cosignature as soon as it is stored: from then on it is missed.
         for (stored,) in execute("lock_checkpoint", size=size).fetchall():

@@ -245,7 +245,7 @@ class SqliteStore(SqliteReader, sql_store.SqlStore):
         """
         ids = batch.keys
         added: dict[tuple[str, str], int] = {}
-        with self._write_transaction("sequencing") as execute:
+        with self._signer_transaction("sequencing") as execute:
             # The compare-and-set includes the first id.  The head alone is not enough: another
             # sequencer may have indexed these entries after this one read them and before this one
             # read the head.
@@ -301,7 +301,7 @@ class SqliteStore(SqliteReader, sql_store.SqlStore):
 
         Raises `ConcurrentUpdate` if an entry has been removed or changed since it was read.
         """
-        with self._write_transaction("setting rows aside") as execute:
+        with self._signer_transaction("setting rows aside") as execute:
             for key, row in zip(batch.keys, batch.rows, strict=True):
                 execute("add_quarantine", id=key)
                 quarantine = self._db.execute("SELECT last_insert_rowid()").fetchone()[0]
@@ -331,6 +331,11 @@ class SqliteStore(SqliteReader, sql_store.SqlStore):
             # The check above has left the file in rollback mode.
             _use_wal(self._db)
             return True
+
+    def save_checkpoint(self, size: int, note: bytes) -> None:
+        """Store a signed checkpoint; what another process heard of the witnesses stays below it."""
+        with self._signer_transaction("publishing") as execute:
+            self._save_checkpoint(execute, size, note)
 
     def erase_bodies(self, places: Sequence[tuple[ports.Position, str]]) -> None:
         """Erase bodies and their salts, also from the write-ahead log.
@@ -382,10 +387,10 @@ class SqliteStore(SqliteReader, sql_store.SqlStore):
             db.lock,
             _translate_errors("trying whether it can be written"),
         ):
-            has_ended = db.execute(_SQL["has_ended"], {"log": self._log}).fetchone()[0]
             db.execute("BEGIN IMMEDIATE")
+            is_stopped = db.execute(_SQL["is_stopped"], {"log": self._log}).fetchone()[0]
             db.execute("ROLLBACK")
-        if has_ended:
+        if is_stopped:
             raise errors.LogEnded(self._origin)
         try:
             with TemporaryFile(dir=self._path.parent, buffering=0) as file:
@@ -430,6 +435,17 @@ class SqliteStore(SqliteReader, sql_store.SqlStore):
 
     @contextmanager
     def _write_transaction(self, doing: str) -> Iterator[sql_store.QueryExecutor]:
+        with self._transaction_unless("is_stopped", doing) as execute:
+            yield execute
+
+    @contextmanager
+    def _signer_transaction(self, doing: str) -> Iterator[sql_store.QueryExecutor]:
+        """Open a transaction that is needed to sign what was appended."""
+        with self._transaction_unless("has_ended", doing) as execute:
+            yield execute
+
+    @contextmanager
+    def _transaction_unless(self, query: str, doing: str) -> Iterator[sql_store.QueryExecutor]:
         db = self._current()
         with (
             begin_span(SpanName.STORE, doing),
@@ -437,7 +453,7 @@ class SqliteStore(SqliteReader, sql_store.SqlStore):
             _translate_errors(doing),
             _transaction(db),
         ):
-            if self._execute("has_ended").fetchone()[0]:
+            if self._execute(query).fetchone()[0]:
                 raise errors.LogEnded(self._origin)
             yield self._execute
 
@@ -572,24 +588,29 @@ def open_reader(path: Path, origin: str) -> Iterator[SqliteReader]:
         yield SqliteReader(connection, origin)
 
 
+def stop_appends(path: Path, origin: str) -> None:
+    """Let nobody append to a log from now on; what is there can be sequenced and signed."""
+    _change_log(path, "mark_ended", origin=origin, n=1)
+
+
 def end_log(path: Path, origin: str) -> None:
-    """Let nobody add to a log from now on, because its next epoch begins."""
-    _change_log(path, origin, "end_log")
+    """Let nobody change a log from now on, because its next epoch begins."""
+    _change_log(path, "mark_ended", origin=origin, n=0)
 
 
 def reopen_log(path: Path, origin: str) -> None:
     """Let processes add to a log again, because its next epoch could not begin."""
-    _change_log(path, origin, "reopen_log")
+    _change_log(path, "reopen_log", origin=origin)
 
 
-def _change_log(path: Path, origin: str, query: str) -> None:
+def _change_log(path: Path, query: str, **parameters: object) -> None:
     with (
         closing(_connect(path)) as db,
         db.lock,
         _translate_errors("ending the log"),
         _transaction(db),
     ):
-        db.execute(_SQL[query], {"origin": origin})
+        db.execute(_SQL[query], parameters)
 
 
 def copy_ledger(path: Path, target: Path) -> None:

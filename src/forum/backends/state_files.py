@@ -50,7 +50,9 @@ class FileCheckpointStore:
 
     def reopen(self) -> None:
         """Let processes replace the note again."""
-        self._end.unlink(missing_ok=True)
+        with lock_file(self._path, self._what), _translate_errors("writing", self._end, self._what):
+            self._end.unlink(missing_ok=True)
+            sync_path(self._end.parent)
 
     @property
     def _end(self) -> Path:

@@ -97,7 +97,10 @@ class StoreCondition(Enum):
         "epoch-over",
         _CHANGES,
         "the next epoch of the log has begun",
-        "Restart this process; on another machine, copy log.pub and write.key there before",
+        (
+            "Restart this process; on another machine, copy log.pub and write.key there before. "
+            "If no later epoch is there: forum ledger epoch"
+        ),
     )
     CLOCK_OFF = (
         "clock-off",

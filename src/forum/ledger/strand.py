@@ -42,7 +42,10 @@ LOST_COMMITS_MARK = "lost-commits"
 """The name under which the store keeps how far the log was seen when commits were found lost."""
 
 ENDED_MARK = "ended"
-"""The name under which the store keeps that the next epoch has begun, so this log takes no more."""
+"""The name under which the store keeps that this log takes no entries: its next epoch begins.
+
+The position says whether it is still sequenced and signed (1), or not any more (0).
+"""
 
 RUNS_STRAND = "runs"
 """The strand of the log's own run that names the runs in the order of their openings."""

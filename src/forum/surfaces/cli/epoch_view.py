@@ -17,6 +17,7 @@ def print_epoch(result: EpochStart, *, as_json: bool) -> None:
             "new_key": result.has_new_key,
             "left_size": result.left.size,
             "held_size": result.held.size,
+            "unsigned": result.unsigned,
             "runs": list(result.carried.runs),
             "interrupted": result.carried.interrupted,
         }
@@ -40,6 +41,9 @@ def _describe_carried(result: EpochStart) -> Iterator[str]:
         )
     else:
         yield f"no signed entry of {left.origin} was lost; it was left at size {left.size}"
+    if result.unsigned:
+        entries = pluralize(result.unsigned, "entry")
+        yield f"{entries} of {left.origin} could not be signed: nothing proves them"
     yield (
         f"carried over: {pluralize(carried.keys, 'entry')} about access, "
         f"{pluralize(len(carried.runs), 'open run')}"

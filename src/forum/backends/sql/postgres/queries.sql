@@ -50,7 +50,7 @@ CROSS JOIN LATERAL (
     WHERE log = %(log)s AND run = wanted.run AND name = wanted.name
 ) AS strand
 -- name: append
--- No row is inserted while the log is not here, or when its next epoch has begun.  A move and an
+-- No row is inserted while the log is not here, or when its next epoch begins.  A move and an
 -- epoch wait for the statements that began before their row was committed.
 WITH here AS MATERIALIZED (
     SELECT WHERE NOT EXISTS (SELECT FROM forum.move WHERE log = %(log)s AND state <> 'copying')
@@ -218,7 +218,9 @@ SELECT note FROM forum.checkpoint WHERE log = %(log)s AND size = %(size)s FOR UP
 -- Writers name the checkpoint in their entries, so it must not stay behind.
 WITH here AS MATERIALIZED (
     SELECT WHERE NOT EXISTS (SELECT FROM forum.move WHERE log = %(log)s AND state <> 'copying')
-        AND NOT EXISTS (SELECT FROM forum.head WHERE log = %(log)s AND strand = 'ended')
+        AND NOT EXISTS (
+            SELECT FROM forum.head WHERE log = %(log)s AND strand = 'ended' AND n = 0
+        )
 ), saved AS (
     INSERT INTO forum.checkpoint AS old (log, size, note)
     SELECT %(log)s, %(size)s, %(note)s FROM here
@@ -298,10 +300,12 @@ ON CONFLICT (log, strand) DO UPDATE SET n = excluded.n, leaf = excluded.leaf, ta
 INSERT INTO forum.head (log, strand, n, leaf, tag)
 SELECT id, %(strand)s, %(n)s, %(leaf)s, %(tag)s FROM forum.log WHERE origin = %(origin)s
 ON CONFLICT DO NOTHING
--- name: end_log
+-- name: mark_ended
+-- 1: it takes no entry, and is signed to its end.  0: it has ended.
 INSERT INTO forum.head (log, strand, n, leaf)
-SELECT id, 'ended', 0, decode(repeat('00', 32), 'hex') FROM forum.log
-WHERE origin = %(origin)s ON CONFLICT DO NOTHING
+SELECT id, 'ended', %(n)s, decode(repeat('00', 32), 'hex') FROM forum.log
+WHERE origin = %(origin)s
+ON CONFLICT (log, strand) DO UPDATE SET n = excluded.n
 -- name: reopen_log
 DELETE FROM forum.head
 WHERE log = (SELECT id FROM forum.log WHERE origin = %(origin)s) AND strand = 'ended'
@@ -338,7 +342,9 @@ DELETE FROM forum.quarantine WHERE log = %(log)s AND id = %(id)s
 -- name: swap
 UPDATE forum.log SET size = %s, root = %s WHERE id = %s AND size = %s AND root = %s
     AND NOT EXISTS (SELECT FROM forum.move WHERE move.log = log.id AND state <> 'copying')
-    AND NOT EXISTS (SELECT FROM forum.head WHERE head.log = log.id AND strand = 'ended')
+    AND NOT EXISTS (
+        SELECT FROM forum.head WHERE head.log = log.id AND strand = 'ended' AND n = 0
+    )
 -- name: has_moves
 SELECT to_regclass('forum.move') IS NOT NULL
 -- name: move

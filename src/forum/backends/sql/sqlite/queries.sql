@@ -225,12 +225,16 @@ WHERE log = :log AND strand = :strand
 -- name: set_strand_head
 INSERT INTO head (log, strand, n, leaf, tag) VALUES (:log, :strand, :n, :leaf, :tag)
 ON CONFLICT DO UPDATE SET n = excluded.n, leaf = excluded.leaf, tag = excluded.tag
--- name: end_log
-INSERT OR IGNORE INTO head (log, strand, n, leaf)
-SELECT id, 'ended', 0, zeroblob(32) FROM log WHERE origin = :origin
+-- name: mark_ended
+-- 1: it takes no entry, and is signed to its end.  0: it has ended.
+INSERT INTO head (log, strand, n, leaf)
+SELECT id, 'ended', :n, zeroblob(32) FROM log WHERE origin = :origin
+ON CONFLICT DO UPDATE SET n = excluded.n
 -- name: reopen_log
 DELETE FROM head WHERE log = (SELECT id FROM log WHERE origin = :origin) AND strand = 'ended'
 -- name: has_ended
+SELECT count(*) FROM head WHERE log = :log AND strand = 'ended' AND n = 0
+-- name: is_stopped
 SELECT count(*) FROM head WHERE log = :log AND strand = 'ended'
 -- name: quarantine
 SELECT id, run, strand, CAST(n AS INTEGER), CAST(bytes AS BLOB), CAST(tag AS BLOB),
