@@ -418,10 +418,13 @@ def test_shares_follow_demand_and_weight(tmp_path: Path, postgres_url: str) -> N
 def test_one_log_full_of_due_runs_does_not_hold_the_others_up(
     tmp_path: Path, postgres_url: str
 ) -> None:
-    """Their runs end within twice the time that they take alone, long before it has ended."""
+    """Their runs end within 2.5 times the time that they take alone, long before it has ended.
+
+    They take a sixth of a machine that they had alone, and are ten runs of each log only.
+    """
     figures = fair_figures(tmp_path, postgres_url, due=2000, logs=5, runs=10, rounds=3)
 
-    assert figures["fair_ratio"] <= 2.0, figures
+    assert figures["fair_ratio"] <= 2.5, figures
     assert figures["left"] > figures["due"] / 4, figures
 
 
