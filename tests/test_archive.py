@@ -500,7 +500,7 @@ def test_a_redaction_that_is_killed_is_completed(
         assert len(home.copies()) == 1, stop_at
         if points.left >= 0:
             break
-    assert killed > 2
+    assert killed > 1
 
 
 def test_a_redaction_between_copy_and_removal_reaches_the_copy(

@@ -38,6 +38,7 @@ from forum.tlog import (
     sign_checkpoint,
 )
 from forum.verify import Trust, verify_bundle, verify_pack
+from tests.conftest import IN_CI
 from tests.evidence.packs import Audited, Files, Recorded, forge, make, period
 from tests.tlog.trees import view_in_memory
 from tests.verify.go_verifier import go_verifier, verify_by_go
@@ -54,7 +55,8 @@ from tests.verify.samples import (
 )
 from tests.verify.world import record_forged, record_junk
 
-MAX_SECONDS = 2.0
+MAX_SECONDS = 3.0 if IN_CI else 2.0
+"""In the gate, other tests run beside this one, and two threads share each core."""
 
 pytestmark = pytest.mark.slow
 
