@@ -203,16 +203,14 @@ class ClaimingWorker(LeasedWorker):
         # has one claims at least one more, whatever its capacity, so that the run can end.
         sharing = self._engine.sharing_runs
         room = max(self._capacity.runs - len(self._drivers) + sharing, min(sharing, 1))
-        self._is_claiming = True
+        self._is_claiming, claimed = True, []
         try:
             claimed = await asyncio.to_thread(self._engine.claim_runs, self.id, room)
-            try:
-                await self._engine.dispatch_timers(claimed, self)
-            finally:
-                # Runs that are not driven at all, such as reported ones, and those that an error
-                # has kept from being driven: their timers are due again soon.
-                self._idle.update(timer.run for timer in claimed if not self._is_in_hand(timer.run))
+            await self._engine.dispatch_timers(claimed, self)
         finally:
+            # Runs that are not driven at all, such as reported ones, and those that an error has
+            # kept from being driven: their timers are due again soon.
+            self._idle.update(timer.run for timer in claimed if not self._is_in_hand(timer.run))
             self._is_claiming = False
         return len(claimed) >= MAX_CLAIMED_TIMERS
 

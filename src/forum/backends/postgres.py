@@ -491,8 +491,9 @@ class PostgresStore(_PostgresQueries, sql_store.SqlStore):
         self._connections.try_writing()
         # With a connection of the pool, and what is checked before one is used.  Afterwards: the
         # pool waits long for a server that is away.
-        self.head()
-        self._check_not_stopped()
+        _, has_mark = self._watch_head()
+        if has_mark:
+            self._check_not_stopped()
 
     def open_signal(self, worker: str) -> ports.WorkSignal:
         """Listen for due timers in a session that holds a lock of this worker."""
@@ -567,6 +568,10 @@ class PostgresStore(_PostgresQueries, sql_store.SqlStore):
 
     def head(self) -> ports.TreeHead:
         """Return the tree that the sequencer committed last, and compare it with those seen."""
+        return self._watch_head()[0]
+
+    def _watch_head(self) -> tuple[ports.TreeHead, bool]:
+        """Return the head as `head` does, and whether a mark stops the processes of the log."""
         before = self._guard.seen
         *row, has_mark = self._fetch_rows("watched_head", marks=_END_MARKS)[0]
         head = ports.TreeHead(row[0], Hash(row[1]))
@@ -577,7 +582,7 @@ class PostgresStore(_PostgresQueries, sql_store.SqlStore):
                 self._guard.look(db, again=is_behind)
         if is_due:
             self._after_look()
-        return head
+        return head, has_mark
 
     def require_history(self, head: ports.TreeHead) -> None:
         """Write nothing unless the tree is one that continues this one."""
@@ -794,7 +799,7 @@ def stop_appends(url: str, origin: str, databases: Mapping[str, str]) -> None:
 
     Raises `StoreLocked` if a writer that began before does not end: then call it again.
     """
-    _change_log(url, origin, databases, "mark_ended", n=1)
+    _mark_ended(url, origin, databases, n=1)
 
 
 def end_log(url: str, origin: str, databases: Mapping[str, str]) -> None:
@@ -802,24 +807,25 @@ def end_log(url: str, origin: str, databases: Mapping[str, str]) -> None:
 
     Raises `StoreLocked` if a writer that began before does not end: then call it again.
     """
-    _change_log(url, origin, databases, "mark_ended", n=0)
+    _mark_ended(url, origin, databases, n=0)
 
 
-def reopen_log(url: str, origin: str, databases: Mapping[str, str]) -> None:
-    """Let processes add to a log again, because its next epoch could not begin."""
-    _change_log(url, origin, databases, "reopen_log")
-
-
-def _change_log(
-    url: str, origin: str, databases: Mapping[str, str], query: str, **parameters: object
-) -> None:
+def _mark_ended(url: str, origin: str, databases: Mapping[str, str], *, n: int) -> None:
     with (
         translate_errors("ending the log"),
         connect(find_database(url, origin, databases), Purpose.LONG, autocommit=True) as db,
     ):
-        db.execute(_SQL[query], {"origin": origin, **parameters})
-        if query != "reopen_log":
-            wait_for_writers(db)
+        db.execute(_SQL["mark_ended"], {"origin": origin, "n": n})
+        wait_for_writers(db)
+
+
+def reopen_log(url: str, origin: str, databases: Mapping[str, str]) -> None:
+    """Let processes add to a log again, because its next epoch could not begin."""
+    with (
+        translate_errors("going on with the log"),
+        connect(find_database(url, origin, databases), Purpose.LONG, autocommit=True) as db,
+    ):
+        db.execute(_SQL["reopen_log"], {"origin": origin})
 
 
 def wait_for_writers(db: Connection) -> None:

@@ -71,6 +71,7 @@ _PING_INTERVAL_S = 10.0
 _POOLER_CHECK_INTERVAL_S = 60.0
 """How long a pooler that gave each client a session of its own is not checked again."""
 _POOLER_LOOKS = 6
+"""How many times one check compares the sessions of two clients."""
 _MARK = "forum.session"
 """A setting of each session of ours: whoever finds it in a new session has got another's."""
 _STATEMENT_POOLING = "08P01"
